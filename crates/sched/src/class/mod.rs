@@ -1,9 +1,8 @@
 //! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! A task's class follows from its policy, or from the priority that it inherits, and is stored in the task
-//! ([`Task::kind`]). The core calls a class through the functions of this file. The fair class is the [`Policy`] that
-//! the scheduler was built with. The stop and idle classes have no file: work for a CPU's stopper is an order on its
-//! run queue that precedes everything, and the idle task is the absence of other tasks.
+//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that
+//! the scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything
+//! on its run queue, and the idle task is the absence of other tasks.
 
 pub mod cfs_2007;
 pub mod deadline;
@@ -22,16 +21,15 @@ use crate::uclamp;
 /// The classes that have tasks, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClassKind {
-    /// SCHED_DEADLINE, or the holder of a mutex that such a task waits for.
+    /// SCHED_DEADLINE, or the owner of a mutex that such a task waits for.
     Deadline,
-    /// SCHED_FIFO and SCHED_RR, or the holder of a mutex that such a task waits for.
+    /// SCHED_FIFO and SCHED_RR, or the owner of such a mutex.
     Rt,
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
     Fair,
 }
 
 impl ClassKind {
-    /// The class of a task of `policy` that was `lent` something.
     pub(crate) fn of(policy: SchedPolicy, lent: Option<Lent>) -> Self {
         match (policy, lent) {
             (SchedPolicy::Deadline, _) | (_, Some(Lent::Deadline)) => Self::Deadline,
@@ -41,7 +39,7 @@ impl ClassKind {
     }
 }
 
-/// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
+/// Queues and counts a task of class `kind` that is on `rq`.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
     let counts = !moves_delayed(rq, index, why);
@@ -52,7 +50,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     match kind {
         ClassKind::Fair => {
             debug_assert_ne!(rq.curr_ordinary, Some(index), "who runs is queued already");
-            // Before: a policy that holds it back takes it off the count again.
+            // Before: a policy that throttles the task decrements the count again.
             rq.nr_running += 1;
             P::enqueue(rq, shared, index, why);
             rq.tasks[index].on_rq = true;
@@ -66,20 +64,20 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     }
 }
 
-/// Whether a task's clamps count before its class checks the CPU's utilisation. 6.12: after it, since queued tasks can
-/// be asleep (`enqueue_task`). 6.18: before it again.
+/// Whether a task's clamps count before its class checks the CPU's utilisation. 6.12: after it, since queued tasks
+/// can be asleep (`enqueue_task`).
 #[inline]
 pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
     !shared.config.has(Behaviour::ClampsLast)
 }
 
-/// Whether a task with a delayed dequeue moves from another CPU, to stay queued here until it is picked.
+/// Whether a task with a delayed dequeue moves here, to stay queued until it is picked.
 #[inline]
 pub(crate) fn moves_delayed<P: Policy>(rq: &Rq<P>, index: u32, why: Enqueue) -> bool {
     why == Enqueue::Move && rq.tasks[index].state == TaskState::Sleeping
 }
 
-/// Takes a task of class `kind` off its queue and the count; false if the policy keeps it for a while.
+/// Dequeues a task of class `kind`. Returns false if the policy delays that.
 #[inline]
 pub(crate) fn dequeue<P: Policy>(
     rq: &mut Rq<P>,
@@ -113,7 +111,7 @@ pub(crate) fn dequeue<P: Policy>(
     }
 }
 
-/// The policy keeps a task: whether it may not, and the task has left all the same.
+/// Whether the policy keeps a task that it must not keep. The task has left all the same.
 #[cold]
 fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool {
     let wrong = why != Dequeue::Sleep;
@@ -123,7 +121,7 @@ fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool 
     wrong
 }
 
-/// Picks the next task and returns it with its class. `above`: a task of a class above fair has had the CPU.
+/// Picks the next task and its class. `above`: a task of a class above fair has had the CPU.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> (Option<u32>, ClassKind) {
     if rq.higher
@@ -134,7 +132,6 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     (pick_ordinary(rq, shared), ClassKind::Fair)
 }
 
-/// Picks the next task of the fair class.
 #[inline]
 pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
     let picked = P::pick(rq, shared);
@@ -145,7 +142,7 @@ pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Op
     if kept { picked } else { picked_wrongly(rq, picked) }
 }
 
-/// Handles a policy's invalid pick, which is not a runnable task, or none although tasks are queued: no task runs.
+/// Handles an invalid pick of a policy: no task runs.
 #[cold]
 fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32> {
     let fault = match picked.map(|index| (index, rq.tasks.get(index))) {
@@ -160,7 +157,6 @@ fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32>
     None
 }
 
-/// As [`pick`], of the classes above the ordinary one.
 #[inline(never)]
 fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     if !rq.dl.is_empty()
@@ -171,7 +167,7 @@ fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Op
     if rq.rt.runnable() { rt::pick(rq).map(|task| (task, ClassKind::Rt)) } else { None }
 }
 
-/// The CPU passes from `rq.current` to `next`, of class `kind` (Fair if it is none); they differ.
+/// Switches the CPU to another task `next`, of class `kind` (Fair if none).
 #[inline]
 pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
     let prev = rq.curr_ordinary;
@@ -183,8 +179,8 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
     }
 }
 
-/// Switches the fair class, whatever its policy, from `prev` to `next`, as [`switch`] does. Each is None if it is not
-/// of this class. `next` is the task that ran last, for the balancer.
+/// Switches the fair class, of any policy. `prev` and `next` are None if not of this class. `next` becomes the last
+/// of the balancer's list.
 #[inline]
 pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
     P::switch(rq, shared, prev, next);
@@ -195,10 +191,9 @@ pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, pre
     }
 }
 
-/// As [`switch`], if either is of a class above the ordinary one.
 #[cold]
 fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind) {
-    // Without one of the policy's own the running task is of a higher class.
+    // Without `curr_ordinary`, the running task is of a higher class.
     let fair = rq.curr_ordinary;
     if fair.is_none()
         && let Some(prev) = rq.curr
@@ -222,7 +217,7 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     }
 }
 
-/// `index`, of class `kind`, was just queued while another task runs: whether that one has to give way.
+/// Decides whether `index`, of class `kind` and just queued, preempts the running task.
 #[inline]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
     if kind == ClassKind::Fair && rq.curr_ordinary.is_some() {
@@ -240,7 +235,6 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
     }
 }
 
-/// The scheduler's tick hits the running task.
 #[inline]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     match (rq.curr_ordinary, rq.curr) {
@@ -251,7 +245,6 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The running task gives way to its like.
 pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
@@ -261,7 +254,6 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Brings the running task's accounts up to the run queue's clock.
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
@@ -271,7 +263,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// A CPU for a task of class `kind` that wakes, or is new.
+/// Returns a CPU for a task of class `kind` that wakes or is new.
 #[inline]
 pub(crate) fn select_cpu<P: Policy>(
     rq: &mut Rq<P>,
@@ -291,7 +283,7 @@ pub(crate) fn select_cpu<P: Policy>(
     }
 }
 
-/// The CPU that a policy has chosen for a task; where it is, if the machine has no such CPU.
+/// Returns the policy's choice, or the present CPU if the machine has no such CPU.
 #[inline]
 fn existing<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, chosen: CpuId) -> CpuId {
     if chosen.index() < shared.nr_cpus() {
@@ -301,7 +293,7 @@ fn existing<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, chosen: C
     rq.cpu
 }
 
-/// A CPU for the running task, which execs. A real-time or deadline one stays.
+/// Returns a CPU for the running task at exec. A real-time or deadline task stays.
 pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> CpuId {
     match rq.tasks[index].kind {
         ClassKind::Fair => {
@@ -312,8 +304,7 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, ind
     }
 }
 
-/// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair
-/// class.
+/// Updates all averages of a CPU before balancing, and publishes the capacity left for the fair class.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if rq.higher {
         let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
@@ -330,19 +321,18 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     P::update_blocked_averages(rq, shared);
 }
 
-/// Updates the clock of the averages of a CPU that becomes idle, unless it has been busy all along
-/// (`update_idle_rq_clock_pelt`).
+/// Updates the PELT clock of a CPU that becomes idle, unless it was always busy (`update_idle_rq_clock_pelt`).
 #[cold]
 pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {
     use fair::pelt::LOAD_AVG_MAX;
-    /// All three together are this at least where there was no idle time for as long as averages remember.
+    /// Least sum of the three without idle time for as long as averages remember.
     const SATURATED: u64 = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
     let sum = P::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
     rq.clock.goes_idle(sum >= SATURATED);
 }
 
 impl<P: Policy> Task<P> {
-    /// The class it is in now.
+    /// The present class.
     #[inline]
     pub fn kind(&self) -> ClassKind {
         self.kind

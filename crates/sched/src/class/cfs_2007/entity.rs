@@ -1,41 +1,39 @@
-//! The first CFS's arithmetic: what a task is owed, and where that puts it in line.
+//! The first CFS's arithmetic: a task's account, and its key.
 
 use crate::class::fair::timeline::Ticket;
 use crate::tunables::Tunables;
 use crate::weight::{NICE_0_WEIGHT, scale};
 
-/// Weights for nice -20..=19 as the first CFS had them: exact steps of a quarter, rounded.
+/// Weights for nice -20..=19: exact steps of a quarter, rounded.
 const PRIO_TO_WEIGHT: [u32; 40] = [
     88818, 71054, 56843, 45475, 36380, 29104, 23283, 18626, 14901, 11921, 9537, 7629, 6103, 4883, 3906, 3125, 2500,
     2000, 1600, 1280, 1024, 819, 655, 524, 419, 336, 268, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
-/// That of SCHED_IDLE.
 const WEIGHT_IDLEPRIO: u64 = 2;
-/// That of a real-time task, to the balancer.
+/// Weight of a real-time task to the balancer.
 pub(super) const WEIGHT_RT: u64 = 2 * 88_818;
 
 /// Numbers of the first CFS. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunables2007 {
-    /// The running task is preempted if another is owed this much more (`sched_granularity_ns`).
+    /// Lead of a task that preempts at the tick (`sched_granularity_ns`).
     pub granularity_ns: u64,
-    /// A waking task preempts if it is owed this much more (`sched_wakeup_granularity_ns`).
+    /// Lead of a waking task that preempts (`sched_wakeup_granularity_ns`).
     pub wakeup_granularity_ns: u64,
-    /// The same of a SCHED_BATCH task (`sched_batch_wakeup_granularity_ns`).
+    /// Lead of a SCHED_BATCH task (`sched_batch_wakeup_granularity_ns`).
     pub batch_wakeup_granularity_ns: u64,
-    /// The smallest step of an account (`sched_stat_granularity_ns`).
+    /// Smallest step of an account (`sched_stat_granularity_ns`).
     pub stat_granularity_ns: u64,
-    /// The most a task may be owed, or owe (`sched_runtime_limit_ns`).
+    /// Limit of an account, positive and negative (`sched_runtime_limit_ns`).
     pub runtime_limit_ns: u64,
-    /// A forked task runs before its parent (`sched_child_runs_first`).
+    /// Whether a forked task runs before its parent (`sched_child_runs_first`).
     pub child_runs_first: bool,
     /// Whether a task that yields moves behind all others (`sched_compat_yield`).
     pub compat_yield: bool,
 }
 
 impl Tunables2007 {
-    /// As the kernel of 2 August 2007 compiles them in, if they are constants, at HZ=250: not scaled by the number of
-    /// CPUs.
+    /// Constants of the kernel of 2 August 2007 at HZ=250, not scaled by the number of CPUs.
     pub const CONSTANT: Self = Self {
         granularity_ns: 8_000_000,
         wakeup_granularity_ns: 4_000_000,
@@ -46,8 +44,7 @@ impl Tunables2007 {
         compat_yield: false,
     };
 
-    /// Returns the knobs of a machine with `cpus` CPUs and `hz` ticks a second: a granularity of 2 ticks, times 1 +
-    /// log2(CPUs), up to 100 ms.
+    /// Returns the knobs of a machine: a granularity of 2 ticks, times 1 + log2(CPUs), up to 100 ms.
     pub fn scaled(cpus: usize, hz: u32) -> Self {
         let ticks = |ticks: u64| ticks * 1_000_000_000 / u64::from(hz.max(1));
         let factor = 1 + u64::from(cpus.max(1).ilog2());
@@ -63,50 +60,48 @@ impl Tunables2007 {
     }
 }
 
-/// The weight of a task: nice 0 is 1024.
 pub(super) fn weight_of(nice: i8, idle: bool) -> u64 {
     if idle { WEIGHT_IDLEPRIO } else { u64::from(PRIO_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize]) }
 }
 
-/// What the first CFS keeps for a task. Times are nanoseconds; fair ones are by the run queue's fair clock.
+/// State of a task. Times are nanoseconds; fair times are on the run queue's fair clock.
 #[derive(Debug, Default)]
 pub struct Entity2007 {
     /// Nice 0 is 1024.
     pub(super) weight: u64,
-    /// Its place in line, if it is queued.
     pub(super) ticket: Option<Ticket>,
-    /// What it is sorted by: the fair time at which it is due.
+    /// Fair time at which the task is due.
     pub(super) fair_key: u64,
-    /// What it is owed (or owes): what it was entitled to less what it had.
+    /// Its account: time it is owed (or owes).
     pub(super) wait_runtime: i64,
     pub(super) exec_start: u64,
-    /// Ran since its account was last kept.
+    /// Run time that is not yet on its account.
     pub(super) delta_exec: u64,
-    /// Fair time waited, and slept, since that was last put on its account.
+    /// Fair times of waits and of sleep that are not yet on its account.
     pub(super) delta_fair_run: u64,
     pub(super) delta_fair_sleep: u64,
-    /// Since when it waits, and sleeps.
+    /// Start of its wait, and of its sleep.
     pub(super) wait_start_fair: Option<u64>,
     pub(super) sleep_start_fair: Option<u64>,
     pub(super) sum_exec_runtime: u64,
     pub(super) parent: Option<crate::ids::TaskId>,
-    /// It was made already: it knows its parent.
+    /// Whether `parent` is set.
     pub(super) born: bool,
 }
 
 impl Entity2007 {
-    /// Puts `delta` on the account of what it is owed, up to the limit.
+    /// Adds `delta` to the account, up to the limit.
     pub(super) fn add_wait_runtime<T: Tunables>(&mut self, tunables: &T, delta: i64) {
         let limit = tunables.cfs_2007().runtime_limit_ns.min(i64::MAX as u64 / 4) as i64;
         self.wait_runtime = self.wait_runtime.saturating_add(delta).clamp(-limit, limit);
     }
 
-    /// Fair time as this task's: more of it to the heavier.
+    /// Converts fair time to this task's by its weight.
     pub(super) fn own(&self, fair: u64) -> i64 {
         scale(fair, self.weight, NICE_0_WEIGHT).min(i64::MAX as u64 / 4) as i64
     }
 
-    /// The fair time at which it is due, from `fair_clock`.
+    /// Returns the fair time at which it is due, from `fair_clock`.
     pub(super) fn key(&self, fair_clock: u64) -> u64 {
         let owed = scale(self.wait_runtime.unsigned_abs(), NICE_0_WEIGHT, self.weight.max(1));
         if self.wait_runtime < 0 { fair_clock.wrapping_add(owed) } else { fair_clock.wrapping_sub(owed) }
@@ -117,7 +112,7 @@ impl Entity2007 {
         let niced = match self.weight {
             NICE_0_WEIGHT => granularity,
             light if light < NICE_0_WEIGHT => scale(granularity, light, NICE_0_WEIGHT),
-            // As the kernel has it: by the weight itself, not its ratio to nice 0's.
+            // As in the kernel: by the weight itself, not its ratio to nice 0's.
             heavy => granularity / heavy,
         };
         niced.min(i64::MAX as u64) as i64
@@ -129,7 +124,6 @@ mod tests {
     use super::*;
     use crate::tunables::Defaults;
 
-    /// The values of that kernel's `sched_init_granularity`.
     #[test]
     fn knobs_scale_with_the_machine() {
         let knobs = Tunables2007::scaled(2, 1000);

@@ -1,21 +1,20 @@
 //! The first CFS, as merged for 2.6.23 (here: of 2 August 2007).
 //!
-//! A run queue has a *fair clock*. It advances as the clock of a task that shares the CPU fairly: slower with more
-//! queued weight. Each task has an account, `wait_runtime`: a waiting task earns the CPU time of a fair CPU, a running
-//! task pays what it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are
-//! no slices. At the tick, the running task takes its new place in this order. If the first task is a granularity ahead
-//! of it, that task preempts it. A waking task preempts if it is a wakeup granularity ahead.
+//! A run queue's *fair clock* advances like the clock of a task that shares the CPU fairly: slower with more queued
+//! weight. A waiting task earns the CPU time of a fair CPU on its account, `wait_runtime`. A running task pays what
+//! it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are no slices. At
+//! the tick, the running task takes its new place, and a task that is a granularity ahead preempts it. A waking task
+//! preempts if it is a wakeup granularity ahead.
 //!
 //! A sleeper earns as if it had been runnable (FAIR_SLEEPERS, SLEEPER_AVG), by the average load of its CPU
 //! (SLEEPER_LOAD_AVG), up to `sched_runtime_limit_ns`. Running tasks pay for it (`sleeper_bonus`).
 //!
-//! A new task is a process of its own (no CLONE_VM). On its parent's CPU it runs before the parent
-//! (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). Its parent is the task that runs on the CPU of
-//! the fork. A change of weight clears the account.
+//! A new task is a process of its own (no CLONE_VM), and a child of the task that runs on the CPU of the fork. On
+//! that CPU it runs before its parent (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). A change
+//! of weight clears the account.
 //!
-//! Each number is a knob, or (another type for `T`) a constant. Real-time tasks are in `class/rt`. Balancing is in
-//! `balance/early.rs`, as in 2.6.22 with these weights: it pulls the first task in the order, and no task is cache-hot.
-//! Only plain averages of a CPU's load are kept (no PRECISE_CPU_LOAD). `sched_compat_yield` is from later release
+//! Balancing is in `balance/early.rs`, as in 2.6.22 with these weights: it pulls the first task in the order, and no
+//! task is cache-hot. CPU loads are plain averages (no PRECISE_CPU_LOAD). `sched_compat_yield` is from later release
 //! candidates.
 
 mod entity;
@@ -37,24 +36,23 @@ use crate::task::{SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight::{self, NICE_0_WEIGHT, scale};
 
-/// The first CFS, its tunables from `T`.
+/// The first CFS, its tunables from `T`: knobs, or constants.
 #[derive(Debug)]
 pub struct Cfs2007<T = Knobs>(PhantomData<T>);
 
-/// What it keeps for a CPU.
+/// State of a CPU.
 #[derive(Debug)]
 pub struct CfsRq2007 {
     timeline: Timeline,
-    /// Nanoseconds, as they pass for a nice-0 task that shares the CPU fairly.
+    /// Nanoseconds of a nice-0 task that shares the CPU fairly.
     fair_clock: u64,
-    /// Sum of the weights of those queued.
+    /// Sum of the queued weights.
     load: u64,
-    /// Nanoseconds that sleepers received and running tasks have not paid yet.
+    /// Nanoseconds of sleepers for which running tasks have not paid yet.
     sleeper_bonus: u64,
 }
 
 impl<T: Tunables> Rq<Cfs2007<T>> {
-    /// Brings the fair clock and the running task's account up to date.
     fn charge(&mut self, shared: &Shared<Cfs2007<T>>) {
         let Some(curr) = self.curr_ordinary else { return };
         let tunables = &shared.config.tunables;
@@ -81,7 +79,6 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         se.add_wait_runtime(tunables, mine - ran as i64);
     }
 
-    /// Ends the wait of a task: adds its earnings to its account.
     fn wait_ends(&mut self, shared: &Shared<Cfs2007<T>>, task: u32) {
         let tunables = &shared.config.tunables;
         let numbers = tunables.cfs_2007();
@@ -95,7 +92,6 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         }
     }
 
-    /// A task wakes up: it earns for its sleep.
     fn sleep_ends(&mut self, shared: &Shared<Cfs2007<T>>, task: u32) {
         let features = shared.config.features;
         let numbers = shared.config.tunables.cfs_2007();
@@ -117,7 +113,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         }
         let mut fair = core::mem::take(&mut se.delta_fair_sleep);
         if features.has(Feature::SleeperAvg) {
-            // Had it been there, the clock would have gone slower.
+            // The clock would have been slower with this task.
             fair = scale(fair, load, load + se.weight);
         }
         let before = se.wait_runtime;
@@ -125,7 +121,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         self.class.sleeper_bonus += (se.wait_runtime - before).max(0) as u64;
     }
 
-    /// Puts a task in line by what it is owed. It waits from now on, unless it runs.
+    /// Queues a task by its account. It waits from now on, unless it runs.
     fn insert(&mut self, task: u32) {
         let clock = self.class.fair_clock;
         let waits = self.curr_ordinary != Some(task);
@@ -151,12 +147,11 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         }
     }
 
-    /// How far `task` is ahead of the running `curr` in line, fair nanoseconds.
+    /// Returns how far `task` is ahead of the running `curr`, fair nanoseconds.
     fn ahead(&self, task: u32, curr: u32) -> i64 {
         self.tasks[curr].class.fair_key.wrapping_sub(self.tasks[task].class.fair_key) as i64
     }
 
-    /// Queues a new task right before its parent, which runs on this CPU.
     fn insert_child(&mut self, shared: &Shared<Cfs2007<T>>, parent: u32, child: u32) {
         let numbers = shared.config.tunables.cfs_2007();
         let features = shared.config.features;
@@ -291,7 +286,7 @@ impl<T: Tunables> Policy for Cfs2007<T> {
     }
 
     fn detach(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
-        // On the way it keeps how long it has slept; the clock it comes to is another.
+        // Between CPUs: the length of its sleep, since each CPU has its own clock.
         let clock = rq.class.fair_clock;
         let se = &mut rq.tasks[task].class;
         se.sleep_start_fair = se.sleep_start_fair.map(|start| start.wrapping_sub(clock));

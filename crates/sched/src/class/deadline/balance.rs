@@ -1,5 +1,4 @@
-//! Deadline tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's earliest deadlines run
-//! (global EDF).
+//! Deadline tasks between CPUs: wakeup, push and pull, so that the machine's earliest deadlines run (global EDF).
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -29,30 +28,28 @@ use crate::task::Task;
 use crate::topology::Topology;
 use crate::tunables::Tunables;
 
-/// No deadline.
 const NONE: u64 = u64::MAX;
 
-/// What all CPUs share of the class.
+/// State of the class that all CPUs share.
 #[derive(Debug)]
 pub(crate) struct DlShared {
-    /// What the first root domain has promised, the only one if there are no partitions.
+    /// First root domain, the only one without partitions.
     domain: RootDomain,
-    /// The same of the default one, and of those after the first, from 1 on.
+    /// The default root domain (0), and those after the first, from 1 on.
     others: Table<RootDomain>,
     limit: GlobalLimit,
     pub(crate) cpudl: CpuDeadline,
-    /// CPUs with tasks that others may take (`dlo_mask`).
+    /// CPUs with pushable tasks (`dlo_mask`).
     overloaded: AtomicCpuMask,
-    /// A CPU offers a task whenever one waits, not only beside another of the class.
+    /// Whether a CPU offers any waiting task, not only beside another of the class.
     overload_waits: bool,
-    /// Of each CPU the earliest deadline of those.
+    /// Earliest deadline of each CPU's offered tasks.
     next: Vec<AtomicU64>,
     pub(crate) grub: Grub,
     pub(crate) periods: PeriodLimits,
-    /// What fair servers have, if the kernel has them.
     pub(crate) server: Option<ServerLimits>,
     pub(crate) server_rules: ServerRules,
-    /// There are, or were, real-time or deadline tasks: the fair servers are in place.
+    /// Whether a real-time or deadline task has existed, so that fair servers are in place.
     pub(crate) servers_started: AtomicBool,
 }
 
@@ -97,7 +94,6 @@ impl DlShared {
         this
     }
 
-    /// What a root domain has promised.
     #[inline]
     pub(crate) fn domain(&self, root: Root) -> &RootDomain {
         if root == Root::Domain(0) { &self.domain } else { self.other(root) }
@@ -112,17 +108,15 @@ impl DlShared {
         }
     }
 
-    /// What the fair server of a CPU has.
     pub(crate) fn server_bandwidth(&self) -> u64 {
         self.server.map_or(0, ServerLimits::bandwidth)
     }
 
-    /// Whether a CPU of that capacity may leave a root domain: what is promised, and what there would be, if not.
+    /// As [`RootDomain::may_lose`].
     pub(crate) fn may_lose(&self, root: Root, capacity: u32) -> Result<(), (u64, u64)> {
         self.domain(root).may_lose(capacity, self.server_bandwidth())
     }
 
-    /// Moves a CPU of this capacity from one root domain to another.
     pub(crate) fn set_root(&self, capacity: u32, from: Root, to: Root) {
         if from == to {
             return;
@@ -135,7 +129,7 @@ impl DlShared {
         }
     }
 
-    /// What `from` has promised is promised by `to` from now on.
+    /// Moves a reservation between root domains.
     pub(super) fn move_bw(&self, from: Root, to: Root, bw: u64) {
         if from != to && bw > 0 {
             self.domain(to).reserve(bw);
@@ -143,7 +137,6 @@ impl DlShared {
         }
     }
 
-    /// Publishes what has changed on a CPU.
     #[inline(never)]
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());
@@ -163,12 +156,12 @@ impl DlShared {
         self.cpudl.earliest(cpu).is_some()
     }
 
-    /// Returns the earliest deadline of a CPU's pushable tasks; [`NONE`] if there are none.
+    /// Returns the earliest deadline of a CPU's pushable tasks, or [`NONE`].
     fn offered(&self, dl: &DlRq) -> u64 {
         dl.earliest_pushable().filter(|_| self.overload_waits || dl.nr_running() > 1).unwrap_or(NONE)
     }
 
-    /// Whether what is published of a CPU is what is there.
+    /// Whether the published state of a CPU is current.
     pub(super) fn shows(&self, cpu: CpuId, dl: &DlRq) -> bool {
         let next = self.offered(dl);
         self.cpudl.earliest(cpu) == dl.earliest()
@@ -177,16 +170,16 @@ impl DlShared {
     }
 }
 
-/// Whether a CPU is fast enough for a task to have its runtime by its deadline there.
+/// Whether a CPU is fast enough for a task's runtime by its deadline.
 fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     let Some(se) = &task.dl else { return true };
     let own = se.effective();
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// `find_later_rq`: returns a CPU without deadline tasks that the task may use, the nearest to `cpu`, its last CPU.
-/// Without one, returns the CPU with the latest deadline, if the task may run there and its deadline is earlier. `on`,
-/// the calling CPU, is preferred among equals.
+/// Returns the CPU without deadline tasks that is nearest to `cpu`, the task's last CPU (`find_later_rq`). Without
+/// one, returns the CPU with the latest deadline, if the task may run there and its deadline is earlier. `on`, the
+/// calling CPU, is preferred among equals.
 pub(super) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -206,8 +199,7 @@ pub(super) fn later_cpu<P: Policy>(
     }
     let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
     let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
-    // Where CPUs differ, those that are fast enough; if there are none, the first of the fastest, or the one it was on
-    // if that is one.
+    // If CPUs differ: those that are fast enough, or only the fastest (the task's last CPU, or the first).
     let place = |other: &CpuId| (shared.capacity(*other), *other == cpu, core::cmp::Reverse(*other));
     let Some(fastest) = all().filter(free).max_by_key(place) else {
         return latest_of(shared, root, |cpu| cpudl.earliest(cpu)).filter(later);
@@ -229,13 +221,13 @@ pub(super) fn later_cpu<P: Policy>(
     if here { Some(on) } else { shared.rt.distribute(on, all().filter(good)) }
 }
 
-/// The CPU with the latest deadline of those of a root domain that are online; one that is free if there is any.
+/// Returns the online CPU of a root domain with the latest deadline, or a free one.
 #[cold]
 fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> Option<CpuId> {
     latest_of(shared, root, |cpu| Some(shared.dl.cpudl.earliest(cpu).unwrap_or(NONE)))
 }
 
-/// The CPU with the latest deadline of those of a root domain that are online and for which `deadline` has one.
+/// Returns the online CPU of a root domain with the latest `deadline`, if any has one.
 #[cold]
 fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId) -> Option<u64>) -> Option<CpuId> {
     let span = shared.root_span(root);
@@ -243,13 +235,13 @@ fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId)
     with.max().map(|(_, cpu)| cpu.0)
 }
 
-/// `select_task_rq_dl`: returns the CPU on which the task slept, unless a task with an earlier deadline or a pinned
-/// task runs there, or the CPU is too slow.
+/// Returns the task's last CPU, unless it is too slow, or a task with an earlier deadline or a pinned task runs there
+/// (`select_task_rq_dl`).
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
     let se = entity(rq, index);
-    // One that never ran has its first deadline to come.
+    // A task that never ran gets its first deadline.
     let deadline = if se.deadline == 0 { rq.clock.now() + se.effective().deadline } else { se.deadline };
     let contested = rq.curr.is_some_and(|current| {
         let running = &rq.tasks[current];
@@ -266,8 +258,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     }
 }
 
-/// Whether a task that was woken on `rq` and does not run should be pushed at once, because the running task has an
-/// earlier deadline or is pinned (`task_woken_dl`).
+/// Whether to push a woken task at once: the running task has an earlier deadline or is pinned (`task_woken_dl`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline
@@ -281,12 +272,12 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         })
 }
 
-/// The task with the earliest deadline that others may take, of those that `may` go.
+/// Returns the pushable task with the earliest deadline of those that `may` move.
 fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
     rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
 }
 
-/// Whether somewhere in the root domain of `cpu` deadline tasks wait that others may take.
+/// Whether a CPU in the root domain of `cpu` has pushable tasks.
 pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
     let overloaded = &shared.dl.overloaded;
     if !shared.is_split() {
@@ -296,7 +287,6 @@ pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Runs the callback of a run queue that is unlocked.
     #[inline(never)]
     pub(crate) fn dl_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
@@ -306,8 +296,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU. `on` is the
-    /// CPU whose code does so.
+    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines. `on` is the CPU that runs this code.
     #[inline(never)]
     pub(crate) fn push_dl_tasks(&mut self, cpu: CpuId, on: CpuId) {
         while self.push_dl_task(cpu, on) {}
@@ -322,7 +311,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let Some(index) = pick_pushable(&rq, |_| true) else { return false };
             let deadline = entity(&rq, index).deadline;
-            // It came while the CPU was between two tasks, and its deadline is earlier than that of who runs.
+            // It arrived during a switch, and precedes the running task.
             let preempts = rq.curr.is_some_and(|current| {
                 let running = &rq.tasks[current];
                 running.kind == ClassKind::Deadline
@@ -343,7 +332,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let (mut from, mut to) = self.rqs.pair(cpu, target);
             from.update_clock(self.now);
             to.update_clock(self.now);
-            // Both were let go of: does it still hold?
+            // Both were unlocked: check again.
             let index = pick_pushable(&from, |_| true);
             let Some(index) = index.filter(|&index| from.tasks[index].id == id && from.tasks[index].allowed(target))
             else {
@@ -360,8 +349,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         false
     }
 
-    /// Takes over tasks that wait on other CPUs and have earlier deadlines than all there is on `cpu`. `tell`: have it
-    /// rescheduled if there was one.
+    /// Pulls tasks with earlier deadlines than all on `cpu`. `tell`: reschedules `cpu` after a pull.
     #[inline(never)]
     pub(crate) fn pull_dl_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
@@ -379,7 +367,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= deadline) {
                 continue;
             }
-            // One that was woken a moment ago and is about to preempt stays where it is.
+            // A task that is about to preempt stays.
             let preempts = from.curr.is_none_or(|current| {
                 from.tasks[current].kind != ClassKind::Deadline || deadline < entity(&from, current).deadline
             });
@@ -397,7 +385,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// The CPUs a queued task may run on have changed.
+/// Handles a changed affinity of a queued task.
 pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.tasks[index].kind != ClassKind::Deadline || !rq.tasks[index].on_rq {
         return;

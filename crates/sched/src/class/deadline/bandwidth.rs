@@ -1,10 +1,10 @@
 //! Bandwidth: its arithmetic, the reserved bandwidth of a root domain, and admission.
 //!
-//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain accepts tasks while
-//! the sum of their bandwidths is within the share of its CPUs that real-time tasks may have: `sched_rt_runtime_us` of
-//! every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline, section 4). On one CPU
-//! and with implicit deadlines, no deadline is then missed. On several CPUs, none is missed by more than a bound (Devi
-//! & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS 2005).
+//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain admits tasks while
+//! their bandwidths fit the limit of its CPUs: `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default
+//! (Documentation/scheduler/sched-deadline, section 4). On one CPU with implicit deadlines, all deadlines are then
+//! met. On several, the tardiness is bounded (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
+//! multiprocessor", RTSS 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -29,10 +29,10 @@ pub fn to_ratio(period: u64, runtime: u64) -> u64 {
     ((u128::from(runtime) << BW_SHIFT) / u128::from(period)) as u64
 }
 
-/// The part of each CPU that real-time tasks may have.
+/// Limit of real-time tasks on each CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GlobalLimit {
-    /// `sched_rt_runtime_us`; `None` is its -1: no limit, and no admission control.
+    /// `sched_rt_runtime_us`; `None` is -1: no limit, and no admission control.
     pub runtime_us: Option<u64>,
     /// `sched_rt_period_us`.
     pub period_us: u64,
@@ -45,28 +45,28 @@ impl Default for GlobalLimit {
 }
 
 impl GlobalLimit {
-    /// Of one CPU; `None` without a limit.
+    /// Bandwidth of one CPU; `None` without a limit.
     pub fn per_cpu(self) -> Option<u64> {
         self.runtime_us.map(|runtime| to_ratio(self.period_us, runtime))
     }
 }
 
-/// Why a task is not admitted (EBUSY): the sum.
+/// Why a task is not admitted (EBUSY). Bandwidths are in 2^-20 CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionError {
-    /// The requested parameters.
+    /// Requested parameters.
     pub attrs: DlAttrs,
-    /// Its bandwidth, in 2^-20 CPUs.
+    /// Requested bandwidth.
     pub new: u64,
-    /// What the task has already and would give back, likewise.
+    /// Bandwidth that the task already has.
     pub old: u64,
-    /// What all admitted together have (and from 6.12 on the fair servers), `old` included, likewise.
+    /// Reserved bandwidth, with `old` and (6.12+) the fair servers.
     pub total: u64,
-    /// What there is, likewise.
+    /// Bandwidth that may be reserved.
     pub cap: u64,
-    /// The number of CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Of each of them.
+    /// Limit of each CPU.
     pub limit: GlobalLimit,
 }
 
@@ -117,28 +117,28 @@ impl core::error::Error for AdmissionError {}
 #[derive(Debug)]
 pub struct RootDomain {
     limit: GlobalLimit,
-    /// How many CPUs it has that are online.
+    /// Online CPUs.
     cpus: AtomicU32,
-    /// Sum of their capacities, 1024 each at most.
+    /// Sum of their capacities, at most 1024 each.
     capacity: AtomicU64,
     total_bw: AtomicU64,
-    /// Of each CPU: what it may give, less its share of what is promised to tasks (`dl_rq.extra_bw`).
+    /// For each CPU: its limit less its share of reservations (`dl_rq.extra_bw`).
     extra_bw: AtomicI64,
 }
 
-/// What the rule of reclaiming needs beside a run queue's own sums.
+/// Inputs of reclaiming beside a run queue's own sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reclaim {
-    /// The most that can be reclaimed of a CPU (`Umax`).
+    /// Most that can be reclaimed of a CPU (`Umax`).
     pub max_bw: u64,
-    /// The bandwidth that no task has reserved (`Uextra`).
+    /// Bandwidth that no task has reserved (`Uextra`).
     pub extra_bw: i64,
     /// `1 / Umax` in 2^-8.
     pub bw_ratio: u64,
 }
 
 impl RootDomain {
-    /// A domain of CPUs of these capacities (1..=1024) that has promised nothing.
+    /// A domain of CPUs of these capacities (1..=1024) without reservations.
     pub fn new(capacities: impl Iterator<Item = u32>, limit: GlobalLimit) -> Self {
         let (mut cpus, mut capacity) = (0, 0);
         for each in capacities {
@@ -160,28 +160,27 @@ impl RootDomain {
         self.limit
     }
 
-    /// What all its CPUs may promise; `None` without a limit.
+    /// Bandwidth that may be reserved; `None` without a limit.
     pub fn cap(&self) -> Option<u64> {
         self.cap_of(self.capacity.load(Relaxed))
     }
 
-    /// What CPUs of that capacity may promise.
     fn cap_of(&self, capacity: u64) -> Option<u64> {
-        // In this order, as the kernel: a bandwidth of one CPU scaled by the capacity of all.
+        // In the kernel's order: a bandwidth of one CPU scaled by the capacity of all.
         Some((self.limit.per_cpu()? * capacity) >> CAPACITY_SHIFT)
     }
 
-    /// How many CPUs it has that are online.
+    /// Number of its online CPUs.
     pub fn cpus(&self) -> usize {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Checks whether a CPU of this capacity may go offline, with the `server` bandwidth of its fair tasks
-    /// (`dl_bw_manage`). The other reserved bandwidth has to fit on the remaining CPUs, and needs at least one of them.
+    /// Checks whether a CPU of this capacity may go offline, with its `server` bandwidth (`dl_bw_manage`). The other
+    /// reservations must fit on the remaining CPUs, and need at least one.
     ///
     /// # Errors
     ///
-    /// What is promised, and what there would be.
+    /// The reserved bandwidth, and the future cap.
     pub fn may_lose(&self, capacity: u32, server: u64) -> Result<(), (u64, u64)> {
         let promised = self.total() - server;
         let left = if self.cpus() > 1 {
@@ -195,8 +194,7 @@ impl RootDomain {
         }
     }
 
-    /// Sets a CPU of this capacity online or offline, and adds or removes `server` of the reserved bandwidth. One
-    /// caller at a time, and no admission meanwhile.
+    /// Changes a CPU's state, with its `server` bandwidth. One caller at a time, and no admission meanwhile.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);
@@ -207,7 +205,7 @@ impl RootDomain {
             self.capacity.fetch_sub(u64::from(capacity), Relaxed);
             self.total_bw.fetch_sub(server, Relaxed);
         }
-        // What is promised is shared by others from now on.
+        // Another number of CPUs shares the reservations.
         let max_bw = self.limit.per_cpu().unwrap_or(BW_UNIT);
         self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
@@ -216,7 +214,7 @@ impl RootDomain {
     ///
     /// # Errors
     ///
-    /// What is promised, and what there would be.
+    /// As [`Self::may_lose`].
     pub fn may_shrink(&self, cpus: usize) -> Result<(), (u64, u64)> {
         let promised = self.total();
         match self.limit.per_cpu().map(|bw| bw * cpus as u64) {
@@ -225,16 +223,16 @@ impl RootDomain {
         }
     }
 
-    /// What is promised now.
+    /// Reserved bandwidth.
     pub fn total(&self) -> u64 {
         self.total_bw.load(Relaxed)
     }
 
-    /// Takes the bandwidth of `attrs`, in exchange for `old` that the same task had.
+    /// Reserves the bandwidth of `attrs` instead of the task's `old` one.
     ///
     /// # Errors
     ///
-    /// When that would be more than the cap: nothing is taken then.
+    /// Above the cap; nothing is changed then.
     pub fn admit(&self, old: u64, attrs: DlAttrs) -> Result<(), AdmissionError> {
         let new = attrs.bandwidth();
         let cap = self.cap();
@@ -247,21 +245,20 @@ impl RootDomain {
         Ok(())
     }
 
-    /// Takes a bandwidth, whether there is room or not: of a fair server, or of a task that another domain has
-    /// admitted.
+    /// Reserves a bandwidth even without room: of a fair server, or of a task that another domain has admitted.
     pub(super) fn reserve(&self, bw: u64) {
         self.total_bw.fetch_add(bw, Relaxed);
         self.spread(-self.share(bw));
     }
 
-    /// Gives back what was admitted.
+    /// Releases a reserved bandwidth.
     pub fn release(&self, bw: u64) {
         let before = self.total_bw.fetch_sub(bw, Relaxed);
         debug_assert!(before >= bw, "more is given back than was promised");
         self.spread(self.share(bw));
     }
 
-    /// What of a bandwidth falls on each CPU.
+    /// Returns each CPU's share of a bandwidth.
     fn share(&self, bw: u64) -> i64 {
         bw as i64 / i64::from(self.cpus.load(Relaxed).max(1))
     }
@@ -270,7 +267,7 @@ impl RootDomain {
         self.extra_bw.fetch_add(delta, Relaxed);
     }
 
-    /// For the rule of reclaiming.
+    /// Inputs of reclaiming.
     pub fn reclaim(&self) -> Reclaim {
         let extra_bw = self.extra_bw.load(Relaxed);
         match self.limit.runtime_us {
@@ -295,7 +292,6 @@ mod tests {
         RootDomain::new(core::iter::repeat_n(1024, cpus), GlobalLimit::default())
     }
 
-    /// The ratios the kernel computes for its defaults.
     #[test]
     fn defaults_are_the_kernels() {
         let domain = domain(4);
@@ -313,11 +309,11 @@ mod tests {
         }
         let rest = DlAttrs::new(40 * MS, 100 * MS);
         domain.admit(0, rest).unwrap();
-        // 1.9 of 1.9 are taken: not even the least runtime fits but what rounds to nothing.
+        // 1.9 of 1.9 are taken: only a runtime that rounds to nothing would fit.
         let error = domain.admit(0, DlAttrs::new(100_000, 100 * MS)).unwrap_err();
         assert_eq!((error.total, error.new, error.cap), (3 * 524_288 + 419_430, 1048, 2 * 996_147));
         assert_eq!(domain.total(), 3 * 524_288 + 419_430);
-        // Whoever changes his parameters gives back what he has: as much is accepted, more is not.
+        // A task that changes its parameters gives back its own: as much is admitted, more is not.
         domain.admit(rest.bandwidth(), rest).unwrap();
         domain.admit(rest.bandwidth(), DlAttrs::new(40 * MS + 200, 100 * MS)).unwrap_err();
         domain.release(rest.bandwidth());
@@ -361,7 +357,7 @@ mod tests {
         assert_eq!(domain.reclaim(), Reclaim { max_bw: BW_UNIT, extra_bw: -2 * BW_UNIT as i64, bw_ratio: 256 });
     }
 
-    /// The kernel asks what is left without the CPU, and without the part its fair server has.
+    /// The kernel checks the rest without the CPU and its fair server.
     #[test]
     fn a_cpu_may_go_while_what_is_promised_fits_on_the_others() {
         let domain = domain(3);
@@ -381,7 +377,7 @@ mod tests {
         domain.may_lose(1024, server).unwrap_err();
         domain.set_online(1024, server, true);
         assert_eq!(domain.total(), 3 * 524_288 + 3 * server);
-        // Nobody but the servers: all but the last may go, and that too, for all it matters here.
+        // With servers only, every CPU may go.
         let domain = RootDomain::new(core::iter::once(1024), GlobalLimit::default());
         domain.reserve(server);
         domain.may_lose(1024, server).unwrap();

@@ -1,9 +1,9 @@
 //! The CPU with the latest deadline, or with none (`cpudl`): the target of a pushed deadline task.
 //!
-//! The kernel keeps a heap under a lock. Here it is a tournament: the leaves are the CPUs' earliest deadlines, and each
-//! inner node names the CPU with the latest deadline below it. Any CPU may write its leaf at any time, and then updates
-//! the path above. Two concurrent updates may leave a node with the second best. As with all of `Shared`, a CPU that
-//! acts on the answer locks that run queue and checks again.
+//! The kernel has a heap under a lock. This is a tournament: the leaves are the CPUs' earliest deadlines, and each
+//! inner node names the CPU with the latest one below it. Any CPU may write its leaf at any time, and updates the
+//! path above. Concurrent updates may leave a node with the second best, so callers lock the run queue and check
+//! again.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// The earliest deadline of a CPU without deadline tasks.
 const FREE: u64 = u64::MAX;
 
 /// The tournament.
@@ -23,7 +22,7 @@ pub struct CpuDeadline {
 }
 
 impl CpuDeadline {
-    /// Of CPUs that are all free.
+    /// A tournament of free CPUs.
     pub fn new(cpus: usize) -> Self {
         let this = Self {
             deadlines: (0..cpus).map(|_| AtomicU64::new(FREE)).collect(),
@@ -35,7 +34,6 @@ impl CpuDeadline {
         this
     }
 
-    /// Returns the winner at a node or leaf.
     fn winner(&self, node: usize) -> u32 {
         let cpus = self.deadlines.len();
         if node >= cpus { (node - cpus) as u32 } else { self.winners[node].load(Relaxed) }
@@ -45,12 +43,12 @@ impl CpuDeadline {
         let (a, b) = (self.winner(2 * node), self.winner(2 * node + 1));
         let of = |cpu: u32| self.deadlines[cpu as usize].load(Relaxed);
         let (at_a, at_b) = (of(a), of(b));
-        // Of equals the CPU that is counted first: the answer must not depend on the shape of the tree.
+        // Of equals the first CPU, so that the shape of the tree does not matter.
         let best = if at_b > at_a || at_b == at_a && b < a { b } else { a };
         self.winners[node].store(best, Relaxed);
     }
 
-    /// The earliest deadline of `cpu` is this from now on; `None`: it has no deadline task.
+    /// Sets the earliest deadline of `cpu`, or `None`.
     pub fn set(&self, cpu: CpuId, earliest: Option<u64>) {
         let deadline = earliest.unwrap_or(FREE);
         if self.deadlines[cpu.index()].swap(deadline, Relaxed) == deadline {
@@ -76,7 +74,7 @@ impl CpuDeadline {
         deadline < self.deadlines[cpu.index()].load(Relaxed)
     }
 
-    /// The CPU with the latest deadline; one that is free if there is any.
+    /// The CPU with the latest deadline, or a free one.
     pub fn latest(&self) -> CpuId {
         CpuId(if self.deadlines.len() > 1 { self.winner(1) } else { 0 })
     }
@@ -89,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the plainest search.
+        /// Compared with a linear search.
         #[test]
         fn is_the_maximum(
             cpus in 1usize..20,

@@ -1,132 +1,128 @@
-//! The constant bandwidth server of one task: its runtime, its deadline, and the rules of their renewal.
+//! The constant bandwidth server of one task: its runtime, its deadline, and their renewal.
 //!
-//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), in the kernel's form
-//! (Documentation/scheduler/sched-deadline, section 2): a server without runtime waits for its next period, and does
-//! not continue with a later deadline. Other tasks are therefore not disturbed (the hard CBS).
+//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as a hard CBS
+//! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, instead
+//! of a later deadline, and so disturbs no other task.
 
 use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;
 use crate::balance::roots::Root;
 
-/// Products of two times are taken in units of 1024 ns (`DL_SCALE`), as the kernel does: one of 64 bits always fits.
+/// Products of times are in units of 1024 ns, as in the kernel (`DL_SCALE`).
 const DL_SCALE: u32 = 10;
-/// A timer that is due less than this ago is still armed, and fires at once: the kernel compares microseconds.
+/// A timer due less than this ago still fires: the kernel compares microseconds.
 const TIMER_RESOLUTION_NS: u64 = 1_000;
 
-/// The source of a boosted entity's parameters (`pi_se`), nanoseconds.
+/// Source of a boosted entity's parameters (`pi_se`), nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Donor {
-    /// Its runtime in each period.
+    /// Runtime in each period.
     pub runtime: u64,
-    /// Its relative deadline.
+    /// Relative deadline.
     pub deadline: u64,
-    /// Its period.
+    /// Period.
     pub period: u64,
 }
 
-/// What a task under SCHED_DEADLINE (or a server) has: `struct sched_dl_entity`. Times are nanoseconds.
+/// A task under SCHED_DEADLINE, or a server (`struct sched_dl_entity`). Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // the kernel's flags, each independent of the others
 pub struct DlEntity {
-    /// Its own parameters; all 0 for a task of another class that is boosted.
+    /// Own parameters; all 0 for a boosted task of another class.
     pub attrs: DlAttrs,
     /// Bandwidth (`dl_bw`), in 2^-20 CPUs.
     pub bw: u64,
     /// Density (`dl_density`): runtime per deadline, in 2^-20 CPUs.
     pub density: u64,
-    /// What is left of the runtime; below 0 what was used beyond it.
+    /// Rest of the runtime; negative after an overrun.
     pub runtime: i64,
     /// Absolute deadline.
     pub deadline: u64,
-    /// Waits for its next period.
+    /// Whether it waits for its next period.
     pub throttled: bool,
-    /// Gave up the rest of its period.
+    /// Whether it gave up the rest of its period.
     pub yielded: bool,
-    /// Set if its runtime was used up and the requested signal is not yet sent (`dl_overrun`).
+    /// Whether a requested overrun signal is not yet sent (`dl_overrun`).
     pub overrun: bool,
-    /// Asleep, its bandwidth still counted as active until the 0-lag time.
+    /// Whether it sleeps, its bandwidth active until the 0-lag time.
     pub non_contending: bool,
-    /// Boosted by priority inheritance.
+    /// Boost by priority inheritance.
     pub donor: Option<Donor>,
-    /// The parameters that would boost it if it had no reservation: those of its most urgent waiter, if that is a
-    /// deadline task.
+    /// Parameters of its most urgent waiter, if that is a deadline task.
     pub(super) offer: Option<Donor>,
-    /// A deferred reservation: it runs only when it can wait no longer (`dl_defer`).
+    /// Whether it runs only when it can wait no longer (`dl_defer`).
     pub defer: bool,
-    /// Waits for the moment when it can wait no longer.
+    /// Whether it waits for that moment.
     pub defer_armed: bool,
-    /// That moment came: it runs in every period from its beginning, until it is not needed.
+    /// Whether that moment has passed: it runs at the start of each period while it is needed.
     pub defer_running: bool,
     /// When the replenishment (or the deferred start) is due.
     pub replenish_at: Option<u64>,
     /// The 0-lag time for which the inactive timer is armed.
     pub inactive_at: Option<u64>,
-    /// Up to when its running is accounted.
+    /// Time up to which its running is accounted.
     pub exec_start: u64,
-    /// The deadline of the job it is at: a relative deadline after it woke, or after the period began for which it
+    /// Deadline of its job: a relative deadline after its wakeup, or after the start of the period for which it
     /// yielded.
     pub job: Option<u64>,
-    /// Where it is in the queue.
     pub(super) key: Option<(u64, u64)>,
-    /// The same, among those that can be pushed away.
     pub(super) pushable: bool,
-    /// Its timers in the run queue's list.
     pub(super) armed: [Option<u64>; 2],
-    /// The root domain that has promised its bandwidth.
+    /// Root domain that has reserved its bandwidth.
     pub(crate) root: Root,
-    /// Its bandwidth is part of the run queue's sum of all (`this_bw`), of those that are active (`running_bw`).
+    /// Whether its bandwidth is part of the run queue's `this_bw`, and of `running_bw`.
     pub(super) counted: bool,
     pub(super) active: bool,
 }
 
 impl DlEntity {
-    /// A server of `attrs`, which have been checked, that never ran.
+    /// Creates a server of valid `attrs` that never ran.
     pub fn new(attrs: DlAttrs) -> Self {
         let mut this = Self::default();
         this.set_attrs(attrs);
         this
     }
 
-    /// Other parameters, from the next replenishment on (`__setparam_dl`).
+    /// Sets parameters that count from the next replenishment on (`__setparam_dl`).
     pub fn set_attrs(&mut self, attrs: DlAttrs) {
         self.attrs = attrs;
         self.bw = attrs.bandwidth();
         self.density = attrs.density();
     }
 
-    /// Its task has left the class, and its 0-lag time has passed: it has no parameters any more, but runtime and
-    /// deadline stay (`__dl_clear_params`).
+    /// Removes the parameters of a task that left the class, after its 0-lag time. Runtime and deadline stay
+    /// (`__dl_clear_params`).
     pub(super) fn clear(&mut self) {
         self.set_attrs(DlAttrs::default());
         (self.throttled, self.yielded, self.overrun) = (false, false, false);
         self.replenish_at = None;
     }
 
-    /// Whose parameters count: its own, or its donor's.
+    /// Returns its donor's parameters, or its own.
     pub fn effective(&self) -> Donor {
         let DlAttrs { runtime, deadline, period, .. } = self.attrs;
         self.donor.unwrap_or(Donor { runtime, deadline, period })
     }
 
-    /// Waits in the queue, or runs.
+    /// Whether it waits in the queue, or runs.
     #[inline]
     pub fn queued(&self) -> bool {
         self.key.is_some()
     }
 
-    /// When the period after the current one begins.
+    /// Returns the start of the next period.
     pub fn next_period(&self) -> u64 {
         self.deadline - self.attrs.deadline.min(self.deadline) + self.attrs.period
     }
 
-    /// Its runtime is used up.
+    /// Whether its runtime is used up.
     #[inline]
     pub fn exceeded(&self) -> bool {
         self.runtime <= 0
     }
 
-    /// Whether what is left of its runtime, used by its deadline, would be more than its share: runtime / (deadline -
-    /// now) above `dl_runtime` / `dl_deadline`.
+    /// Whether the rest of its runtime exceeds its share: runtime / (deadline - now) above `dl_runtime` /
+    /// `dl_deadline`.
     pub fn overflows(&self, now: u64) -> bool {
         let Donor { runtime, deadline, .. } = self.effective();
         let left = i128::from(deadline >> DL_SCALE) * i128::from(self.runtime >> DL_SCALE);
@@ -134,7 +130,7 @@ impl DlEntity {
         right < left
     }
 
-    /// A period begins now.
+    /// Begins a period now.
     pub fn new_period(&mut self, now: u64) {
         let Donor { runtime, deadline, .. } = self.effective();
         self.deadline = now + deadline;
@@ -145,19 +141,19 @@ impl DlEntity {
         }
     }
 
-    /// It has just come to this class.
+    /// Begins a period for an entity new in the class.
     pub(super) fn set_up(&mut self, now: u64) {
         if !self.throttled {
             self.new_period(now);
         }
     }
 
-    /// Wakes the entity: keeps its runtime and deadline if it may. Otherwise a new period begins. If the deadline is
-    /// before the end of the period, the runtime is what fits before the old deadline at the entity's density (the
-    /// revised wakeup rule: Abeni, Lipari & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015). The same
-    /// applies to a deferred server that had to run, if `servers_keep` ([`ServerRules`](super::ServerRules)).
+    /// Wakes the entity: keeps its runtime and deadline if it may, or begins a new period. With a constrained
+    /// deadline it keeps that, and its runtime is what fits at its density. (The revised wakeup rule: Abeni, Lipari &
+    /// Lelli, "Constant bandwidth server revisited", SIGBED Review 2015.) So does a deferred server that had to run,
+    /// if `servers_keep` ([`ServerRules`](super::ServerRules)).
     pub fn wake(&mut self, now: u64, servers_keep: bool) {
-        // At the machine's first instant a task that never ran has no deadline that could have passed.
+        // A task that never ran has no deadline, and at time 0 none could have passed.
         let fresh = self.deadline == 0;
         if fresh || self.deadline < now || self.overflows(now) {
             let revised = !self.attrs.is_implicit() || (self.defer && self.defer_running && servers_keep);
@@ -174,12 +170,11 @@ impl DlEntity {
         }
     }
 
-    /// A new runtime, for the next period in which there is some: `replenish_dl_entity`. A deferred one may come out of
-    /// it throttled, with its timer armed.
+    /// Renews the runtime (`replenish_dl_entity`). A deferred entity may stay throttled, with its timer armed.
     pub fn replenish(&mut self, now: u64) {
         let Donor { runtime, deadline, period } = self.effective();
-        // A boosted task of another class has no period yet; a deferred server that can no longer have its runtime by
-        // its deadline begins a new one.
+        // A boosted task of another class has no period yet. A deferred server that cannot have its runtime by its
+        // deadline begins a new one.
         if self.attrs.deadline == 0 || self.defer_armed && self.overflows_or_late(now) {
             self.deadline = now + deadline;
             self.runtime = runtime as i64;
@@ -187,16 +182,16 @@ impl DlEntity {
         if self.yielded && self.runtime > 0 {
             self.runtime = 0;
         }
-        // A server that has waited for a whole period with its runtime unused: the timer comes a moment after the end.
+        // A server that has waited for a whole period: the timer fires just after the end.
         let waited = self.defer && self.runtime > 0;
         if self.runtime <= 0 {
-            // As many periods as it takes to pay for what was used beyond the runtime.
+            // As many periods as pay for the overrun.
             let periods = self.runtime.unsigned_abs() / runtime.max(1) + 1;
             self.deadline += periods * period;
             self.runtime += (periods * runtime) as i64;
         }
         if self.deadline < now || (waited && self.deadline == now) {
-            // It comes too late to be of use: start afresh.
+            // Too late to be of use.
             self.new_period(now);
         }
         self.yielded = false;
@@ -221,8 +216,7 @@ impl DlEntity {
         self.deadline < now || self.overflows(now)
     }
 
-    /// Arms the timer for the next period, or, deferred, for the moment when it can wait no longer. False if that has
-    /// passed.
+    /// Arms the timer for the next period, or for the deferred start. Returns false if that has passed.
     pub fn start_timer(&mut self, now: u64) -> bool {
         let at = if self.defer_armed {
             self.deadline.saturating_sub(self.runtime.max(0) as u64)
@@ -236,9 +230,9 @@ impl DlEntity {
         true
     }
 
-    /// A deadline before the end of the period has passed, and the next period has not begun: it has to wait for that.
+    /// Throttles an entity after its constrained deadline, until its next period.
     pub(super) fn check_constrained(&mut self, now: u64) {
-        // One that never ran has none; the kernel's clock has left the 0 of its deadline behind at boot, ours has not.
+        // One that never ran has no deadline. The kernel's clock is past its 0, ours may not be.
         let passed = self.deadline > 0 && self.deadline < now;
         if passed && now < self.next_period() && self.donor.is_none() && self.start_timer(now) {
             self.throttled = true;
@@ -246,8 +240,7 @@ impl DlEntity {
         }
     }
 
-    /// Returns the time at which its unused runtime would be used up at its own bandwidth. Until then its bandwidth is
-    /// not free.
+    /// When its unused runtime would be used up at its own bandwidth, which is then free.
     pub fn zero_lag(&self) -> i128 {
         let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
         i128::from(self.deadline) - used
@@ -260,9 +253,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth server (after
-    /// Abeni & Buttazzo 1998): Q = 3, T = 8. A job at 3 finds the server idle: deadline 11. Its runtime is used up:
-    /// deadline 19. A job at 13 finds a runtime of 2 < (19 - 13) 3/8 and keeps both.
+    /// Buttazzo, "Hard Real-Time Computing Systems": Q = 3, T = 8. A job at 3 finds the server idle: deadline 11. Its
+    /// runtime is used up: deadline 19. A job at 13 finds 2 < (19 - 13) 3/8 and keeps both.
     #[test]
     fn deadlines_of_the_textbook_server() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
@@ -304,13 +296,12 @@ mod tests {
         assert!(!server.yielded && !server.throttled);
     }
 
-    /// Revised rule: with D < T a task that wakes before its old deadline keeps it, with the runtime its density
-    /// allows.
+    /// D < T: a task that wakes before its deadline keeps it, with the runtime its density allows.
     #[test]
     fn a_constrained_task_keeps_its_deadline_and_gets_less_runtime() {
         let attrs = DlAttrs { runtime: 4 * MS, deadline: 8 * MS, period: 20 * MS, ..DlAttrs::default() };
         let mut server = DlEntity::new(attrs);
-        // It never ran, so no deadline of its has passed, however early it is.
+        // It never ran, so no deadline has passed.
         server.check_constrained(MS);
         assert!(!server.throttled);
         server.wake(MS, true);

@@ -1,24 +1,25 @@
-//! Reclaiming: a task with SCHED_FLAG_RECLAIM uses up its runtime more slowly while other tasks leave bandwidth unused.
+//! Reclaiming: a task with SCHED_FLAG_RECLAIM uses up its runtime more slowly while other tasks leave bandwidth
+//! unused.
 //!
-//! Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000), in the form
-//! for several CPUs of Abeni, Lipari, Parri & Sun, "Multicore CPU reclaiming: parallel or sequential?" (SAC 2016);
-//! kernel Documentation/scheduler/sched-deadline, section 2.3.
+//! Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000). For several
+//! CPUs: Abeni, Lipari, Parri & Sun, "Multicore CPU reclaiming: parallel or sequential?" (SAC 2016). Kernel:
+//! Documentation/scheduler/sched-deadline, section 2.3.
 
 use super::bandwidth::{BW_SHIFT, BW_UNIT, RATIO_SHIFT, Reclaim};
 
-/// Which equation a kernel has.
+/// The equation of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grub {
-    /// Before 6.5: dq = -max{u / Umax, 1 - Uinact - Uextra} dt. It lets a task have more than Umax of a CPU.
+    /// Before 6.5: dq = -max{u / Umax, 1 - Uinact - Uextra} dt. A task can have more than Umax of a CPU.
     Unbounded,
-    /// From 6.5 on: dq = -(max{u, Umax - Uinact - Uextra} / Umax) dt.
+    /// 6.5+: dq = -(max{u, Umax - Uinact - Uextra} / Umax) dt.
     #[default]
     Bounded,
 }
 
 impl Grub {
-    /// How much runtime a task of bandwidth `bw` uses up in `delta` ns. `inactive` is what tasks of its run queue have
-    /// reserved and, being past their 0-lag times, cannot claim (`this_bw - running_bw`).
+    /// Returns the runtime that a task of bandwidth `bw` uses up in `delta` ns. `inactive` is the bandwidth of its
+    /// run queue's tasks that are past their 0-lag times (`this_bw - running_bw`).
     pub fn used(self, delta: u64, bw: u64, inactive: u64, reclaim: Reclaim) -> u64 {
         let Reclaim { max_bw, extra_bw, bw_ratio } = reclaim;
         let free = i128::from(inactive) + i128::from(extra_bw);
@@ -44,11 +45,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const HALF: u64 = BW_UNIT / 2;
-    /// All of the CPU can be promised (`sched_rt_runtime_us` is -1) and all of it is.
+    /// All of the CPU can be reserved (`sched_rt_runtime_us` is -1), and is.
     const ALL_TAKEN: Reclaim = Reclaim { max_bw: BW_UNIT, extra_bw: 0, bw_ratio: 1 << RATIO_SHIFT };
 
-    /// The example of sched-deadline.rst, section 2.3: two tasks of 1/2. While both are active, runtime decreases at
-    /// normal speed. While one is inactive, the other's decreases half as fast.
+    /// Example of sched-deadline.rst, section 2.3: two tasks of 1/2. While one is inactive, the other's runtime
+    /// decreases half as fast.
     #[test]
     fn the_kernel_documents_example() {
         for grub in [Grub::Unbounded, Grub::Bounded] {
@@ -57,8 +58,8 @@ mod tests {
         }
     }
 
-    /// 6.5+: with the default limit of 95 %, a task alone on its CPU gets 95 % of it: 4 ms of 10 last for 9.5. Earlier
-    /// it got more: its runtime decreased at u / Umax = 0.42, but the limit was subtracted only once.
+    /// 6.5+: with the default limit, a task alone gets 95 % of its CPU: 4 ms of 10 last for 9.5. Earlier it got more:
+    /// its runtime decreased at u / Umax = 0.42, but the limit was subtracted only once.
     #[test]
     fn a_task_alone_reclaims_up_to_the_limit() {
         let alone = Reclaim { max_bw: 996_147, extra_bw: 996_147 - 419_430, bw_ratio: 269 };

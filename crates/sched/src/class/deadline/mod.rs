@@ -1,17 +1,16 @@
-//! The deadline class: SCHED_DEADLINE, a constant bandwidth server (CBS) of its own for every task, earliest deadline
-//! first.
+//! The deadline class: SCHED_DEADLINE, a constant bandwidth server (CBS) for every task, earliest deadline first.
 //!
 //! | here | what |
 //! |---|---|
-//! | `params` | what `sched_setattr` takes and refuses |
-//! | `bandwidth` | bandwidths, what a root domain has promised, admission |
-//! | `entity` | one server: runtime, deadline, and the rules that renew them |
-//! | `grub` | reclaiming what others leave |
-//! | `queue` | a CPU: order by deadline, sums of bandwidth, timers, throttling |
-//! | `server` | the fair server (6.12 on) |
+//! | `params` | parameters of `sched_setattr` |
+//! | `bandwidth` | bandwidths, root domains, admission |
+//! | `entity` | one server: runtime, deadline, their renewal |
+//! | `grub` | reclaiming |
+//! | `queue` | a CPU: order, sums of bandwidth, timers, throttling |
+//! | `server` | the fair server (6.12+) |
 //! | `cpudeadline` | the CPU with the latest deadline |
-//! | `verbs` | the class's answers to the core |
-//! | `balance` | the CPU for a wakeup, push and pull |
+//! | `verbs` | calls from the core |
+//! | `balance` | wakeup, push and pull |
 
 mod balance;
 mod bandwidth;

@@ -1,4 +1,4 @@
-//! What `sched_setattr` takes for SCHED_DEADLINE, and what it refuses.
+//! Parameters that `sched_setattr` accepts for SCHED_DEADLINE.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -10,20 +10,19 @@ use crate::ids::GroupId;
 /// Parameters of a deadline task, as in `struct sched_attr`. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DlAttrs {
-    /// `sched_runtime`: CPU time it may use in each period, 1024 or more.
+    /// `sched_runtime`: CPU time in each period, at least 1024.
     pub runtime: u64,
-    /// `sched_deadline`: by when, after the period begins, it shall have had that time. 0 in a system call means the
-    /// period.
+    /// `sched_deadline`: relative. 0 means the period.
     pub deadline: u64,
-    /// `sched_period`: how often. 0 means the deadline.
+    /// `sched_period`. 0 means the deadline.
     pub period: u64,
-    /// SCHED_FLAG_RECLAIM: it may use bandwidth that others reserved and do not use (GRUB).
+    /// SCHED_FLAG_RECLAIM: whether it may use others' unused bandwidth (GRUB).
     pub reclaim: bool,
-    /// SCHED_FLAG_DL_OVERRUN: whether the task gets a signal (SIGXCPU, here an event) when its runtime is used up.
+    /// SCHED_FLAG_DL_OVERRUN: whether it gets a signal (SIGXCPU, here an event) when its runtime is used up.
     pub overrun_signal: bool,
 }
 
-/// Bounds of periods, in the unit of their files in `/proc/sys/kernel`.
+/// Bounds of periods, as in `/proc/sys/kernel`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeriodLimits {
     /// `sched_deadline_period_min_us`.
@@ -42,49 +41,49 @@ impl Default for PeriodLimits {
 /// Tunables of the class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DlTunables {
-    /// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`.
+    /// Bounds of periods.
     pub periods: PeriodLimits,
     /// `fair_server/runtime` and `fair_server/period`.
     pub server: ServerLimits,
 }
 
-/// The shortest runtime there is, ns: the bandwidth of less is below the scheduler's resolution (2^`DL_SCALE`).
+/// Shortest runtime, ns, as less is below the scheduler's resolution (2^`DL_SCALE`).
 pub const MIN_RUNTIME_NS: u64 = 1 << 10;
 
-/// Why parameters are refused (EINVAL). Its text names the limit and how to keep it.
+/// Why parameters are refused (EINVAL). Times as given, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DlParamError {
-    /// No deadline at all.
+    /// No deadline.
     NoDeadline,
-    /// Less than [`MIN_RUNTIME_NS`].
+    /// A runtime below [`MIN_RUNTIME_NS`].
     RuntimeTooShort {
-        /// As given.
+        /// Runtime.
         runtime: u64,
     },
-    /// It could not be had in time even on a CPU of its own.
+    /// A runtime above the deadline.
     RuntimeAboveDeadline {
-        /// As given.
+        /// Runtime.
         runtime: u64,
-        /// As given.
+        /// Deadline.
         deadline: u64,
     },
-    /// A deadline after the next period has begun.
+    /// A deadline above the period.
     DeadlineAbovePeriod {
-        /// As given.
+        /// Deadline.
         deadline: u64,
-        /// As given.
+        /// Period.
         period: u64,
     },
     /// Below `sched_deadline_period_min_us`.
     PeriodTooShort {
-        /// As given.
+        /// Period.
         period: u64,
         /// The limit.
         min_us: u64,
     },
     /// Above `sched_deadline_period_max_us`.
     PeriodTooLong {
-        /// As given.
+        /// Period.
         period: u64,
         /// The limit.
         max_us: u64,
@@ -124,31 +123,30 @@ impl fmt::Display for DlParamError {
 
 impl core::error::Error for DlParamError {}
 
-/// Why `sched_setattr` or `sched_setaffinity` is refused. Its text says how to mend it.
+/// Why `sched_setattr` or `sched_setaffinity` is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SchedError {
-    /// The parameters are not acceptable at all (EINVAL).
+    /// The parameters are invalid (EINVAL).
     Params(DlParamError),
-    /// There is no room for them (EBUSY).
+    /// There is no bandwidth for them (EBUSY).
     Admission(Box<AdmissionError>),
-    /// A deadline task must be allowed on all CPUs of its root domain (EPERM, EBUSY): that is what is admitted to.
+    /// A deadline task must be allowed on all CPUs of its root domain (EPERM, EBUSY).
     Affinity {
-        /// CPUs of the domain that are allowed.
+        /// Allowed CPUs of the domain.
         allowed: usize,
         /// CPUs of the domain.
         cpus: usize,
     },
-    /// Its group may have no real-time tasks (EPERM; EINVAL for a task that is to join the group): `cpu.rt_runtime_us`
-    /// is 0.
+    /// Its group has no real-time runtime (EPERM; EINVAL when it joins the group).
     NoRtRuntime {
         /// The group.
         group: GroupId,
     },
-    /// None of the CPUs asked for is online (EINVAL).
+    /// No requested CPU is online (EINVAL).
     Offline,
-    /// The task's cpuset has none of the CPUs asked for (EINVAL).
+    /// The task's cpuset has no requested CPU (EINVAL).
     Cpuset,
-    /// The group has no CPUs for a task: partitions below it have them all (ENOSPC).
+    /// Partitions below the group have all its CPUs (ENOSPC).
     NoCpus,
 }
 
@@ -185,16 +183,16 @@ impl fmt::Display for SchedError {
 impl core::error::Error for SchedError {}
 
 impl DlAttrs {
-    /// `runtime` in every `period`, by its end: an implicit deadline, no flags. Nanoseconds.
+    /// `runtime` in every `period`, with an implicit deadline and no flags. Nanoseconds.
     pub const fn new(runtime: u64, period: u64) -> Self {
         Self { runtime, deadline: period, period, reclaim: false, overrun_signal: false }
     }
 
-    /// With what a zero stands for, if the kernel would accept it.
+    /// Replaces zeros by their meaning, and checks the parameters.
     ///
     /// # Errors
     ///
-    /// When it would not; the error names the limit.
+    /// The kernel would refuse them.
     ///
     /// ```
     /// use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits};
@@ -223,24 +221,24 @@ impl DlAttrs {
         if period < limits.min_us.saturating_mul(1000) {
             return Err(DlParamError::PeriodTooShort { period, min_us: limits.min_us });
         }
-        // However the limit is set, time must fit a word.
+        // Time must fit a word.
         if period > limits.max_us.saturating_mul(1000).min(u64::MAX >> 8) {
             return Err(DlParamError::PeriodTooLong { period, max_us: limits.max_us });
         }
         Ok(Self { deadline, period, ..self })
     }
 
-    /// Its bandwidth, in 2^-20 CPUs (`dl_bw`).
+    /// Bandwidth in 2^-20 CPUs (`dl_bw`).
     pub fn bandwidth(&self) -> u64 {
         to_ratio(self.period, self.runtime)
     }
 
-    /// Its density: runtime over deadline, in 2^-20 CPUs (`dl_density`).
+    /// Density in 2^-20 CPUs: runtime over deadline (`dl_density`).
     pub fn density(&self) -> u64 {
         to_ratio(self.deadline, self.runtime)
     }
 
-    /// The deadline is the end of the period.
+    /// Whether the deadline is the end of the period.
     pub const fn is_implicit(&self) -> bool {
         self.deadline == self.period
     }

@@ -1,6 +1,6 @@
 //! A CPU's state of the deadline class: waiting entities by absolute deadline, sums of bandwidth, and timers.
 //!
-//! Entities have numbers and no tasks here, so the rules can be tested alone. `verbs` maps them to tasks.
+//! Entities are numbers here, which `verbs` maps to tasks, so tests can drive the rules alone.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::class::fair::pelt::Avg;
 use crate::class::rt::Callback;
 use crate::event::Event;
 
-/// The number of the fair server of a CPU.
+/// Number of a CPU's fair server.
 pub const SERVER: u32 = u32::MAX;
 
 /// A timer of an entity.
@@ -29,22 +29,22 @@ pub enum DlTimer {
     Inactive,
 }
 
-/// Why an entity joins.
+/// Why an entity is enqueued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DlEnqueue {
-    /// It wakes (`ENQUEUE_WAKEUP`).
+    /// `ENQUEUE_WAKEUP`.
     Wakeup,
-    /// It has a new runtime coming (`ENQUEUE_REPLENISH`).
+    /// It gets a new runtime (`ENQUEUE_REPLENISH`).
     Replenish,
     /// It moves here, runnable (`ENQUEUE_MIGRATING`).
     Move,
-    /// It is back after a change of its attributes (`ENQUEUE_RESTORE`).
+    /// Its attributes have changed (`ENQUEUE_RESTORE`).
     Restore,
-    /// The same, with a new runtime: it was boosted or came out of a boost.
+    /// `Restore` with a new runtime: its boost began or ended.
     RestoreReplenish,
 }
 
-/// Why an entity leaves.
+/// Why an entity is dequeued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DlDequeue {
     /// It sleeps or ends.
@@ -55,39 +55,39 @@ pub enum DlDequeue {
     Throttle,
 }
 
-/// What came of charging an entity.
+/// Result of charging an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Charged {
-    /// It has some runtime left.
+    /// It has runtime left.
     Runs,
     /// It is throttled and off the queue.
     Throttled,
-    /// Its runtime was used up, but its next period has begun: it is back on the queue, with a later deadline.
+    /// Its runtime was used up, but the next period has begun: it is queued again.
     Renewed,
 }
 
-/// What is left of a task that ended.
+/// The bandwidth of a task that ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Departed {
     bw: u64,
-    /// The root domain that has promised it.
+    /// Root domain that has reserved it.
     root: Root,
-    /// It still counts on this CPU; if it had left the class before, only in the root domain.
+    /// Whether it counts on this CPU: not if the task had left the class before.
     counted: bool,
 }
 
-/// What the rules read of the world.
+/// Inputs of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {
-    /// The run queue's clock, nanoseconds.
+    /// The run queue's time, nanoseconds.
     pub now: u64,
-    /// The CPU's capacity at its frequency now, of 1024: on a slow CPU a runtime lasts longer.
+    /// The CPU's capacity at its frequency, of 1024.
     pub capacity: u32,
-    /// For reclaiming.
+    /// Input of reclaiming.
     pub reclaim: Reclaim,
-    /// Its equation.
+    /// Equation of reclaiming.
     pub grub: Grub,
-    /// What fair servers do.
+    /// Rules of fair servers.
     pub server: ServerRules,
 }
 
@@ -103,47 +103,43 @@ impl Env {
 pub struct DlRq {
     /// Deadline, order of arrival, number.
     queue: BTreeSet<(u64, u64, u32)>,
-    /// Those of them that another CPU could run.
+    /// Entities of `queue` that another CPU could run.
     pushable: BTreeSet<(u64, u64, u32)>,
     arrivals: u64,
     timers: BTreeSet<(u64, u32, DlTimer)>,
-    /// Tasks that ended before their 0-lag times, by those: until then their bandwidth is not free.
+    /// Tasks that ended before their 0-lag times, when their bandwidth becomes free.
     departed: BTreeMap<(u64, u64), Departed>,
-    /// Set if the timers have changed since the host was last called.
+    /// Whether timers have changed since the last call of the host.
     pub(super) timers_changed: bool,
-    /// Bandwidth of all tasks that belong here, asleep or not.
+    /// Bandwidth of all tasks of this CPU, asleep or not.
     this_bw: u64,
-    /// Of those that are active: not yet past their 0-lag time.
+    /// Active part of `this_bw`: before the 0-lag time.
     running_bw: u64,
     pub(super) server: Option<Box<Server>>,
-    /// When the host's timer is armed for.
     pub(super) armed_for: Option<u64>,
-    /// Up to when what the server is charged with is accounted.
+    /// Time up to which the server is charged.
     pub(super) server_since: u64,
     in_use: bool,
-    /// How much of the CPU the class takes, on average.
     pub(super) avg: Avg,
-    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
-    /// Events for the host.
     pub(crate) events: Vec<Event>,
 }
 
 impl DlRq {
-    /// Tasks queued, the running one included; those that are throttled are not.
+    /// Number of queued tasks, the running one included, without throttled ones.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         let server = self.server.as_ref().is_some_and(|server| server.se.queued());
         self.queue.len() as u32 - u32::from(server)
     }
 
-    /// A deadline task or a server is or has been here.
+    /// Whether a deadline task or a server has been here.
     #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.in_use
     }
 
-    /// Part of the CPU's time that the class takes, on average, of 1024.
+    /// Average part of the CPU's time, of 1024.
     pub fn util_avg(&self) -> u64 {
         self.avg.util_avg
     }
@@ -163,7 +159,7 @@ impl DlRq {
         self.queue.is_empty()
     }
 
-    /// Returns the entity with the earliest deadline; among equals the one that was queued first.
+    /// The entity with the earliest deadline; of equals, the first queued.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         self.queue.first().map(|&(_, _, who)| who)
@@ -175,36 +171,36 @@ impl DlRq {
         self.queue.first().map(|&(deadline, _, _)| deadline)
     }
 
-    /// The earliest deadline of those that could be pushed away (`earliest_dl.next`).
+    /// The earliest deadline of pushable entities (`earliest_dl.next`).
     #[inline]
     pub fn earliest_pushable(&self) -> Option<u64> {
         self.pushable.first().map(|&(deadline, _, _)| deadline)
     }
 
-    /// Those that could be pushed away, by deadline.
+    /// Pushable entities, by deadline.
     pub fn pushables(&self) -> impl Iterator<Item = u32> + '_ {
         self.pushable.iter().map(|&(_, _, who)| who)
     }
 
-    /// Sum of the bandwidths of all that belong here, in 2^-20 CPUs.
+    /// Bandwidth of all tasks of this CPU, in 2^-20 CPUs.
     pub fn this_bw(&self) -> u64 {
         self.this_bw
     }
 
-    /// Sum of those that are active.
+    /// Active bandwidth.
     pub fn running_bw(&self) -> u64 {
         self.running_bw
     }
 
-    /// When the first timer is due.
+    /// Time of the first timer.
     pub fn next_timer(&self) -> Option<u64> {
         let departed = self.departed.first_key_value().map(|(&(at, _), _)| at);
         let first = self.timers.first().map(|&(at, _, _)| at);
         first.into_iter().chain(departed).min()
     }
 
-    /// Removes a task that changes to another class (`switched_from_dl`). The bandwidth that `domain` has reserved for
-    /// it becomes free at its 0-lag time, or now.
+    /// Removes a task that changes its class (`switched_from_dl`). Its bandwidth in `domain` becomes free at its
+    /// 0-lag time, or now.
     pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         self.sub_running_bw(se);
@@ -221,8 +217,8 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// A task ends: its bandwidth becomes free at its 0-lag time, or now. Until then it counts on this CPU, unless it
-    /// had left the class before. `domain` is the root domain that has promised it.
+    /// Removes a task that ends. Its bandwidth becomes free as in [`Self::step_out`]. Until then it counts on this
+    /// CPU, unless the task had left the class before.
     pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
@@ -243,21 +239,19 @@ impl DlRq {
         self.timers_changed = true;
     }
 
-    /// Bandwidths of tasks that are gone but not past their 0-lag times, and the root domains that have promised them.
+    /// Returns the reserved bandwidths of ended tasks, and their root domains.
     pub(crate) fn departed_bw(&self) -> impl Iterator<Item = (Root, u64)> + '_ {
         self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// Moves the bandwidth of departed tasks before their 0-lag time to another root domain. Calls `move_bw` with the
-    /// old domain and the bandwidth.
+    /// Moves the bandwidth of ended tasks to `root`. Calls `move_bw` with the old domain and the bandwidth.
     pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
         for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
             move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
         }
     }
 
-    /// Frees the bandwidth of tasks whose 0-lag time has passed. Calls `release` with the root domain and the
-    /// bandwidth.
+    /// Calls `release` with root domain and bandwidth of ended tasks whose 0-lag time has passed.
     pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now
@@ -272,12 +266,12 @@ impl DlRq {
         }
     }
 
-    /// The first timer if it is due at `now`. The caller marks it as gone off ([`Self::fired`]).
+    /// The first timer, if due at `now`. The caller then calls [`Self::fired`].
     pub fn due_timer(&self, now: u64) -> Option<(u32, DlTimer)> {
         self.timers.first().filter(|(at, _, _)| *at <= now).map(|&(_, who, timer)| (who, timer))
     }
 
-    /// A timer has gone off.
+    /// Removes a timer that has fired.
     pub fn fired(&mut self, se: &mut DlEntity, who: u32, timer: DlTimer) {
         match timer {
             DlTimer::Replenish => se.replenish_at = None,
@@ -286,7 +280,7 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// Brings the list of timers in line with what the entity wants.
+    /// Arms and cancels timers as the entity's fields say.
     pub fn sync_timers(&mut self, se: &mut DlEntity, who: u32) {
         let wanted = [(se.replenish_at, DlTimer::Replenish), (se.inactive_at, DlTimer::Inactive)];
         for (armed, (at, timer)) in se.armed.iter_mut().zip(wanted) {
@@ -304,7 +298,7 @@ impl DlRq {
         }
     }
 
-    /// An entity leaves this CPU: its timers go with it, to be armed where it arrives ([`Self::sync_timers`]).
+    /// Cancels the timers of an entity that leaves this CPU.
     pub fn forget_timers(&mut self, se: &mut DlEntity, who: u32) {
         for (armed, timer) in se.armed.iter_mut().zip([DlTimer::Replenish, DlTimer::Inactive]) {
             if let Some(at) = armed.take() {
@@ -314,7 +308,7 @@ impl DlRq {
         }
     }
 
-    /// Its bandwidth counts here from now on.
+    /// Adds its bandwidth to `this_bw`.
     pub fn add_rq_bw(&mut self, se: &mut DlEntity) {
         self.in_use = true;
         if !core::mem::replace(&mut se.counted, true) {
@@ -322,7 +316,7 @@ impl DlRq {
         }
     }
 
-    /// It counts here no longer.
+    /// Removes its bandwidth from `this_bw`.
     pub fn sub_rq_bw(&mut self, se: &mut DlEntity) {
         if core::mem::replace(&mut se.counted, false) {
             self.this_bw -= se.bw;
@@ -335,14 +329,14 @@ impl DlRq {
         }
     }
 
-    /// It is not active any more.
+    /// Removes its bandwidth from `running_bw`.
     pub fn sub_running_bw(&mut self, se: &mut DlEntity) {
         if core::mem::replace(&mut se.active, false) {
             self.running_bw -= se.bw;
         }
     }
 
-    /// Gives an entity that stays other parameters (`dl_change_utilization`).
+    /// Changes an entity's parameters (`dl_change_utilization`).
     pub fn change_bw(&mut self, se: &mut DlEntity, change: impl FnOnce(&mut DlEntity)) {
         let (counted, active) = (se.counted, se.active);
         self.sub_running_bw(se);
@@ -370,7 +364,7 @@ impl DlRq {
         }
     }
 
-    /// Whether another CPU could run a queued entity now.
+    /// Notes whether another CPU could run a queued entity now.
     pub fn set_pushable(&mut self, se: &mut DlEntity, who: u32, pushable: bool) {
         let Some((deadline, arrival)) = se.key else { return };
         if core::mem::replace(&mut se.pushable, pushable) != pushable {
@@ -383,7 +377,7 @@ impl DlRq {
         }
     }
 
-    /// It asks for the CPU again before its 0-lag time, or after (`task_contending`).
+    /// Counts a woken entity as active (`task_contending`).
     fn contending(&mut self, se: &mut DlEntity) {
         self.add_rq_bw(se);
         if core::mem::replace(&mut se.non_contending, false) {
@@ -393,8 +387,8 @@ impl DlRq {
         }
     }
 
-    /// It asks for the CPU no longer (`task_non_contending`): its bandwidth stays active until its 0-lag time. False if
-    /// that has passed.
+    /// Keeps a sleeper's bandwidth active until its 0-lag time (`task_non_contending`). Returns false if that has
+    /// passed.
     pub fn non_contending(&mut self, se: &mut DlEntity, who: u32, now: u64) -> bool {
         if se.attrs.runtime == 0 {
             return true;
@@ -411,7 +405,7 @@ impl DlRq {
         waits
     }
 
-    /// An entity joins. False if it must wait for its next period first; its timer is armed then.
+    /// Enqueues an entity. Returns false if its timer is armed for its next period instead.
     pub fn enqueue(&mut self, se: &mut DlEntity, who: u32, why: DlEnqueue, env: &Env) -> bool {
         let joined = self.try_enqueue(se, who, why, env);
         self.sync_timers(se, who);
@@ -427,7 +421,7 @@ impl DlRq {
             self.add_rq_bw(se);
             self.add_running_bw(se);
         }
-        // Its timer has not gone off yet: that will queue it. It is active all the same.
+        // Its timer will queue it. It is active all the same.
         if !se.defer && se.throttled && !replenishes {
             if why == DlEnqueue::Wakeup {
                 self.contending(se);
@@ -459,7 +453,7 @@ impl DlRq {
         true
     }
 
-    /// An entity leaves.
+    /// Dequeues an entity.
     pub fn dequeue(&mut self, se: &mut DlEntity, who: u32, why: DlDequeue, now: u64) {
         self.remove(se, who);
         match why {
@@ -474,7 +468,7 @@ impl DlRq {
         }
     }
 
-    /// How much runtime `delta` ns on the CPU use up.
+    /// The runtime that `delta` ns on the CPU use up.
     pub fn scaled(&self, se: &DlEntity, delta: u64, env: &Env) -> u64 {
         if se.attrs.reclaim {
             env.grub.used(delta, se.bw, self.this_bw - self.running_bw, env.reclaim)
@@ -485,7 +479,7 @@ impl DlRq {
         }
     }
 
-    /// The running entity has had the CPU for `delta` ns; or it yields (`update_curr_dl_se`).
+    /// Charges the running entity for `delta` ns, or lets it yield (`update_curr_dl_se`).
     pub fn charge(&mut self, se: &mut DlEntity, who: u32, delta: u64, env: &Env) -> Charged {
         se.runtime -= self.scaled(se, delta, env) as i64;
         self.throttle_if_exceeded(se, who, env)
@@ -512,12 +506,12 @@ impl DlRq {
         Charged::Throttled
     }
 
-    /// The replenishment timer has gone off for an entity that is runnable: it joins with a new runtime.
+    /// Enqueues an entity with a new runtime, after its timer.
     pub fn replenished(&mut self, se: &mut DlEntity, who: u32, env: &Env) -> bool {
         self.enqueue(se, who, DlEnqueue::Replenish, env)
     }
 
-    /// The inactive timer has gone off.
+    /// Handles the inactive timer.
     pub fn became_inactive(&mut self, se: &mut DlEntity) {
         if core::mem::replace(&mut se.non_contending, false) {
             self.sub_running_bw(se);
@@ -528,7 +522,7 @@ impl DlRq {
     ///
     /// # Errors
     ///
-    /// The first thing that does not hold, in words.
+    /// The first violation, in words.
     pub fn check<'a>(&'a self, entities: impl Iterator<Item = (u32, &'a DlEntity)>) -> Result<(), String> {
         let (mut queued, mut pushable, mut timers) = (0, 0, 0);
         let mut this_bw = self.departed.values().filter(|gone| gone.counted).map(|gone| gone.bw).sum::<u64>();

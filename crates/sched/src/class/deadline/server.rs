@@ -1,16 +1,15 @@
-//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, so that real-time tasks cannot
-//! starve them. It replaces the throttling of real-time tasks.
+//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, instead of the throttling of
+//! real-time tasks.
 //!
-//! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have its
-//! runtime by its deadline (zero laxity). Run time of fair tasks meanwhile, and idle time, are subtracted from its
-//! runtime. If that uses up the runtime, a new period and a new wait begin. The server therefore runs only if fair
-//! tasks starve, and real-time tasks lose nothing otherwise. Once it had to run, its period starts there, and it runs
-//! at the start of each period while the starvation lasts. If a fair task still runs after the tick that throttled the
-//! server, that time counts as obtained without the server: a new deferred period begins, and the next turn is 950 ms
-//! after the end of the last.
+//! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have
+//! its runtime by its deadline (zero laxity). Run time of fair tasks, and idle time, reduce its runtime. If that uses
+//! up the runtime, a new period and wait begin. So the server runs only if fair tasks starve. Then its period starts
+//! there, and it runs at the start of each period while the starvation lasts. If a fair task still runs after the
+//! tick that throttled the server, a new deferred period begins. The next turn is then 950 ms after the end of the
+//! last.
 //!
-//! When the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in the
-//! stable releases, 6.12.117).
+//! After the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in
+//! the stable releases, 6.12.117).
 
 use alloc::boxed::Box;
 
@@ -19,29 +18,29 @@ use super::entity::DlEntity;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
-/// What becomes of a fair server in some corners.
+/// Behaviour of fair servers that depends on the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerRules {
-    /// Whether a server that had to run, and is started again before its deadline, begins a new period and a new wait
-    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13 and 7.1.13;
+    /// Whether a server that had to run, and is restarted before its deadline, begins a new period and wait
+    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13, 7.1.13;
     /// assumed for late releases of 6.18).
     pub forgets: bool,
-    /// Whether a server whose runtime is used up, as found after the start of its next period, waits for a whole period
-    /// (6.18+). Otherwise it continues in that period.
+    /// Whether a server found without runtime after the start of its next period waits for a whole period (6.18+).
+    /// Otherwise it continues in that period.
     pub waits: bool,
     /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).
     pub stays: bool,
 }
 
-/// A timer is not put off by less than this.
+/// Least time by which a timer is deferred.
 const MIN_RES_NS: u64 = 1_000_000;
 
-/// Runtime and period of the fair servers, as in `/sys/kernel/debug/sched/fair_server/cpuN`. Nanoseconds.
+/// Runtime and period of the fair servers (`/sys/kernel/debug/sched/fair_server/cpuN`). Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// What fair tasks get at the least; 0 switches the server off.
+    /// CPU time of fair tasks in each period; 0: no server.
     pub runtime: u64,
-    /// In each such period.
+    /// Length of a period.
     pub period: u64,
 }
 
@@ -53,7 +52,7 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// What it takes of a CPU, in 2^-20.
+    /// Part of a CPU, in 2^-20.
     pub fn bandwidth(self) -> u64 {
         to_ratio(self.period, self.runtime)
     }
@@ -63,19 +62,19 @@ impl ServerLimits {
 #[derive(Debug)]
 pub struct Server {
     pub(super) se: DlEntity,
-    /// The fair class has had tasks, and no turn of the server has found none since.
+    /// Whether fair tasks have been queued since the last turn without one.
     pub(super) active: bool,
 }
 
 impl Server {
-    /// Returns its entity, for observers.
+    /// Its entity, for observers.
     pub fn entity(&self) -> &DlEntity {
         &self.se
     }
 }
 
 impl DlRq {
-    /// Gives this CPU a fair server, unless `limits` has no runtime.
+    /// Adds a fair server, unless `limits` has no runtime.
     pub fn add_server(&mut self, limits: ServerLimits) {
         if limits.runtime == 0 {
             return;
@@ -98,7 +97,7 @@ impl DlRq {
         Some(answer)
     }
 
-    /// The fair class has tasks from now on. True if the server is queued at once.
+    /// Activates the server. Returns whether it is queued at once.
     pub fn server_start(&mut self, env: &Env) -> bool {
         let start = |this: &mut Self, server: &mut Server| {
             if core::mem::replace(&mut server.active, true) {
@@ -109,8 +108,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// Stops the server: it was picked without a task to run, or its CPU goes offline. It keeps its runtime. If it had
-    /// to run, it runs at once when fair tasks are queued before its deadline.
+    /// Stops a server that was picked without a task, or whose CPU goes offline. If it had to run, it runs at once
+    /// when fair tasks are queued before its deadline.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -124,18 +123,18 @@ impl DlRq {
         });
     }
 
-    /// A fair task has run for `delta` ns, on the server's account or not.
+    /// Charges `delta` ns of a fair task, run by the server or not.
     pub fn server_charge(&mut self, delta: u64, env: &Env) -> Charged {
         let charge = |this: &mut Self, server: &mut Server| {
             let se = &mut server.se;
             if !server.active {
                 return Charged::Runs;
             }
-            // A server's runtime is wall-clock time: not stretched on a slow CPU.
+            // Wall-clock time: not scaled on a slow CPU.
             se.runtime -= delta as i64;
             if se.throttled {
                 if se.exceeded() {
-                    // The fair tasks got theirs without it: the starvation, if there was one, is over.
+                    // Fair tasks ran without it: a starvation is over.
                     se.defer_running = false;
                     se.replenish_at = None;
                     se.new_period(env.now);
@@ -149,7 +148,7 @@ impl DlRq {
         self.with_server(charge).unwrap_or(Charged::Runs)
     }
 
-    /// The CPU has been idle for `delta` ns: the fair tasks could have had that.
+    /// Charges `delta` ns of idle time, which fair tasks could have had.
     pub fn server_idle(&mut self, delta: u64) {
         self.with_server(|_, server| {
             let se = &mut server.se;
@@ -164,7 +163,7 @@ impl DlRq {
         });
     }
 
-    /// Its timer has gone off. True if it is queued now.
+    /// Handles its timer. Returns whether it is queued now.
     pub fn server_timer(&mut self, env: &Env) -> bool {
         let fire = |this: &mut Self, server: &mut Server| {
             let se = &mut server.se;
@@ -185,12 +184,12 @@ impl DlRq {
         self.with_server(fire).unwrap_or(false)
     }
 
-    /// The replenishment or inactive timer of the server has gone off.
+    /// Notes that a timer of the server has fired.
     pub fn server_fired(&mut self, timer: super::queue::DlTimer) {
         self.with_server(|this, server| this.fired(&mut server.se, SERVER, timer));
     }
 
-    /// The server's 0-lag time.
+    /// Handles the server's 0-lag time.
     pub fn server_became_inactive(&mut self) {
         self.with_server(|this, server| this.became_inactive(&mut server.se));
     }
@@ -205,7 +204,6 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Those of 6.18.15.
     const FORGETS: ServerRules = ServerRules { forgets: true, waits: true, stays: true };
 
     fn env(now_ms: u64) -> Env {
@@ -213,7 +211,6 @@ mod tests {
         Env::new(now_ms * MS, 1024, &domain, Grub::default())
     }
 
-    /// As [`env`], of 6.18.15.
     fn later(now_ms: u64) -> Env {
         Env { server: FORGETS, ..env(now_ms) }
     }
@@ -224,15 +221,13 @@ mod tests {
         rq
     }
 
-    /// Lets the timer go off at `ms`.
     fn fire(rq: &mut DlRq, ms: u64) -> bool {
         assert_eq!(rq.due_timer(ms * MS), Some((SERVER, DlTimer::Replenish)), "at {ms} ms: {rq:?}");
         rq.server_fired(DlTimer::Replenish);
         rq.server_timer(&env(ms))
     }
 
-    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the start of each of its
-    /// periods, which begin at 950 ms.
+    /// From 950 ms to 1 s, and then at the start of each period from 950 ms on.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();
@@ -247,7 +242,7 @@ mod tests {
         }
     }
 
-    /// CPU time of fair tasks without the server counts: every 50 ms of it begin a new wait.
+    /// Every 50 ms of fair tasks without the server begin a new wait.
     #[test]
     fn it_stays_away_while_fair_tasks_get_theirs() {
         let mut rq = cpu();
@@ -268,14 +263,13 @@ mod tests {
         let mut rq = cpu();
         rq.server_start(&env(0));
         rq.server_stop(10 * MS);
-        // It had used nothing: its 0-lag time is the beginning of its period.
+        // It had used nothing: its 0-lag time is the start of its period.
         assert_eq!((rq.is_empty(), rq.next_timer(), rq.running_bw()), (true, None, 0));
         rq.server_start(&env(900));
-        // Its old deadline of 1 s is too near for what is left of its runtime: a new period.
+        // Its old deadline of 1 s is too near for the rest of its runtime: a new period.
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    /// A server whose turn came without a task.
     fn found_nobody(env: impl Fn(u64) -> Env) -> DlRq {
         let mut rq = cpu();
         rq.server_start(&env(0));
@@ -285,8 +279,7 @@ mod tests {
         rq
     }
 
-    /// A task that is queued before the server's deadline runs at once, with the runtime of the server's share until
-    /// then.
+    /// A task queued before the deadline runs at once, with the runtime of the server's share until then.
     #[test]
     fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
         let mut rq = found_nobody(env);
@@ -294,13 +287,13 @@ mod tests {
         assert!(rq.server_start(&env(1110)));
         let se = rq.server().unwrap().entity();
         assert_eq!((se.deadline, se.runtime / MS as i64), (1950 * MS, 41));
-        // After its deadline it waits as one does that never had to run.
+        // After its deadline it waits like one that never had to run.
         rq.server_stop(1110 * MS);
         assert!(!rq.server_start(&env(2000)));
         assert_eq!(rq.next_timer(), Some(2950 * MS));
     }
 
-    /// 6.18.15: in the same case, the server waits as one that never had to run.
+    /// 6.18.15: the server waits like one that never had to run.
     #[test]
     fn one_that_found_nobody_begins_a_new_period_in_6_18() {
         let mut rq = found_nobody(later);
@@ -308,8 +301,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(2060 * MS));
     }
 
-    /// A server is found to have used up its runtime after the end of its period. 6.12 gives it the next runtime at
-    /// once, less the excess. 6.18 waits for a whole period and then begins again.
+    /// 6.12 gives the next runtime at once, less the excess. 6.18 waits for a whole period.
     #[test]
     fn one_that_is_looked_at_late() {
         let run = |env: &dyn Fn(u64) -> Env| {

@@ -1,11 +1,11 @@
-//! Whole schedules on one CPU, out of the papers: a clock, a queue, and nothing else.
+//! Schedules from the papers on one CPU: a clock and a queue.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::*;
 
-/// Time is counted in millionths of the papers' unit, so that a unit is a millisecond.
+/// The papers' unit is a millisecond here.
 const UNIT: u64 = 1_000_000;
 
 /// A CPU that runs jobs (release, execution time) by the rules, event by event.
@@ -14,7 +14,7 @@ struct Cpu {
     domain: RootDomain,
     grub: Grub,
     tasks: Vec<DlEntity>,
-    /// Work left of the current job, and jobs to come.
+    /// Rest of the current job, and jobs to come.
     work: Vec<u64>,
     jobs: BTreeMap<(u64, u32), u64>,
     now: u64,
@@ -54,7 +54,6 @@ impl Cpu {
         self.job_of(who, release, work * UNIT)
     }
 
-    /// As [`job`](Self::job), with `work` in nanoseconds.
     fn job_of(mut self, who: u32, release: u64, work: u64) -> Self {
         self.jobs.insert((release * UNIT, who), work);
         self
@@ -64,11 +63,10 @@ impl Cpu {
         Env::new(self.now, 1024, &self.domain, self.grub)
     }
 
-    /// When the running task's runtime or job ends.
     fn next_end(&self) -> Option<u64> {
         let who = self.running? as usize;
         let se = &self.tasks[who];
-        // The least time that uses up what is left, by search: reclaiming has no inverse to rely on.
+        // The least time that uses up the rest, by search: reclaiming has no inverse.
         let env = self.env();
         let (mut low, mut high) = (0, self.work[who]);
         while low < high {
@@ -151,9 +149,9 @@ fn attrs(runtime: u64, period: u64) -> DlAttrs {
     DlAttrs::new(runtime * UNIT, period * UNIT)
 }
 
-/// A hard task (4, 7) and a server (3, 8), the example of Abeni & Buttazzo as in Buttazzo's textbook: jobs of 4 at 3
-/// and of 3 at 13. Deadlines are those of the paper (11, 19, 19, 27); as Linux has the hard variant, a server without
-/// runtime waits for its deadline instead of going on at once.
+/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7), and a server (3, 8) with jobs of 4 at 3 and
+/// of 3 at 13. Deadlines are 11, 19, 19, 27. In Linux's hard variant, a server without runtime waits for its
+/// deadline.
 #[test]
 fn the_textbook_cbs_schedule() {
     let mut cpu = Cpu::new(GlobalLimit::default(), &[attrs(4, 7), attrs(3, 8)]).job(1, 3, 4).job(1, 13, 3);
@@ -175,8 +173,8 @@ fn the_textbook_cbs_schedule() {
     assert_eq!((cpu.tasks[1].deadline, cpu.tasks[1].runtime), (27 * UNIT, 2 * UNIT as i64));
 }
 
-/// sched-deadline.rst, section 2.3: T1 blocks at 2 and is inactive from its 0-lag time 4 on; T2 then reclaims its half
-/// and runs on to its deadline.
+/// sched-deadline.rst, section 2.3: T1 blocks at 2 and is inactive from its 0-lag time 4 on. T2 reclaims its half and
+/// runs to its deadline.
 #[test]
 fn the_kernel_documents_grub_schedule() {
     let reclaiming = DlAttrs { reclaim: true, ..attrs(4, 8) };
@@ -190,18 +188,16 @@ fn the_kernel_documents_grub_schedule() {
     assert_eq!(cpu.rq.running_bw(), BW_UNIT);
 }
 
-/// Without the flag the same task is stopped at its runtime.
 #[test]
 fn without_reclaiming_a_task_gets_its_runtime_only() {
     let cpu = Cpu::new(NO_LIMIT, &[attrs(4, 8); 2]).job(0, 0, 2).job(1, 0, 6).run(12);
     assert_eq!(cpu.schedule, units(&[(0, 0, 2), (1, 2, 6), (1, 8, 10)]));
 }
 
-/// GRUB by hand: Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000),
-/// in the form of Lelli, Scordino, Abeni & Faggioli, "Deadline scheduling in the Linux kernel" (Software: Practice and
-/// Experience 46, 2016): dq = -Uact dt; a server whose job is done stays active until its 0-lag time d - q P / Q; one
-/// that wakes after that has q = Q and d = t + P. As Linux has the hard variant, one without runtime waits for its
-/// deadline. Three servers that fill the CPU: A (4, 8), B (2, 8), C (4, 16).
+/// GRUB by hand (Lipari & Baruah, ECRTS 2000): dq = -Uact dt. Form: Lelli, Scordino, Abeni & Faggioli, "Deadline
+/// scheduling in the Linux kernel" (Software: Practice and Experience 46, 2016). A server whose job is done stays
+/// active until its 0-lag time d - q P / Q. If it wakes later, q = Q and d = t + P. A server without runtime waits for
+/// its deadline (hard variant). Three servers fill the CPU: A (4, 8), B (2, 8), C (4, 16).
 #[test]
 fn a_grub_schedule_by_hand() {
     let reclaiming = |runtime, period| DlAttrs { reclaim: true, ..attrs(runtime, period) };
@@ -226,7 +222,7 @@ fn a_grub_schedule_by_hand() {
         let cpu = start().run(24);
         assert_eq!(cpu.schedule, expected.map(|(who, from, to)| (who, from * half, to * half)), "{grub:?}");
         assert_eq!(cpu.rq.running_bw(), 0);
-        // What is active: (until, of 1/4 CPU); and what is left when nobody runs.
+        // Active: (until, of 1/4 CPU); and the rest when no task runs.
         for (until, active) in [(1, 4), (3, 2), (6, 2), (9, 1), (11, 3), (13, 3), (15, 1), (18, 2), (20, 0)] {
             assert_eq!(start().run(until).rq.running_bw(), active * BW_UNIT / 4, "{grub:?} at {until}");
         }
@@ -239,13 +235,12 @@ fn a_grub_schedule_by_hand() {
     }
 }
 
-/// Spans in units as the schedule has them.
 fn units(spans: &[(u32, u64, u64)]) -> Vec<(u32, u64, u64)> {
     spans.iter().map(|&(who, from, to)| (who, from * UNIT, to * UNIT)).collect()
 }
 
-/// An implicit-deadline set with a utilisation of 1 meets every deadline under EDF (Liu & Layland, JACM 1973): T = 2,
-/// 3, 6 with C = 1, 1, 1.
+/// Implicit deadlines with a utilisation of 1 are met under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6, all with C =
+/// 1.
 #[test]
 fn a_full_cpu_misses_nothing() {
     let mut cpu = Cpu::new(NO_LIMIT, &[attrs(1, 2), attrs(1, 3), attrs(1, 6)]);

@@ -1,4 +1,4 @@
-//! The verbs of the deadline class: they apply the rules of `queue` to the tasks of a run queue.
+//! Calls from the core: they apply the rules of `queue` to the tasks of a run queue.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,20 +26,18 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
-/// Calls with a task's entity, which it has, and the run queue's part of the class.
 #[expect(clippy::expect_used, reason = "a task has its entity as long as it is in the class")]
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
     call(&mut rq.dl, se)
 }
 
-/// A task's entity.
 #[expect(clippy::expect_used, reason = "as `with`")]
 pub(crate) fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> &DlEntity {
     rq.tasks[index].dl.as_deref().expect("a task of the deadline class has an entity")
 }
 
-/// Queues a task of the class and counts it, unless it must wait for its next period.
+/// Queues and counts a task, unless it must wait for its next period.
 #[inline(never)]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
     let env = env(rq, shared);
@@ -67,7 +65,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// A task is on the queue now.
+/// Counts a task that was just queued.
 fn joined<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     rq.nr_running += 1;
     if rq.curr != Some(index) {
@@ -75,7 +73,6 @@ fn joined<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// Takes a task of the class off its queue and the count.
 #[inline(never)]
 pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) {
     update_curr(rq, shared);
@@ -90,13 +87,12 @@ pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     rq.nr_running -= u32::from(queued);
 }
 
-/// Reports an event of a task to the host.
 fn tell<P: Policy>(rq: &mut Rq<P>, index: u32, what: DeadlineEvent) {
     let task = rq.tasks[index].id;
     rq.dl.events.push(Event::Deadline { task, what });
 }
 
-/// The task's job is done: was it in time?
+/// Ends the task's job, and reports a missed deadline.
 fn job_ends<P: Policy>(rq: &mut Rq<P>, index: u32) {
     let now = rq.clock.now();
     let deadline = with(rq, index, |_, se| se.job.take());
@@ -107,17 +103,17 @@ fn job_ends<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Notes whether other CPUs may take a queued task; one that may run nowhere else never is to be had.
+/// Notes whether other CPUs may take a queued task. A pinned task is never pushable.
 pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
     let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
     with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
 }
 
 /// Picks the entity with the earliest deadline, and its class. For the fair server, picks the task of the fair class.
-/// None if there is no task.
+///
 /// A server without a task stops. Exception, 6.18.15: no task of a class above fair waits or (`above`) has just run.
-/// Servers do not count as tasks there (`nr_running`), so only the fair class is called (`__pick_next_task`). The
-/// server then stays on the queue of an idle CPU, which seems to have a deadline task, until a task runs there.
+/// `nr_running` does not count servers, so only the fair class is called there (`__pick_next_task`). The server then
+/// stays queued on the idle CPU, which seems to have a deadline task, until a task runs there.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     let asked = !shared.dl.server_rules.stays || above || rq.nr_running > rq.nr_ordinary();
@@ -137,8 +133,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     }
 }
 
-/// The running task has given way, and the next is about to be chosen. Whether it was of this class and has made room
-/// for others, asleep or throttled.
+/// Updates the server. Returns whether the running task is of this class and has left the queue, asleep or throttled.
 #[cold]
 pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool {
     if rq.dl.server().is_some() {
@@ -147,7 +142,6 @@ pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool
     rq.curr.is_some_and(|prev| rq.tasks[prev].dl.as_ref().is_some_and(|se| !se.queued()))
 }
 
-/// A task of the class gets the CPU.
 #[inline(never)]
 pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let now = rq.clock.now();
@@ -159,7 +153,7 @@ pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     }
 }
 
-/// A task of the class, queued or not, gives the CPU up.
+/// Takes the CPU from a task of the class, queued or not.
 #[inline(never)]
 pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
@@ -169,7 +163,6 @@ pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     }
 }
 
-/// Charges the running task, if it is of this class, for the time it has run.
 #[inline(never)]
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline) else { return };
@@ -177,7 +170,7 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let (charged, delta) = with(rq, current, |dl, se| {
         let delta = env.now.saturating_sub(se.exec_start);
         se.exec_start = env.now;
-        // Off the queue it was charged for all it ran.
+        // Off the queue, it was charged already.
         let charges = se.queued() && (delta > 0 || se.yielded);
         (charges.then(|| dl.charge(se, current, delta, &env)), if charges { delta } else { 0 })
     });
@@ -201,14 +194,13 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The scheduler's tick hits the running task.
 #[inline(never)]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     update_curr(rq, shared);
     update_load_as(rq, true);
 }
 
-/// Brings the average of the CPU's time that the class takes up to date.
+/// Updates the average of the class's CPU time.
 pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>) {
     let running = rq.curr.is_some_and(|current| rq.tasks[current].kind == ClassKind::Deadline);
     update_load_as(rq, running);
@@ -221,7 +213,7 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
 /// Shorter timers cost more than they gain.
 const LEAST_NS: u64 = 10_000;
 
-/// When the running task's runtime ends, if it is of this class.
+/// Returns when the runtime of a running deadline task ends.
 pub(crate) fn runtime_ends<P: Policy>(rq: &Rq<P>) -> Option<u64> {
     let current = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline)?;
     let se = entity(rq, current);
@@ -234,7 +226,7 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     job_ends(rq, index);
     with(rq, index, |_, se| se.yielded = true);
     update_curr(rq, shared);
-    // Late enough, its next period has begun already, and with it a job.
+    // If the next period has already begun, so has a job.
     with(rq, index, |_, se| {
         if se.queued() {
             se.job = Some(se.deadline);
@@ -242,7 +234,7 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     });
 }
 
-/// `index` was just queued while `curr`, of this class too, runs.
+/// Handles the wakeup of `index` while `curr`, also of this class, runs.
 #[inline(never)]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32) {
     let (running, woken) = (entity(rq, curr), entity(rq, index));
@@ -252,7 +244,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     if woken.deadline < running.deadline {
         rq.resched();
     } else if woken.deadline == running.deadline && !rq.resched_is_due() {
-        // Of two equals the one that can go elsewhere should; if only the running one can, it has to.
+        // Of two equals, the task that can move should. If only the running one can, it has to.
         let elsewhere = |task: u32| {
             rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1
                 && later_cpu(shared, &rq.tasks[task], entity(rq, task).deadline, rq.cpu, rq.cpu).is_some()
@@ -263,7 +255,8 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     }
 }
 
-/// A task leaves this run queue for another. A sleeper's bandwidth stops being active here (`migrate_task_rq_dl`).
+/// Removes a task that moves to another run queue. A sleeper's bandwidth stops being active here
+/// (`migrate_task_rq_dl`).
 pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     if let Some(se) = rq.tasks[index].dl_kept.as_mut() {
         rq.dl.forget_timers(se, index);
@@ -276,7 +269,7 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.dl.forget_timers(se, index);
 }
 
-/// Adds a task from another run queue. Its reserved bandwidth moves with it.
+/// Adds a task from another run queue, with its reserved bandwidth.
 pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if shared.is_split() {
         account(rq, shared, index);
@@ -293,8 +286,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or the task's future one
-/// if it has to leave.
+/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or if the task has to
+/// leave, its future one.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -302,13 +295,12 @@ pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: C
     let here = |cpu: CpuId| affinity.as_ref().is_none_or(|mask| mask.contains(cpu)) && shared.is_online(cpu);
     let there = affinity.as_ref().and_then(|mask| mask.iter().find(|&cpu| cpu.index() < shared.nr_cpus() && here(cpu)));
     match shared.root(if here(cpu) { cpu } else { there.unwrap_or(cpu) }) {
-        // Only if the task may run nowhere at all.
+        // Only if the task may run nowhere.
         Root::Offline => Root::default(),
         root => root,
     }
 }
 
-/// Has what was promised to a task promised by the root domain it belongs to now.
 pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let task = &mut rq.tasks[index];
     let Some(se) = task.dl.as_mut().or(task.dl_kept.as_mut()) else { return };
@@ -316,7 +308,7 @@ pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32)
     shared.dl.move_bw(core::mem::replace(&mut se.root, root), root, se.bw);
 }
 
-/// The same for all that this run queue has: root domains have changed (`dl_rebuild_rd_accounting`).
+/// Moves all reservations of this run queue after root domains have changed (`dl_rebuild_rd_accounting`).
 pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let has = |task: &Task<P>| task.dl.is_some() || task.dl_kept.is_some();
     let all: Vec<u32> = rq.tasks.iter().filter(|(_, task)| has(task)).map(|(index, _)| index).collect();
@@ -327,7 +319,7 @@ pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     rq.dl.move_departed(root, |from, bw| shared.dl.move_bw(from, root, bw));
 }
 
-/// Adds a task to the class, with its kept bandwidth. It no longer waits for a 0-lag time (`switched_to_dl`).
+/// Adds a task to the class, with its kept bandwidth. It stops waiting for its 0-lag time (`switched_to_dl`).
 fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.higher = true;
     if rq.tasks[index].dl.is_none() {
@@ -338,8 +330,7 @@ fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Sets the parameters of a dequeued task, which `root` has admitted. It may be new in the class. The rest of its
-/// runtime, and its deadline, are those of its last time in the class.
+/// Sets admitted parameters of a dequeued task. The rest of its runtime and its deadline stay.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     join(rq, index);
     with(rq, index, |dl, se| {
@@ -349,7 +340,7 @@ pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, r
     });
 }
 
-/// A task that is off its queue leaves the class, or ends.
+/// Removes a dequeued task from the class.
 pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, ends: bool) {
     let task = &mut rq.tasks[index];
     let Some(mut se) = task.dl.take().or_else(|| task.dl_kept.take()) else { return };
@@ -363,15 +354,13 @@ pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, e
     }
 }
 
-/// A deadline task that becomes one of another policy stays in the class, for it is lent what its most urgent waiter
-/// has. What was promised to it it keeps until that ends.
+/// Keeps a task with a new policy in the class, since a waiter boosts it, and its reservation until the boost ends.
 pub(crate) fn stay_for_donor<P: Policy>(rq: &mut Rq<P>, index: u32) {
     with(rq, index, |_, se| se.donor = se.offer);
 }
 
-/// Lends a task the parameters of one that waits for it and has that absolute deadline, or takes them back. It is off
-/// its queue. One that has a reservation of its own keeps to it, and is throttled like any other, unless its deadline
-/// is the later one.
+/// Boosts a dequeued task by a waiter's parameters and absolute deadline, or ends the boost. A task with a
+/// reservation keeps to it, throttling included, unless its deadline is the later one.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
     if offer.is_some() {
@@ -386,7 +375,6 @@ pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, 
     se.donor = offer.filter(|&(_, deadline)| !own || deadline < se.deadline).map(|(donor, _)| donor);
 }
 
-/// The first timers are due.
 #[inline(never)]
 pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
@@ -416,8 +404,8 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 }
 
 /// Handles a timer of a task that is now in another class. At its 0-lag time, its bandwidth becomes free
-/// (`inactive_task_timer`). The start of a period only ends its throttling. The kernel does not end it: a task that
-/// returns after this moment and before its 0-lag time, which is later after an overrun, is never queued again there.
+/// (`inactive_task_timer`). The start of a period ends its throttling. The kernel does not end it: a task that
+/// returns between this moment and its 0-lag time (later after an overrun) is never queued again.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
     let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
@@ -431,7 +419,7 @@ fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: 
     rq.dl.fired(se, index, timer);
 }
 
-/// A task's next period begins (`dl_task_timer`).
+/// Begins a task's next period (`dl_task_timer`).
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &Env) {
     let on_rq = rq.tasks[index].on_rq;
     let was_throttled = entity(rq, index).throttled;
@@ -441,13 +429,13 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
             return false;
         }
         if se.donor.is_some() {
-            // A boost overrides throttling, and nothing will go off any more when it ends. The kernel leaves the task
-            // throttled here: if it sleeps, and the boost ends before it wakes, it is never queued again.
+            // A boost overrides throttling, and no timer follows it. The kernel leaves the task throttled: if it
+            // sleeps, and the boost ends before it wakes, it is never queued again.
             se.throttled = false;
             return false;
         }
         if !on_rq {
-            // It fell asleep in the moment in which it was throttled: its wakeup will queue it.
+            // It fell asleep when it was throttled: its wakeup will queue it.
             se.replenish(env.now);
             dl.sync_timers(se, index);
             return false;
@@ -477,7 +465,6 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
     }
 }
 
-/// Reschedules after the fair server was queued, unless the running task's deadline is earlier.
 fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     let earlier = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
     let server = rq.dl.server().map_or(0, |server| server.entity().deadline);
@@ -486,8 +473,7 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Updates the fair server for the changes since the last call: queued and dequeued fair tasks, their run time, and
-/// idle time. Called on run queues with a server, before a pick and at the end of every verb.
+/// Updates the fair server before a pick and at the end of every verb.
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));
@@ -511,14 +497,13 @@ fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Gives a run queue its fair server.
 pub(crate) fn start_server<P: Policy>(rq: &mut Rq<P>, limits: ServerLimits) {
     rq.higher = true;
     rq.dl.add_server(limits);
     rq.dl.server_since = rq.clock.now();
 }
 
-/// Ends a verb: synchronizes the server, and arms the first timer.
+/// Ends a verb: updates the server, and arms the first timer.
 #[cold]
 pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.dl.server().is_some() {
@@ -533,7 +518,6 @@ pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>
     tell_host(rq, host);
 }
 
-/// Tells the host what has happened to deadline tasks.
 #[cold]
 pub(crate) fn tell_host<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for event in core::mem::take(&mut rq.dl.events) {
@@ -541,7 +525,6 @@ pub(crate) fn tell_host<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     }
 }
 
-/// What must hold of the class on a run queue.
 pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let wrong = |what: String| Err(alloc::format!("CPU {}: deadline class: {what}", rq.cpu));
     let entities =

@@ -1,11 +1,11 @@
 //! CPUs of different capacities: whether a task fits its CPU, and which CPU suits it better.
 //!
-//! A task *fits* a CPU if it leaves a fifth of the CPU's capacity for the fair class free. Ticks and switches check the
-//! running task. If it does not fit, its load is published as the run queue's `misfit_task_load`, and the balancer of
-//! an idle larger CPU has the stopper push the task there. Machines of equal CPUs never use this.
+//! A task *fits* a CPU if it leaves a fifth of the fair class's capacity free. Ticks and switches check the running
+//! task. If it does not fit, its load is published as `misfit_task_load`, and the balancer of an idle larger CPU has
+//! the stopper push it there. Machines of equal CPUs never use this.
 //!
 //! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
-//! 6.10+ (here 6.12): the task is marked only if it may run on a larger CPU (`max_allowed_capacity`).
+//! 6.10+ (here 6.12): only if it may run on a larger CPU (`max_allowed_capacity`).
 
 use super::placement::Free;
 use super::{Discipline, FairCpu, FairShared};
@@ -16,31 +16,31 @@ use crate::policy::Policy;
 use crate::tunables::Tunables;
 use crate::uclamp::{self, Clamps};
 
-/// Whether a utilisation leaves a fifth of a capacity to spare (`fits_capacity`).
+/// Whether a utilisation leaves a fifth of a capacity free.
 #[inline]
 pub(crate) fn fits_capacity(util: u64, capacity: u32) -> bool {
     util * 1280 < u64::from(capacity) * 1024
 }
 
-/// Whether one capacity is greater than another by more than measuring them is wrong by: 5 % (`capacity_greater`).
+/// Whether a capacity is greater by more than the error of measurement, 5 %.
 #[inline]
 pub(crate) fn capacity_greater(one: u64, other: u64) -> bool {
     one * 1024 > other * 1078
 }
 
-/// Whether a utilisation with its clamps fits a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
     No,
-    /// It would, but the CPU is smaller than the lower clamp asks for.
+    /// The CPU is only smaller than the lower clamp.
     AllButMin,
     Yes,
 }
 
 /// `util_fits_cpu`, for a CPU of capacity `whole` of which `left` is left for the fair class.
-/// Clamps refer to the CPU's capacity, whatever other classes use of it. An upper clamp makes a task fit any CPU of at
-/// least that capacity. One exception: a task without a clamp fits the largest CPU only by its utilisation. A lower
-/// clamp above the utilisation makes the task fit only CPUs of at least that capacity.
+///
+/// Clamps refer to the whole capacity. An upper clamp makes a task fit any CPU of at least that capacity; an
+/// unclamped task fits the largest CPU only by its utilisation. A lower clamp above the utilisation makes the task
+/// fit only CPUs of at least that capacity.
 pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
     let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
     let capped = !unbounded && u32::from(clamps.max) <= whole;
@@ -55,7 +55,6 @@ pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) ->
 }
 
 impl<D: Discipline, T: Tunables> FairCpu<D, T> {
-    /// Whether a task fits a CPU (`task_fits_cpu`).
     pub(super) fn task_fits_cpu(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> bool {
         self.task_fit(shared, task, cpu) == Fit::Yes
     }
@@ -72,7 +71,7 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
         }
     }
 
-    /// Publishes whether `task`, which runs here, is too big for this CPU (`update_misfit_status`).
+    /// Publishes whether the running `task` is too big for this CPU.
     #[inline]
     pub(super) fn update_misfit_status(&mut self, shared: &FairShared<D, T>, task: u32) {
         if shared.domains.asym() {
@@ -95,8 +94,8 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 
-    /// Returns an idle CPU in `domain`, which has all capacities of the machine: the first from `target` on that the
-    /// task fits, else the one of the largest capacity (`select_idle_capacity`).
+    /// Returns an idle CPU in `domain`, which has all capacities: the first from `target` on that the task fits, else
+    /// the largest (`select_idle_capacity`).
     pub(super) fn select_idle_capacity(
         &self,
         shared: &FairShared<D, T>,
@@ -115,7 +114,7 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             let fit = self.task_fit(shared, task, cpu);
             let capacity = match fit {
                 Fit::Yes => return Some(cpu),
-                // What it asks for is a performance level, which real-time tasks do not lessen.
+                // The clamp is a performance level, which other classes do not reduce.
                 Fit::AllButMin => published.capacity(),
                 Fit::No => published.capacity_of(),
             };

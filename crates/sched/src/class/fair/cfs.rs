@@ -1,8 +1,8 @@
 //! CFS, as in 6.1: the entity with the smallest vruntime runs, for a slice of the latency target.
 //!
-//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon. It
-//! preempts if it is a wakeup granularity behind the running task. At the tick, the running entity is rescheduled if
-//! its slice is used up, or if it is a slice ahead of the first entity.
+//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon.
+//! It preempts if it is a wakeup granularity behind the running task. The tick reschedules a running entity that has
+//! used up its slice, or is a slice ahead of the first entity.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::queue::load_changed;
@@ -38,20 +38,20 @@ fn update_min_vruntime(queue: &mut CfsRq, curr: Option<&Entity>) {
     queue.zero = later(queue.zero, least);
 }
 
-/// The period in which `nr` tasks should all run once: the latency target, stretched when slices would get too short.
+/// Returns the period in which `nr` tasks should all run: the latency target, or longer so that slices are not too
+/// short.
 fn sched_period<T: Tunables>(shared: &FairShared<CfsOrder, T>, nr: u64) -> u64 {
     let tunables = &shared.config.tunables;
     let nr_latency = tunables.latency_ns().div_ceil(tunables.base_slice_ns().max(1));
     if nr > nr_latency { nr * tunables.base_slice_ns() } else { tunables.latency_ns() }
 }
 
-/// The entity's part of the period of its queue, wall-clock ns.
 fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> u64 {
     slice_of_period(rq, shared, se, rq.se(se).parent)
 }
 
-/// The entity's part of the period of the queue `cfs`, wall-clock ns; what it is a part of is its own queue, and those
-/// above.
+/// Returns the entity's part of the period of the queue `cfs`, through the levels from its own queue up, wall-clock
+/// ns.
 fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se, cfs: u32) -> u64 {
     let features = shared.config.features;
     let tunables = &shared.config.tunables;
@@ -79,7 +79,7 @@ fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<C
     slice
 }
 
-/// Whether `se` is so far behind `curr` that it should run instead: 1 yes, 0 behind but not enough, -1 ahead.
+/// Whether `se` should run instead of `curr`: 1 yes, 0 behind but not enough, -1 ahead.
 fn wakeup_preempt_entity<T: Tunables>(
     rq: &FairCpu<CfsOrder, T>,
     shared: &FairShared<CfsOrder, T>,
@@ -94,7 +94,7 @@ fn wakeup_preempt_entity<T: Tunables>(
     i32::from(diff > granularity as i64)
 }
 
-/// Whether the number of entities beside `se` makes their slices the shortest possible.
+/// Whether so many entities are on the queue of `se` that their slices are the shortest possible.
 #[inline]
 fn is_crowded<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> bool {
     let tunables = &shared.config.tunables;
@@ -135,8 +135,7 @@ impl Discipline for CfsOrder {
             credit /= 2;
         }
         let target = rq.class.groups[cfs].cfs.zero.wrapping_sub(credit);
-        // After a very long sleep, months, vruntimes can no longer be compared.
-        // The clocks of two CPUs may differ a little.
+        // After months of sleep, vruntimes can no longer be compared. The clocks of two CPUs may differ a little.
         let slept = rq.clock.now().saturating_sub(entity.exec_start);
         let long_sleeper = entity.exec_start != 0 && slept > (1 << 63) / weight::NICE_0_WEIGHT;
         let entity = rq.se_mut(se);
@@ -218,7 +217,7 @@ impl Discipline for CfsOrder {
     }
 
     fn undisturbed(_curr: &Entity, _queue: &CfsRq) -> u64 {
-        // `min_vruntime` follows it, step by step or at once.
+        // `min_vruntime` follows step by step or at once.
         u64::MAX
     }
 
@@ -261,7 +260,7 @@ impl Discipline for CfsOrder {
             return false;
         }
         rq.set_next_buddy(woken);
-        // Where many run, going back to the preempted task afterwards keeps its cache warm.
+        // On a crowded queue, a return to the preempted task keeps its cache warm.
         if shared.config.features.has(Feature::LastBuddy)
             && curr.as_task().is_some()
             && rq.se(curr).on_rq
@@ -314,8 +313,8 @@ impl Discipline for CfsOrder {
         }
     }
 
-    /// `task_fork_fair`: places a task behind its parent and, with START_DEBIT, a slice behind its parent's queue. The
-    /// idle task belongs to the root, which is empty then.
+    /// Places a task behind its parent and, with START_DEBIT, a slice behind its parent's queue (`task_fork_fair`).
+    /// The idle task is in the root, which is empty then.
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
         rq.catch_up(shared);
         let cfs = rq.curr.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);
@@ -333,7 +332,7 @@ impl Discipline for CfsOrder {
     }
 
     fn migrate<T: Tunables>(rq: &mut FairCpu<Self, T>, task: u32) {
-        // A sleeper's vruntime is absolute: it becomes relative to the queue it leaves.
+        // A sleeper's absolute vruntime becomes relative to the queue it leaves.
         if is_asleep(rq, task) {
             let zero = zero_of(rq, task);
             let entity = rq.se_mut(Se::task(task));
@@ -342,7 +341,7 @@ impl Discipline for CfsOrder {
     }
 
     fn leave_group<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
-        // It is not to have the sleep twice, here and where it comes to be queued (4.4+).
+        // 4.4+: so that the sleep does not count twice, here and in its next queue.
         if is_asleep(rq, task) && shared.config.has(Behaviour::GroupMovePlaces) {
             Self::place(rq, shared, Se::task(task), Enqueue::Wakeup);
         }
@@ -358,13 +357,12 @@ impl Discipline for CfsOrder {
     }
 }
 
-/// Whether a task sleeps here, so that its vruntime is that of a queue it is not on.
+/// Whether a task sleeps here, so that its vruntime is absolute.
 fn is_asleep<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> bool {
     let entity = rq.se(Se::task(task));
     entity.avg.last_update != 0 && !entity.on_rq && rq.tasks[task].state == TaskState::Sleeping
 }
 
-/// The origin of the queue a task belongs to.
 fn zero_of<T: Tunables>(rq: &FairCpu<CfsOrder, T>, task: u32) -> u64 {
     rq.class.groups[rq.se(Se::task(task)).parent].cfs.zero
 }

@@ -1,4 +1,4 @@
-//! The fair class as [`crate::debug`] shows it.
+//! The fair class for [`crate::debug`].
 
 use alloc::vec::Vec;
 
@@ -38,7 +38,7 @@ pub(super) fn entity(se: &Entity, queue: &CfsRq) -> EntityDebug {
     }
 }
 
-/// The queues that tasks have been on here.
+/// Returns the queues that tasks have been on here.
 pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>) -> Vec<CfsDebug> {
     let queue = |(slot, group): (u32, &super::entity::GroupRq)| {
         let cfs = &group.cfs;
@@ -51,7 +51,7 @@ pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &Fa
             .map(|se| rq.se(se))
             .filter(|se| se.on_rq && se.parent == slot)
             .collect();
-        // vruntimes wrap around: how far each is from the origin orders them.
+        // Vruntimes wrap: their distances from the origin order them.
         let from_zero = |value: u64| value.wrapping_sub(cfs.zero) as i64;
         let first = tree.iter().min_by_key(|se| from_zero(D::key(se)));
         let last = tree.iter().max_by_key(|se| from_zero(D::key(se)));
@@ -60,7 +60,7 @@ pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &Fa
             0 => cfs.zero,
             load => cfs.zero.wrapping_add(cfs.sum_wv.div_euclid(load as i64) as u64),
         };
-        // The running entity counts, too; a queue of nobody is where it was left.
+        // The running entity counts, too. An empty queue keeps its origin.
         let running = cfs.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq);
         let queued = || tree.iter().copied().chain(running);
         let min = match queued().map(|se| se.vruntime).min_by_key(|&vruntime| from_zero(vruntime)) {

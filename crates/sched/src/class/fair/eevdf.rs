@@ -1,26 +1,26 @@
-//! EEVDF: of the entities that are owed time, the one with the earliest virtual deadline runs.
+//! EEVDF: of the eligible entities, the one with the earliest virtual deadline runs (Stoica and Abdel-Wahab, 1995).
 //!
-//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance behind
-//! that average: the time it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
-//! vruntime at its last request plus its slice, divided by its weight. (Stoica and Abdel-Wahab, 1995.)
+//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance
+//! behind that average. It is *eligible* while its lag is not negative. Its *virtual deadline* is its vruntime at its
+//! last request plus its slice, divided by its weight.
 //!
 //! What kernels do differently:
-//! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with.
-//!   Sleeping entities leave the queue and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps while it owes time stays queued until it is picked (DELAY_DEQUEUE), so sleep no
-//!   longer pays a debt. Tasks may request a slice. A shorter one may end the protection (PREEMPT_SHORT), and is then
-//!   checked at every tick. Any waker that is not idle ends the protection of an idle entity; in 6.6 it requests a
-//!   reschedule, too, but the protected entity may be picked again.
+//! - **6.6**: RUN_TO_PARITY protects the running entity until it has used up the slice it was picked with. Sleeping
+//!   entities leave the queue and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps in debt stays queued until it is picked (DELAY_DEQUEUE). Tasks may request a
+//!   slice. A shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A waker that is not
+//!   idle ends the protection of an idle entity. In 6.6 it only requests a reschedule, so the entity may be picked
+//!   again.
 //! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
-//!   After that, every update of the running entity requests a reschedule.
-//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44): a woken entity is compared with
-//!   the entity that would be picked after all sleeping entities with a delayed dequeue have left. Earlier kernels stop
-//!   at such an entity, and preempt nothing. Every wakeup that does not preempt shortens the protection of the running
-//!   entity to the shortest waiting slice; earlier kernels do so only for a shorter slice. A new task preempts only an
-//!   entity with a longer slice. Lag is limited to the longest slice of the queue and a tick. Protection is kept in
-//!   real time when a weight changes, and a changed running task gets no new protection. **7.0** is the same.
-//! - **7.1**: an entity with a delayed dequeue keeps the rest of the debt that it fell asleep with, however the average
-//!   moves. Weights change relative to the average again, as up to 6.12. A timer ends slices (HRTICK).
+//!   Then every update of the running entity requests a reschedule.
+//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is
+//!   compared with the entity picked after all sleeping entities have left. Earlier kernels stop at a sleeping
+//!   entity, and preempt nothing. Every wakeup that does not preempt shortens the protection to the shortest waiting
+//!   slice; earlier only a shorter slice does. A new task preempts only an entity with a longer slice. Lag is limited
+//!   to the longest slice of the queue and a tick. A weight change keeps the protection in real time, and a changed
+//!   running task gets no new protection.
+//! - **7.1**: an entity with a delayed dequeue keeps the rest of its debt, however the average moves. Weights change
+//!   relative to the average, as up to 6.12. A timer ends slices (HRTICK).
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -34,13 +34,13 @@ use crate::weight;
 #[derive(Debug)]
 pub struct EevdfOrder;
 
-/// The sums of a queue are moved to a new origin when the average has gone this far from the old, virtual ns.
+/// Distance of the average from a queue's origin at which that moves, virtual ns.
 const REBASE: i64 = 1 << 28;
 
-/// How far back a protection ended that is over whatever becomes of its entity's vruntime, virtual ns.
+/// Distance behind vruntime of a protection that has ended for good, virtual ns.
 const LONG_PAST: u64 = 1 << 62;
 
-/// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
+/// The queue's virtual time, rounded down so that it never counts as ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {
@@ -49,7 +49,6 @@ pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     }
 }
 
-/// Whether an entity with `vruntime` is owed time on this queue.
 #[inline]
 fn eligible(queue: &CfsRq, vruntime: u64) -> bool {
     i128::from(queue.sum_wv) >= i128::from(vruntime.wrapping_sub(queue.zero) as i64) * i128::from(queue.sum_w)
@@ -60,14 +59,13 @@ pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) 
     eligible(&rq.class.groups[entity.parent].cfs, entity.vruntime)
 }
 
-/// Whether the deadline of `a` is earlier.
 #[inline]
 fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// Returns the limit of lag in both directions: two slices, or a tick. 6.19+ (and late releases of 6.18): the longest
-/// slice of the queue and a tick. Real time.
+/// Returns the limit of lag in both directions, real time: two slices, at least a tick. 6.19+ (and late releases of
+/// 6.18): the longest slice of the queue and a tick.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every sleep
 fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> u64 {
@@ -78,8 +76,8 @@ fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<Eevdf
     (2 * rq.se(se).slice).max(tick)
 }
 
-/// Stores the lag of an entity that leaves. Returns whether the stored lag differs from its lag on the queue: it
-/// exceeds the limit, or (7.1) the entity sleeps already and keeps its debt.
+/// Stores the lag of an entity that leaves. Returns whether it differs from the lag on the queue: it exceeds the
+/// limit, or (7.1) the entity sleeps already and keeps its debt.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> bool {
     let limit = lag_limit(rq, shared, se);
     let (entity, queue) = rq.class.both(se);
@@ -95,13 +93,13 @@ fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<
     average.wrapping_sub(lag as u64) != entity.vruntime
 }
 
-/// What an entity is owed where the average is that, or owes, up to `limit` nanoseconds of real time. Virtual.
+/// `limit` is nanoseconds of real time, the result is virtual.
 fn lag_within(entity: &Entity, average: u64, limit: u64) -> i64 {
     let limit = weight::to_virtual(limit, entity.weight) as i64;
     (average.wrapping_sub(entity.vruntime) as i64).clamp(-limit, limit)
 }
 
-/// Moves the origin of a queue's sums to its average: nothing changes but the size of the numbers.
+/// Moves the origin of a queue's sums to its average, for smaller numbers.
 #[cold]
 fn rebase(queue: &mut CfsRq) {
     let average = avg_vruntime(queue);
@@ -110,7 +108,6 @@ fn rebase(queue: &mut CfsRq) {
     queue.zero = average;
 }
 
-/// Whether the running entity is still to be left alone.
 #[inline]
 fn protected<T>(shared: &FairShared<EevdfOrder, T>, entity: &Entity) -> bool
 where
@@ -123,17 +120,16 @@ where
     }
 }
 
-/// 6.18: from now on the running entity is not to be left alone (`cancel_protect_slice`).
+/// 6.18: ends the protection of the running entity (`cancel_protect_slice`).
 fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
-/// Whether to pick the preferred buddy: this costs others latency, and not fairness.
 fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, buddy: Se) -> bool {
     shared.config.features.has(Feature::PickBuddy) && entity_eligible(rq, buddy)
 }
 
-/// The entity that should run if the running one is (`protect`) or is not to be left alone.
+/// `protect`: the protection of the running entity counts.
 #[inline(always)]
 #[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
 #[expect(clippy::expect_used, reason = "the class asks only of queues that have somebody")]
@@ -166,7 +162,7 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
         (Some(best), Some((_, entity))) if !before(entity, rq.se(best)) => best,
         (_, Some((curr, _))) => curr,
         (Some(best), None) => best,
-        // Somebody is always eligible: at least whoever is furthest behind. Rounding apart, this is not reached.
+        // At least the entity furthest behind is eligible. Only rounding could lead here.
         (None, None) => {
             let first = queue.timeline.first().map(Se::from_raw);
             first.or(running.map(|(only, _)| only)).expect("pick on an empty queue")
@@ -174,7 +170,6 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
     }
 }
 
-/// The shortest slice that any queued entity asked for.
 fn min_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> {
     let queue = &rq.class.groups[cfs].cfs;
     let running = queue.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
@@ -184,14 +179,13 @@ fn min_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> 
     }
 }
 
-/// The longest slice that any queued entity asked for.
 fn max_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> {
     let queue = &rq.class.groups[cfs].cfs;
     let running = queue.curr.map(|curr| rq.se(curr)).filter(|se| se.on_rq).map(|se| se.slice);
     queue.timeline.max_slice().max(running)
 }
 
-/// The running entity is not left alone for longer than the shortest slice that waits (`update_protect_slice`).
+/// Limits the protection of the running entity to the shortest waiting slice (`update_protect_slice`).
 fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, curr: Se) {
     if !shared.config.features.has(Feature::RunToParity) {
         return;
@@ -202,8 +196,8 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Returns the entity that a woken one is compared with in late releases of 6.18: the entity picked after all sleeping
-/// entities that would be picked have left.
+/// Returns the entity that a woken one is compared with in late releases of 6.18: picked after all sleeping entities
+/// have left.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -227,7 +221,7 @@ fn earlier(a: u64, b: u64) -> u64 {
     if (a.wrapping_sub(b) as i64) < 0 { a } else { b }
 }
 
-/// The same time at another weight: what it is in virtual time.
+/// Converts virtual time from one weight to another.
 #[derive(Clone, Copy)]
 struct Stretch {
     old: u64,
@@ -240,7 +234,7 @@ impl Stretch {
     }
 }
 
-/// Gives an entity that is not in its queue's sums another weight, and its queue another load.
+/// The entity must not be in its queue's sums.
 fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64) {
     let attached = rq.se(se).avg.last_update != 0;
     if attached {
@@ -254,8 +248,8 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// Changes a weight as up to 6.12 and from 7.1 on: about the queue's average, which does not move. Lag and the time to
-/// the deadline stay equal in real time. 7.1 also keeps the end of the protection, and a sleeper's deadline.
+/// Changes a weight as up to 6.12 and from 7.1 on: the queue's average does not move. Lag and the time to the
+/// deadline stay equal in real time; in 7.1 also the protection's end, and a sleeper's deadline.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -298,9 +292,8 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// Places the running entity after a change of its weight as 6.18 does: as if it joined the queue that it is still part
-/// of, with its old vruntime and its new weight. Its distance from the average grows on either side: by a quarter if it
-/// weighs as much as all others.
+/// Places the running entity after a change of its weight as 6.18 does: as if it joined its queue with its old
+/// vruntime and new weight. Its distance from the average grows, by a quarter if it weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
@@ -315,8 +308,8 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
 }
 
 /// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present buddy has an
-/// earlier deadline. With a waker about to sleep, no more happens (`preempt_sync` requires that the waker ran for a
-/// while since its last charge, which was just now). `None`: compare as usual.
+/// earlier deadline. If the waker is about to sleep, no more happens: `preempt_sync` requires run time since the last
+/// charge, which was just now. `None`: compare as usual.
 #[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -351,11 +344,11 @@ impl Discipline for EevdfOrder {
         }
         let mut lag = 0;
         if features.has(Feature::PlaceLag) && queue.nr_queued > 0 && entity.vlag != 0 {
-            // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further
-            // out, so that after joining it has the lag it left with.
+            // Joining moves the average towards the newcomer. It is placed further out, so that it has its old lag
+            // after joining.
             let load = queue.sum_w as i64;
             let joined = load + weight::down(entity.weight) as i64;
-            // A 128-bit division costs more than all the rest of the placement: only where the product asks for it.
+            // A 128-bit division is slow: only if the product overflows.
             lag = match entity.vlag.checked_mul(joined) {
                 Some(product) => product / load.max(1),
                 None => (i128::from(entity.vlag) * i128::from(joined) / i128::from(load.max(1))) as i64,
@@ -368,7 +361,7 @@ impl Discipline for EevdfOrder {
             return;
         }
         let mut slice = weight::to_virtual(entity.slice, entity.weight);
-        // 6.6 places a forked task twice, and the second time as it does any other.
+        // 6.6 places a forked task twice, the second time like any other.
         let halved = features.has(Feature::PlaceDeadlineInitial) && shared.config.has(Behaviour::PlacesOnce);
         if halved && why == Enqueue::New {
             slice /= 2;
@@ -380,8 +373,7 @@ impl Discipline for EevdfOrder {
         !shared.config.has(Behaviour::BuddyInPick)
     }
 
-    /// 6.14+: a balancer that has not failed yet does not move a task that is not eligible. A task that the tick has
-    /// just preempted mostly is not eligible.
+    /// 6.14+: a balancer that has not failed moves no ineligible task, such as one just preempted by the tick.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)
@@ -399,7 +391,7 @@ impl Discipline for EevdfOrder {
 
     fn leave<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Dequeue) {
         update_lag(rq, shared, se);
-        // Its lag is written where the end of its protection was.
+        // The kernel keeps lag and the protection's end in one field.
         let entity = rq.se_mut(se);
         entity.protected_until = entity.vruntime.wrapping_sub(LONG_PAST);
         if shared.config.features.has(Feature::PlaceRelDeadline) && matches!(why, Dequeue::Move | Dequeue::Save) {
@@ -423,7 +415,7 @@ impl Discipline for EevdfOrder {
         rq.se(se).slice
     }
 
-    /// In 7.1 until its deadline, and no longer from when it was picked on.
+    /// 7.1: until the deadline. Before: since the pick.
     fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
         let entity = rq.se(se);
         if shared.config.has(Behaviour::SliceByDeadline) {
@@ -482,7 +474,7 @@ impl Discipline for EevdfOrder {
         if shared.config.has(Behaviour::Vprot) {
             return !protected(shared, curr);
         }
-        // Overtaken by a short slice and no longer owed time: look again.
+        // A short slice has overtaken, and no time is owed: pick again.
         shared.config.has(Behaviour::ShortOvertakes)
             && shared.config.features.has(Feature::PreemptShort)
             && !protected(shared, curr)
@@ -561,8 +553,8 @@ impl Discipline for EevdfOrder {
         if if late { !moved } else { rq.se(se).vlag <= 0 } {
             return;
         }
-        // It has waited longer than its debt: it starts afresh at the average. In 7.1 it goes where its lag says, which
-        // it did not add to meanwhile.
+        // It has waited longer than its debt: it starts at the average. 7.1: where its lag says, which it did not
+        // change meanwhile.
         rq.account_dequeue(se);
         let queued = rq.se(se).ticket.is_some();
         rq.erase(se);
@@ -578,8 +570,8 @@ impl Discipline for EevdfOrder {
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         if shared.config.has(Behaviour::ForfeitsOnYield) {
-            // A task that yields while it is owed time gives up the rest of its request (6.18+; 6.12.117 does, too,
-            // read in its text). Another task goes on as it was.
+            // A task that yields while it is owed time gives up the rest of its request (6.18+; also 6.12.117, by its
+            // text). Another task continues unchanged.
             if !entity_eligible(rq, se) {
                 return;
             }
@@ -606,12 +598,12 @@ impl Discipline for EevdfOrder {
             update_lag(rq, shared, se);
             let entity = rq.se_mut(se);
             if is_curr && !shared.config.has(Behaviour::Vprot) {
-                // The lag is written where the mark of its protection was.
+                // The lag overwrites the mark of its protection.
                 entity.protected = false;
             } else if is_curr && protected(shared, entity) {
                 let left = entity.protected_until.wrapping_sub(entity.vruntime);
-                // Until it was noticed, the lag was written where the protection's end is kept (`vlag` and `vprot` are
-                // one word): a lag, taken for a time, is long past.
+                // Before `ReweightKeeps`, the lag overwrites the protection's end (`vlag` and `vprot` are one word).
+                // A lag, taken for a time, is long past.
                 protection = Some(if shared.config.has(Behaviour::ReweightKeeps) { left } else { 0 });
             }
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);

@@ -1,16 +1,16 @@
-//! Energy-aware scheduling: a waking task is placed where it costs the least energy, while every CPU has a fifth of its
-//! capacity free (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, a waking task is placed where it costs
+//! the least energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
 //! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
-//! free capacity. The cost of each follows from the frequency that `schedutil` would choose for the domain, and from
-//! the busy time of its CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
+//! free capacity. Their cost follows from the frequency that `schedutil` would choose, and from the busy time of the
+//! domain's CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
 //!
-//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), all this is off, and wakeups and
-//! balancing work as elsewhere. While none does, load is not balanced. Wakeups and ticks check the CPU. The flag is
-//! cleared when the topmost domain is balanced. 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
+//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. While none
+//! does, load is not balanced. Wakeups and ticks check the CPU. Balancing of the topmost domain clears the flag.
+//! 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
 //!
-//! One difference from 6.1: a lower clamp that a CPU cannot satisfy counts as in later kernels (the CPU ranks before
-//! one that is too small).
+//! One difference from 6.1: a CPU that cannot satisfy a lower clamp ranks before one that is too small, as in later
+//! kernels.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -28,19 +28,18 @@ use crate::shared::Shared;
 use crate::tunables::Tunables;
 use crate::uclamp::{self, Clamps};
 
-/// Tells the other CPUs how much of this one is used.
+/// Publishes the utilisation of this CPU.
 #[inline(never)]
 pub(super) fn publish<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, energy: &Energy) {
     energy.of(rq.cpu).set(used(rq), &rq.demands(0));
 }
 
-/// What the fair class uses: the average, and what its queued tasks are expected to.
+/// Average utilisation, and that expected of the queued tasks.
 fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
     (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
 }
 
-/// Updates the flag after a wakeup or a tick on this CPU: without a fifth of spare capacity, wakeups ignore energy
-/// (`check_update_overutilized_status`).
+/// Updates the flag (`check_update_overutilized_status`).
 #[inline(never)]
 pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -56,12 +55,11 @@ pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
     }
 }
 
-/// The first CPU of the root domain of `cpu`.
 fn root<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuId {
     shared.root_span(shared.root(cpu)).first().unwrap_or(cpu)
 }
 
-/// Whether a CPU has not a fifth to spare (`cpu_overutilized`).
+/// Whether a CPU has less than a fifth to spare (`cpu_overutilized`).
 fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps: Clamps) -> bool {
     let published = shared.cpu(cpu);
     let clamps = if shared.uclamp_used() { clamps } else { Clamps::NONE };
@@ -69,8 +67,8 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
     util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
 }
 
-/// Updates the flag after `dst` has balanced `domain`, the topmost one if `top`, and has seen its CPUs except for
-/// `excluded`. Returns the event if the flag changed.
+/// Updates the flag after `dst` has balanced `domain` (topmost if `top`) without `excluded` CPUs. Returns the event
+/// of a change.
 pub(crate) fn look_at_domain<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
@@ -87,7 +85,7 @@ pub(crate) fn look_at_domain<P: Policy>(
         let usage = energy.of(cpu);
         is_overutilized(shared, cpu, usage.util_avg().max(usage.util_est()), usage.clamps())
     });
-    // Nobody sees more than the topmost domain does.
+    // The topmost domain has all CPUs.
     if !(top || over) || flag.load(Relaxed) == over {
         return None;
     }
@@ -95,22 +93,18 @@ pub(crate) fn look_at_domain<P: Policy>(
     Some(Event::Overutilized { root: root(shared, dst), on: over })
 }
 
-/// Whether `dst` does not balance its domains, because wakeups consider energy. `misfit`: the busiest group has a task
-/// too large for its CPU.
+/// Whether `dst` does not balance. `misfit`: the busiest group has a task too large for its CPU.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
     let moves_misfits = shared.config.has(Behaviour::EasMovesMisfit);
     !(overutilized || (misfit && moves_misfits)) && shared.domains.asym_domain(dst).is_some()
 }
 
-/// A task that wakes.
 struct Wakee {
     prev: CpuId,
-    /// On average.
     util_avg: u64,
-    /// The expected utilisation when it runs.
     util_est: u64,
-    /// What it used, or waited for, on average.
+    /// Average running and waiting time.
     runnable: u64,
     clamps: Clamps,
 }
@@ -122,7 +116,6 @@ impl Wakee {
     }
 }
 
-/// A place for it.
 #[derive(Clone, Copy)]
 struct Candidate {
     cpu: CpuId,
@@ -130,7 +123,7 @@ struct Candidate {
     spare: u64,
 }
 
-/// A place, and what it costs.
+/// A candidate with its cost.
 struct Offer {
     cpu: CpuId,
     fit: Fit,
@@ -139,18 +132,17 @@ struct Offer {
 }
 
 impl Offer {
-    /// Whether it is to be had rather than another one.
     fn is_better_than(&self, other: &Self) -> bool {
         match self.fit.cmp(&other.fit) {
             core::cmp::Ordering::Equal if self.fit == Fit::Yes => self.delta < other.delta,
-            // Both are smaller than the task asks for.
+            // Both are smaller than the task requests.
             core::cmp::Ordering::Equal => self.capacity > other.capacity,
             order => order.is_gt(),
         }
     }
 }
 
-/// The CPU on which a task that wakes costs the least; none if energy is not looked at now.
+/// Returns the CPU on which a waking task costs the least; `None` if energy does not count.
 #[inline(never)]
 pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -179,10 +171,10 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     let view = View { shared, energy, wakee: &wakee };
     let (mut stay, mut best): (Option<Offer>, Option<Offer>) = (None, None);
     for pd in &energy.domains {
-        // The part of it that is there and in this root domain.
+        // The domain's CPUs that are online and in this root domain.
         let cpus = || pd.cpus.iter().copied().filter(|&cpu| shared.is_online(cpu) && shared.same_root(cpu, on));
         let (mut here, mut spacious): (Option<Candidate>, Option<Candidate>) = (None, None);
-        // Those of the last CPU in use count for the idle ones after it, too: the kernel sets them once a domain.
+        // The last busy CPU's clamps count for the idle CPUs after it: the kernel sets them once a domain.
         let mut clamps = wakee.clamps;
         for cpu in cpus().filter(|&cpu| domain.span.contains(cpu) && rq.tasks[task].allowed(cpu)) {
             if view.has_clamps(cpu) {
@@ -211,11 +203,11 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
             Some(Offer { cpu: candidate.cpu, fit: candidate.fit, delta, capacity: pd.capacity })
         };
         if let Some(here) = here {
-            // It would cost less than nothing: somebody changed what was looked at meanwhile.
+            // Less than nothing: the figures have changed meanwhile.
             let Some(offer) = offer(here) else { return Some(prev) };
             stay = Some(offer);
         }
-        // In the previous CPU's own domain there must be more to gain than an equal place.
+        // In the previous CPU's domain, an equal candidate is no gain.
         if let Some(spacious) = spacious
             && here.is_none_or(|here| spacious.spare > here.spare)
         {
@@ -229,7 +221,7 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     Some(moves.map_or(prev, |best| best.cpu))
 }
 
-/// What there is to look at for a task that wakes.
+/// Inputs for a waking task.
 struct View<'a, P: Policy> {
     shared: &'a Shared<P>,
     energy: &'a Energy,
@@ -237,9 +229,9 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// Returns the fair utilisation of a CPU with the task on the CPU `at`, or nowhere (`cpu_util`). `boost`: waiting
-    /// tasks count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and add or
-    /// subtract the task's utilisation in any case.
+    /// Returns the fair utilisation of a CPU with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting tasks
+    /// count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then add or
+    /// subtract its utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
@@ -260,7 +252,6 @@ impl<P: Policy> View<'_, P> {
         util.max(expected).min(u64::from(published.capacity()))
     }
 
-    /// Whether the task could go there, with these clamps, and what it would leave.
     fn candidate(&self, cpu: CpuId, clamps: Clamps) -> Option<Candidate> {
         let published = self.shared.cpu(cpu);
         let util = self.util(cpu, Some(cpu), false);
@@ -269,12 +260,11 @@ impl<P: Policy> View<'_, P> {
         (fit != Fit::No).then_some(Candidate { cpu, fit, spare })
     }
 
-    /// Whether tasks of a CPU have a say in its clamps.
+    /// Whether tasks of a CPU count for its clamps.
     fn has_clamps(&self, cpu: CpuId) -> bool {
         self.shared.uclamp_used() && self.shared.cpu(cpu).nr_running() > 0
     }
 
-    /// The clamps of a CPU with the task on it.
     fn clamps(&self, cpu: CpuId) -> Clamps {
         let own = self.wakee.clamps;
         if !self.has_clamps(cpu) {
@@ -284,13 +274,12 @@ impl<P: Policy> View<'_, P> {
         Clamps { min: own.min.max(there.min), max: own.max.max(there.max) }
     }
 
-    /// How busy a CPU is without the task.
     fn busy(&self, cpu: CpuId) -> u64 {
         let demands = self.energy.of(cpu).demands(self.util(cpu, None, false));
         (demands.fair + demands.rt + demands.dl).min(u64::from(self.shared.capacity(cpu)))
     }
 
-    /// What it would want of its frequency with the task `at` a CPU, or nowhere.
+    /// Returns the utilisation for a CPU's frequency, with the task on `at`, or nowhere.
     fn wanted(&self, cpu: CpuId, at: Option<CpuId>) -> u64 {
         let mut demands = self.energy.of(cpu).demands(self.util(cpu, at, true));
         if at == Some(cpu) {
@@ -312,7 +301,7 @@ mod tests {
     use crate::shared::FairStats;
     use crate::topology::Topology;
 
-    /// A task that waited for three quarters of what it wanted: 6.12 and 7.1 take that along when it wakes elsewhere.
+    /// A task that waited for three quarters of its demand: 6.12 and 7.1 move the wait with it.
     #[test]
     fn who_waited_takes_his_waiting_along_in_6_12_and_7_1() {
         let topology = Topology::flat(2);

@@ -1,4 +1,4 @@
-//! What the fair class schedules: a task, or a group's share of one CPU.
+//! What the fair class schedules: tasks, and groups' shares of one CPU.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -12,9 +12,9 @@ use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
-/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
-/// It is the distance from the middle of [`Entities`]: tasks are above, groups below. Access therefore needs no
-/// distinction, and since 0 is unused, an `Option<Se>` takes no more space.
+/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in
+/// [`FairRq::groups`]. The value is the distance from the unused middle of [`Entities`]: tasks are above, groups
+/// below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(NonZeroI32);
 
@@ -29,19 +29,16 @@ impl Se {
         Self::from_raw(!index)
     }
 
-    /// The index of the group, if it is one.
     #[inline]
     pub(crate) const fn as_group(self) -> Option<u32> {
         if self.0.is_negative() { Some(!self.raw()) } else { None }
     }
 
-    /// The index of the task, if it is one.
     #[inline]
     pub(crate) const fn as_task(self) -> Option<u32> {
         if self.0.is_negative() { None } else { Some(self.raw() - 1) }
     }
 
-    /// As the timeline holds it.
     #[inline]
     pub(crate) const fn raw(self) -> u32 {
         self.0.get().cast_unsigned()
@@ -66,33 +63,33 @@ pub struct Entity {
     pub(crate) vruntime: u64,
     /// EEVDF: virtual deadline; relative to `vruntime` while `rel_deadline`.
     pub(crate) deadline: u64,
-    /// EEVDF: how long it wants to run at a time.
+    /// EEVDF: requested time on the CPU.
     pub(crate) slice: u64,
     pub(crate) exec_start: u64,
     pub(crate) sum_exec_runtime: u64,
-    /// Index of the group on whose queue it is.
+    /// Group of its queue.
     pub(crate) parent: u32,
     pub(crate) on_rq: bool,
-    /// Asleep, but queued until it has paid what it owes.
+    /// Whether it sleeps, but stays queued (DELAY_DEQUEUE).
     pub(crate) delayed: bool,
     pub(crate) rel_deadline: bool,
     pub(crate) custom_slice: bool,
     /// SCHED_IDLE, or a group with `cpu.idle`.
     pub(crate) idle: bool,
-    /// 6.18: off its queue because its group is throttled; must go that way when it returns to user mode.
+    /// 6.18: in limbo; and to be throttled at the return to user mode.
     pub(crate) throttled: bool,
     pub(crate) throttle_work: bool,
-    /// EEVDF as in 6.12: whether the protection is still in force.
+    /// 6.12: whether the protection is in force.
     pub(crate) protected: bool,
-    /// Groups: runnable tasks below, as of the last update.
+    /// Groups: runnable tasks below at the last update.
     pub(crate) runnable_weight: u32,
 
     pub(crate) avg: Avg,
 
     pub(crate) ticket: Option<Ticket>,
-    /// EEVDF: what it was owed (positive) or owes (negative) when it left, virtual.
+    /// EEVDF: virtual lag when it left the queue.
     pub(crate) vlag: i64,
-    /// EEVDF: while it runs, the virtual time until which its slice is protected from being cut short.
+    /// EEVDF: virtual end of the protection while it runs.
     pub(crate) protected_until: u64,
     /// `sum_exec_runtime` when it was picked.
     pub(crate) prev_sum_exec_runtime: u64,
@@ -125,53 +122,50 @@ impl Entity {
         }
     }
 
-    /// CPU time it has had, nanoseconds.
+    /// CPU time, nanoseconds.
     pub fn sum_exec_runtime(&self) -> u64 {
         self.sum_exec_runtime
     }
 
-    /// Its virtual runtime, nanoseconds at nice 0.
+    /// Virtual runtime, nanoseconds at nice 0.
     pub fn vruntime(&self) -> u64 {
         self.vruntime
     }
 
-    /// Its load average, of its weight.
+    /// Load average, in units of weight.
     pub fn load_avg(&self) -> u64 {
         self.avg.load_avg
     }
 
-    /// Its utilisation average, of 1024.
+    /// Utilisation average, of 1024.
     pub fn util_avg(&self) -> u64 {
         self.avg.util_avg
     }
 }
 
-/// A task's entity on its way between two run queues; nothing while it is on one, where it lies in [`FairRq`].
+/// A task's entity between two run queues; otherwise `None`.
 #[derive(Debug)]
 pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
-/// One group's entities on one CPU (`cfs_rq`).
+/// A group's queue on one CPU (`cfs_rq`).
 //
 // In this order in memory, 64 bytes a paragraph: what every verb reads comes first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CfsRq {
-    /// Sum of the weights of its queued entities, the running one included.
+    /// Of the queued entities, the running one included.
     pub(crate) weight: u64,
-    /// EEVDF: sum over the queued entities, the running one included, of weight x (vruntime - `zero`), weights in the
-    /// user's scale.
+    /// EEVDF: sum of weight x (vruntime - `zero`), weights in the user's scale.
     pub(crate) sum_wv: i64,
-    /// EEVDF: sum of the same weights. CFS: sum of the load averages of its queued entities, the running one included
-    /// (`runnable_load_avg`).
+    /// EEVDF: sum of these weights. CFS: sum of load averages (`runnable_load_avg`).
     pub(crate) sum_w: u64,
-    /// EEVDF: origin of `sum_wv`, kept near the average. CFS: `min_vruntime`.
+    /// EEVDF: origin of `sum_wv`, near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,
     pub(crate) nr_queued: u32,
-    /// Tasks queued in it and below, those with a delayed dequeue included.
+    /// Queued here and below, delayed dequeues included.
     pub(crate) h_nr_queued: u32,
-    /// Tasks runnable in it and below.
     pub(crate) h_nr_runnable: u32,
-    /// Those of `h_nr_queued` that are SCHED_IDLE or in an idle group.
+    /// Those that are SCHED_IDLE or in an idle group.
     pub(crate) h_nr_idle: u32,
     pub(crate) curr: Option<Se>,
     pub(crate) next: Option<Se>,
@@ -181,28 +175,27 @@ pub struct CfsRq {
     pub(crate) avg: Avg,
 
     pub(crate) timeline: Timeline,
-    /// Only where there is a limit on the group, or above it.
+    /// If the group, or one above, has a limit.
     pub(crate) bandwidth: Option<Box<Local>>,
-    /// How many groups are above it.
+    /// Number of ancestors.
     pub(crate) depth: u32,
-    /// On the list of groups whose averages are not zero (`on_list`).
+    /// Whether it is in [`FairRq::leaves`] (`on_list`).
     pub(crate) listed: bool,
-    /// A change below waits to be taken over by the group's entity.
+    /// Whether the group's entity has to take over a change.
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,
-    /// Averages of tasks that slept here and woke elsewhere, to be taken off at the next update.
+    /// Averages of tasks that left asleep, to subtract at the next update.
     pub(crate) removed: Removed,
 
-    /// What it has added to the group's load average.
+    /// Part of the group's load average.
     pub(crate) tg_load_avg_contrib: u64,
-    /// When that was; at first long ago, so that it does so at once.
+    /// Time of the last change of that; initially long ago.
     pub(crate) last_tg_update: u64,
-    /// Its load as a part of the root's (`h_load`), and in which tick it was computed: when that began, and 1.
+    /// Part of the root's load (`h_load`), and the start of its tick, plus 1.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
 }
 
-/// Averages to be taken off a run queue.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)] // whether there is anything comes first
 pub(crate) struct Removed {
@@ -212,11 +205,11 @@ pub(crate) struct Removed {
     pub(crate) runnable_avg: u64,
 }
 
-/// Where vruntimes begin: close to the wrap-around, so that it is met in every run.
+/// Close to the wrap-around, so that every run meets it.
 const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
 
 impl CfsRq {
-    /// The entity of a group with `depth` ancestors.
+    /// `depth`: number of ancestors.
     pub(crate) fn new(depth: u32) -> Self {
         Self {
             depth,
@@ -246,13 +239,11 @@ impl CfsRq {
         }
     }
 
-    /// Whether an entity is to be picked next, or last.
     #[inline]
     pub(crate) fn has_buddies(&self) -> bool {
         self.next.is_some() || self.last.is_some() || self.skip.is_some()
     }
 
-    /// Whether nothing of it is left to decay.
     pub(crate) fn is_decayed(&self) -> bool {
         self.weight == 0
             && self.avg.load_sum == 0
@@ -262,25 +253,23 @@ impl CfsRq {
     }
 }
 
-/// A group on one CPU: its own queue. Its entity, in the parent's queue, is in [`FairRq::entities`].
+/// A group's queue on one CPU. Its entity is in [`FairRq::entities`].
 //
-// 256 bytes, but not aligned to cache lines: what is cannot grow in place, and a million tasks in ten thousand groups
-// would take half as much memory again.
+// 256 bytes, but not aligned to cache lines: an aligned table cannot grow in place, and a million tasks in ten
+// thousand groups would take half as much memory again.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct GroupRq {
     pub(crate) cfs: CfsRq,
     pub(crate) id: GroupId,
-    /// Index of the group above.
     pub(crate) parent: u32,
 }
 
-/// A table whose entries never move. Every step uses it, so access checks no bounds.
+/// A table whose entries never move.
 #[derive(Debug)]
 pub(crate) struct Table<T>(alloc::vec::Vec<T>);
 
 impl<T> Table<T> {
-    /// Adds one; its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         self.0.push(value);
         (self.0.len() - 1) as u32
@@ -306,23 +295,21 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, indexed by the distance of their [`Se`] from the middle: one table that grows at both ends.
-/// So a CPU with thousands of groups and dozens of tasks, or the reverse, has no unused entries.
+/// The entities of a CPU, indexed by [`Se`]: one table that grows at both ends, without unused entries.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
-    /// The index of the middle, which is unused: the room for groups.
+    /// Index of the unused middle: the room for groups.
     middle: usize,
 }
 
 impl Entities {
-    /// Puts an entity where there was another, or none.
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
         let nobody = || Entity::new(0, false);
         if let Some(group) = se.as_group()
             && group as usize >= self.middle
         {
-            // All others move up; the larger the room was, the more is made.
+            // All others move up. The room grows in proportion.
             let more = group as usize + 1 - self.middle + self.middle / 8;
             self.table.splice(0..0, core::iter::repeat_with(nobody).take(more));
             self.middle += more;
@@ -356,7 +343,6 @@ impl core::ops::IndexMut<Se> for Entities {
     }
 }
 
-/// Index of the root group on every CPU.
 pub(crate) const ROOT: u32 = 0;
 
 /// The fair class's state of one CPU.
@@ -367,30 +353,25 @@ pub(crate) const ROOT: u32 = 0;
 pub struct FairRq {
     /// Groups that have been here; the root is at [`ROOT`].
     pub(crate) groups: Table<GroupRq>,
-    /// The entities of the tasks that are here, and of the groups.
     pub(crate) entities: Entities,
-    /// Some group here has, or had, a CPU limit.
+    /// Whether some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
-    /// Some task here has, or had, a slice of its own: all others, and the groups they are in, ask for the base slice.
+    /// Whether some task here has, or had, a custom slice.
     pub(crate) slices: bool,
 
-    /// The group of the task that was put before its CPU looked for work elsewhere: limits from there up are to be
-    /// checked after that.
+    /// Group from which upwards limits are checked after balancing (`put_before_look`).
     pub(crate) unchecked: Option<u32>,
 
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
-    /// Groups whose averages may not be zero.
     pub(crate) leaves: Leaves,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
-    /// The tick in which what all groups weigh was computed last (3.10: `h_load_throttle`): when it began, and 1.
+    /// 3.10: start of the tick of the last `update_all_h_load`, plus 1.
     pub(crate) h_load_throttle: u64,
-    /// What was put off at levels at which nothing happens.
     pub(super) quiet: Quiet,
 }
 
 impl FairRq {
-    /// An entity, and the queue it is on.
     #[inline]
     pub(crate) fn both(&mut self, se: Se) -> (&mut Entity, &mut CfsRq) {
         let entity = &mut self.entities[se];
@@ -427,7 +408,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// In any order of new tasks and groups, all entities are found, and little more room than needed is used.
+        /// All entities are found in any order of creation, in little more room than needed.
         #[test]
         fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
             let (mut entities, mut here) = (Entities::default(), Vec::new());

@@ -1,9 +1,8 @@
-//! The weight of a task as part of the root's load (`h_load`), and the balancer's measure of load.
+//! The load of a task as part of the root's (`h_load`), and the balancer's measure of load.
 //!
-//! A group's part of the root's load is its parent's part, times its entity's part of the parent's queue. 3.12+:
-//! computed on demand, from the task's group up to the root, at most once a tick ("move h_load calculation to
-//! task_h_load"). 3.10 computes it once a tick for every group, on the CPU to pull from, though most groups have no
-//! task there.
+//! A group's part is its parent's part, times its entity's part of the parent's queue. 3.12+: computed on demand,
+//! from the task's group up, at most once a tick ("move h_load calculation to task_h_load"). 3.10: once a tick for
+//! every group, on the CPU to pull from.
 
 use super::entity::{ROOT, Se};
 use super::load::se_weight;
@@ -16,14 +15,14 @@ use crate::tunables::Tunables;
 use crate::weight;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Load of an entity to the balancer: its weight (3.10), or its average.
+    /// Returns an entity's weight (3.10), or its load average.
     fn entity_load(&self, shared: &Shared<Fair<D, T>>, se: Se) -> u64 {
         let entity = self.se(se);
         if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
     }
 
-    /// Returns the balancer's load of a queue: its weight (3.10), the sum of its queued entities' averages
-    /// (`runnable_load_avg`, up to 3.18), or its average, which includes sleeping entities.
+    /// The balancer's load of a queue: its weight (3.10), its queued entities' averages (`runnable_load_avg`, up to
+    /// 3.18), or its average, with sleeping entities.
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
@@ -37,19 +36,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// When the running tick began, nanoseconds, and 1, so that it is never 0.
+    /// Returns the start of the running tick, nanoseconds, plus 1, so that it is never 0.
     fn h_load_tick(&self, shared: &Shared<Fair<D, T>>) -> u64 {
         let (now, tick_ns) = (self.clock.now(), shared.config.tunables.tick_ns());
         now - now % tick_ns + 1
     }
 
-    /// Whether what was computed in the tick that began at `tick` is of the running one.
+    /// Whether `tick` is the running tick.
     #[inline]
     fn h_load_is_of(&self, shared: &Shared<Fair<D, T>>, tick: u64) -> bool {
         tick != 0 && self.clock.now().wrapping_sub(tick - 1) < shared.config.tunables.tick_ns()
     }
 
-    /// A group's part of the root's load, that of its parent being up to date.
+    /// Computes a group's part of the root's load from its parent's.
     fn compute_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32, tick: u64) {
         let h_load = if group == ROOT {
             self.queue_load(shared, ROOT)
@@ -63,7 +62,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.last_h_load_update = tick;
     }
 
-    /// Brings a group and those above it up to date, each at most once a tick.
+    /// Updates the parts of a group and its ancestors, each at most once a tick.
     #[inline]
     fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if !self.h_load_is_of(shared, self.class.groups[group].cfs.last_h_load_update) {
@@ -80,7 +79,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.compute_h_load(shared, group, tick);
     }
 
-    /// `task_h_load`: a task's load as part of the root's.
     pub(crate) fn task_h_load(&mut self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let parent = self.class.entities[Se::task(task)].parent;
         self.update_h_load(shared, parent);
@@ -88,8 +86,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
     }
 
-    /// Returns the increase of the root queue's weight here by a sleeping task (`effective_load`): each group above it
-    /// gets the part of its weight that its queue here then earns.
+    /// Returns a sleeping task's effect on the root queue's weight (`effective_load`): each ancestor gets the part of
+    /// its weight that its queue here then earns.
     pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let entity = &self.class.entities[Se::task(task)];
         let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
@@ -108,8 +106,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         added
     }
 
-    /// 3.10: updates every group of the system, parents before children, once in a tick. Returns the number of visited
-    /// groups, and how many have no task here.
+    /// 3.10: updates every group of the system once a tick. Returns the number of groups, and of groups without a
+    /// task here.
     pub(crate) fn update_all_h_load(&mut self, shared: &Shared<Fair<D, T>>) -> Option<(u32, u32)> {
         let tick = self.h_load_tick(shared);
         if self.class.h_load_throttle == tick {
@@ -118,9 +116,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.h_load_throttle = tick;
         let groups = shared.nr_groups() as u32;
         let mut idle = 0;
-        // What a group without tasks here weighs means nothing; nobody looks at it. A group is numbered after its
-        // parent. One that never had a task here has no queue here: nothing to compute, but the kernel, which makes all
-        // queues with the group, goes there all the same.
+        // A group's number is above its parent's. The kernel also visits groups that never had a task here, which
+        // have no queue here. The load of a group without tasks is never used.
         for id in (0..groups).map(GroupId) {
             let slot = self.class.by_id.get(&id).copied();
             if let Some(slot) = slot {
@@ -151,7 +148,6 @@ mod tests {
     use crate::topology::Topology;
     use crate::tunables::Knobs;
 
-    /// A host that ignores all calls.
     struct Deaf;
     impl Host for Deaf {
         fn resched(&mut self, _cpu: CpuId) {}
@@ -160,10 +156,9 @@ mod tests {
         fn event(&mut self, _at: u64, _cpu: CpuId, _event: &crate::event::Event) {}
     }
 
-    /// No load is so great.
     const UNTOUCHED: u64 = u64::MAX;
 
-    /// What every task on a CPU weighs, and which groups (slots) were visited for it.
+    /// Returns the load of every task on a CPU, and the groups (slots) visited for it.
     fn loads<D: Discipline>(
         rq: &mut Rq<Fair<D, Knobs>>,
         shared: &Shared<Fair<D, Knobs>>,
@@ -184,7 +179,7 @@ mod tests {
         rq.class.h_load_throttle = 0;
     }
 
-    /// Makes and moves about tasks in a tree of groups; compares after each step.
+    /// Creates and moves tasks in a tree of groups, and compares after each step.
     fn compare<D: Discipline>(name: &str, calls: &[(u8, u8, u16)]) {
         let topology = Topology::flat(2);
         let shared =
@@ -257,8 +252,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A task's load is equal whether computed for all groups in advance or on demand for the groups above it. On
-        /// demand, no group without a task is visited.
+        /// Loads computed in advance or on demand are equal. On demand, no group without a task is visited.
         #[test]
         fn eager_and_on_demand_agree(calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..120)) {
             for name in ["3.10", "3.12", "3.18", "6.1"] {
@@ -268,7 +262,7 @@ mod tests {
         }
     }
 
-    /// The sum of what the root's tasks weigh is the root's load, and a group weighs what its entity does.
+    /// The loads of the root's tasks add up to the root's load, and a group's tasks to its entity's.
     #[test]
     fn a_groups_tasks_weigh_its_share() {
         let topology = Topology::flat(1);
@@ -284,7 +278,7 @@ mod tests {
         let rq = &mut rqs[0];
         let loads: Vec<u64> =
             rq.listed().collect::<Vec<_>>().into_iter().map(|task| rq.task_h_load(&shared, task)).collect();
-        // Divisors are one too many, as in the kernel.
+        // Divisors are one too large, as in the kernel.
         assert_eq!(loads.iter().filter(|&&load| load == 1023).count(), 1, "{loads:?}");
         assert_eq!(loads.iter().filter(|&&load| load == 511).count(), 2, "{loads:?}");
     }

@@ -1,4 +1,4 @@
-//! What always holds of the fair class's state of a CPU (ARCHITECTURE.md, always true, 1 and 3).
+//! Invariants of the fair class's state of a CPU (ARCHITECTURE.md, always true, 1 and 3).
 
 use alloc::collections::BTreeMap;
 use alloc::format;

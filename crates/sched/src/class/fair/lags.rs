@@ -1,4 +1,4 @@
-//! What every entity of a CPU is owed: for tests of EEVDF's promises.
+//! Lags of a CPU's entities, for tests of EEVDF's promises.
 
 use alloc::vec::Vec;
 
@@ -9,27 +9,27 @@ use crate::ids::{GroupId, TaskId};
 use crate::tunables::Tunables;
 use crate::weight;
 
-/// How a queued entity stands on its queue, as of the last update of its run queue.
+/// State of a queued entity at the last update of its run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
-    /// The group on whose queue it is.
+    /// Group on whose queue it is.
     pub queue: GroupId,
-    /// The task; none when it is a group.
+    /// The task; none for a group.
     pub task: Option<TaskId>,
-    /// Its weight, nice 0 = 1024.
+    /// Weight, nice 0 = 1024.
     pub weight: u64,
-    /// What it is owed (positive) or owes (negative): the queue's average vruntime, rounded down, less its own.
-    /// Virtual nanoseconds: times `weight`, over 1024, is CPU time.
+    /// Lag: the queue's average vruntime, rounded down, less its own. Virtual nanoseconds: times `weight`, over 1024,
+    /// is CPU time.
     pub lag: i64,
-    /// How long it wants to run at a time, nanoseconds.
+    /// Requested slice, nanoseconds.
     pub slice_ns: u64,
-    /// Whether it is owed time, or owes none.
+    /// Whether its lag is not negative.
     pub eligible: bool,
     /// Whether it, or a task in it, has the CPU.
     pub running: bool,
 }
 
-/// How every queued entity of a CPU stands, tasks first.
+/// Returns every queued entity of a CPU, tasks first.
 pub fn standings<T: Tunables>(rq: &FairCpu<EevdfOrder, T>) -> Vec<Standing> {
     let groups = rq.class.groups.iter().skip(1).map(|(index, _)| Se::group(index));
     let all = rq.tasks.iter().map(|(index, _)| Se::task(index)).chain(groups);

@@ -1,11 +1,11 @@
-//! The groups of a CPU whose averages may not be zero (`leaf_cfs_rq_list`): what a balance has to decay. However many
-//! there are, one is added in the same time.
+//! The groups of a CPU whose averages may not be zero (`leaf_cfs_rq_list`), which balancing decays. Adding one takes
+//! constant time.
 
 use alloc::vec::Vec;
 
 use super::entity::ROOT;
 
-/// Groups by their depth, at each in the order in which they were added; the root is always among them.
+/// Groups by depth, then in order of addition, with the root.
 #[derive(Debug)]
 pub(crate) struct Leaves {
     by_depth: Vec<Vec<u32>>,
@@ -13,18 +13,16 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    /// Only the root.
     pub(crate) fn new() -> Self {
         Self { by_depth: alloc::vec![alloc::vec![ROOT]], len: 1 }
     }
 
-    /// Whether the root is alone.
     #[inline]
     pub(crate) fn is_root_only(&self) -> bool {
         self.len == 1
     }
 
-    /// Adds a group that is not there.
+    /// The group must not be there.
     pub(crate) fn add(&mut self, group: u32, depth: u32) {
         let depth = depth as usize;
         if depth >= self.by_depth.len() {
@@ -34,19 +32,19 @@ impl Leaves {
         self.len += 1;
     }
 
-    /// Children before parents, among equals the youngest first.
+    /// Returns children before parents, and of equal depth the last added first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.by_depth.iter().rev().flat_map(|groups| groups.iter().rev().copied())
     }
 
-    /// Keeps those of which `keep` says so, in their order. The root has to be among them.
+    /// The root must stay.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
         self.by_depth.iter_mut().for_each(|groups| groups.retain(|&group| keep(group)));
         self.len = self.by_depth.iter().map(Vec::len).sum();
         debug_assert_eq!(self.by_depth[0], [ROOT]);
     }
 
-    /// What is there, until it is put back.
+    /// Takes all groups, until the caller puts them back.
     pub(crate) fn take(&mut self) -> Self {
         Self { by_depth: core::mem::take(&mut self.by_depth), len: core::mem::take(&mut self.len) }
     }

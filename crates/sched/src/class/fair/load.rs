@@ -1,5 +1,4 @@
-//! Load averages of the hierarchy: from entities to their queue, to the group's entity, and to the parent's queue; and
-//! the division of a group's weight over its CPUs.
+//! Load averages of the hierarchy, and the division of a group's weight over its CPUs.
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
@@ -13,21 +12,21 @@ use crate::shared::Shared;
 use crate::tunables::Tunables;
 use crate::weight::{self, MIN_SHARES};
 
-/// A group's load average is passed on to the other CPUs at most this often, nanoseconds.
+/// Least interval at which a CPU publishes a group's load average, nanoseconds.
 pub(super) const TG_UPDATE_NS: u64 = 1_000_000;
 
-/// A change of a task's utilisation below this, 1 %, is noise to its estimate.
+/// A smaller change of a task's utilisation, 1 %, is noise to its estimate.
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// In `util_est_ewma`: since the last estimate of what the task uses its average has not changed.
+/// In `util_est_ewma`: the task's utilisation has not changed since the last estimate.
 const UTIL_AVG_UNCHANGED: u16 = 1 << 15;
 
 /// The mode of an update of an entity's averages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
-    /// Only the averages, and the group's sum of all CPUs.
+    /// Averages, and the group's sum of all CPUs.
     Keep,
-    /// Updates only the averages. The group's sum gets the change with the next update (no `UPDATE_TG`).
+    /// Without the group's sum, which the next update changes (no `UPDATE_TG`).
     Silent,
     /// The entity joins the queue's averages if it has not yet.
     Join,
@@ -35,14 +34,13 @@ pub(crate) enum Attach {
     Leave,
 }
 
-/// Weight in the user's scale, which load averages are in.
+/// Returns a weight in the user's scale, as in load averages.
 #[inline]
 pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
-/// Brings the averages of `se` and of the queue it is on up to `now` on the PELT clock. Whether those of the queue
-/// changed.
+/// Updates the averages of `se` and of its queue to `now` on the PELT clock. Returns whether the queue's changed.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
 pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
@@ -60,7 +58,7 @@ pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq,
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `update_load_avg`: brings the averages of an entity, of its queue and of what waits to be propagated up to now.
+    /// Updates the averages of an entity and of its queue, and propagates changes from below.
     #[inline(always)]
     #[allow(clippy::inline_always)] // most of the calls are in five places, which run at every switch
     pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
@@ -80,7 +78,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Continues after an update of the averages of `se` and of the queue `parent`, whose averages changed or did not.
     #[inline]
     pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
         let decayed = decayed | self.propagate(shared, se);
@@ -89,14 +86,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Propagates a change of a group's queue to the group's entity, without an update of the group's sum. Returns
-    /// whether there was one.
+    /// Propagates a change of a group's queue to its entity, without the group's sum.
     #[inline]
     pub(super) fn propagate(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         se.as_group().is_some() && self.propagate_entity_load_avg(shared, se)
     }
 
-    /// What follows from an update of the averages of `se` and of `parent`, the queue it is on.
     #[inline]
     fn updated(
         &mut self,
@@ -124,7 +119,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What a task used decays while it is in a higher class, too (4.2+).
+    /// Decays the averages of a task over its time in a higher class (4.2+).
     #[inline(never)]
     fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let since = core::mem::take(&mut self.tasks[task].went_above);
@@ -138,7 +133,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The entity's averages join those of its queue.
     pub(crate) fn attach_entity_load_avg(&mut self, se: Se) {
         let parent = self.se(se).parent;
         let queue = self.class.groups[parent].cfs.avg;
@@ -162,7 +156,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.prop_runnable_sum += avg.load_sum as i64;
     }
 
-    /// The entity's averages leave those of its queue.
     pub(crate) fn detach_entity_load_avg(&mut self, se: Se) {
         self.dequeue_load_avg(se);
         let entity = self.se(se);
@@ -178,7 +171,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.prop_runnable_sum -= avg.load_sum as i64;
     }
 
-    /// Only the load average, as when the weight changes.
+    /// Adds only the load average, as when the weight changes.
     pub(crate) fn enqueue_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
         let (avg, weight, parent) = (entity.avg, se_weight(entity.weight), entity.parent);
@@ -187,7 +180,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.avg.load_sum += weight * avg.load_sum;
     }
 
-    /// See [`Self::enqueue_load_avg`].
     pub(crate) fn dequeue_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
         let (avg, weight, parent) = (entity.avg, se_weight(entity.weight), entity.parent);
@@ -197,7 +189,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.avg.load_sum = not_less(cfs.avg.load_sum, cfs.avg.load_avg * MIN_DIVIDER);
     }
 
-    /// A sleeping task's averages decay to where its queue stands (`sync_entity_load_avg`).
+    /// Decays a sleeping task's averages to the last update of its queue (`sync_entity_load_avg`).
     pub(crate) fn sync_entity_load_avg(&mut self, se: Se) {
         let entity = &self.class.entities[se];
         if entity.avg.last_update == 0 {
@@ -211,14 +203,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A sleeping task is leaving for another CPU: what it added here is taken off at the next update.
+    /// Marks the averages of a sleeping task that leaves this CPU for subtraction.
     pub(crate) fn remove_entity_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
         let parent = entity.parent;
         if entity.avg.last_update == 0 {
             return;
         }
-        // What is taken off is what is still there.
+        // Only what is still there is subtracted.
         self.sync_entity_load_avg(se);
         let avg = self.se(se).avg;
         let removed = &mut self.class.groups[parent].cfs.removed;
@@ -229,7 +221,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.list_leaf(parent);
     }
 
-    /// A sleeping task leaves a CPU that idles, whose averages stand still: its own go on to now
+    /// Decays a sleeping task's averages when it leaves an idle CPU, whose averages stand still
     /// (`migrate_se_pelt_lag`, 6.0+).
     pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         if self.running != Running::Idle || !shared.config.has(Behaviour::IdleLagDecays) {
@@ -243,7 +235,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Passes a queue's load on to the sum its group keeps of all CPUs, when it changed enough to matter.
+    /// Publishes a queue's load in its group's sum of all CPUs, if it changed enough.
     #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if group != ROOT {
@@ -260,7 +252,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
-        // When the CPU went offline its part was taken off the sum.
+        // The sum has no part of an offline CPU.
         if delta.unsigned_abs() > cfs.tg_load_avg_contrib / 64 && self.online {
             let loads = shared.add_group_load(slot.id, delta);
             cfs.tg_load_avg_contrib = cfs.avg.load_avg;
@@ -269,7 +261,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// `clear_tg_offline_cfs_rqs`: what this CPU has added to the groups' sums counts no longer.
+    /// Removes this CPU's parts of the groups' sums (`clear_tg_offline_cfs_rqs`).
     pub(crate) fn clear_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>) {
         let slots = self.class.by_id.values();
         for &slot in slots {
@@ -279,7 +271,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A group's entity takes over what changed in the group's queue, and hands it to the parent's queue.
     #[inline(never)]
     fn propagate_entity_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         let Some(group) = se.as_group() else { return false };
@@ -306,15 +297,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if runnable_delta != 0 {
             entity.avg.runnable_avg = own_avg.runnable_avg;
             let sum = own_avg.runnable_avg * divider;
-            // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks: with 110 hogs in a group the
-            // average of its entity fell from 111,614 to 48,630 when one left (watched on 6.18.44; the text of 6.18.15
-            // has it).
+            // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks (observed on 6.18.44; in the text
+            // of 6.18.15).
             let narrow = shared.config.has(Behaviour::NarrowSum);
             entity.avg.runnable_sum = if narrow { u64::from(sum as u32) } else { sum };
         }
 
-        // Load: a queue's runnable time cannot be seen in the sum of its entities' (they overlap), so it is estimated:
-        // what joined adds up to always-runnable at most; what left leaves the mean of those that remain.
+        // The runnable times of entities overlap, so a queue's runnable time is not in their sum. The estimate:
+        // joining entities add up to always-runnable at most; leaving entities leave the mean of the rest.
         let mut load_delta = (0i64, 0i64);
         let load_before = entity.avg.load_avg;
         if runnable_sum != 0 {
@@ -331,7 +321,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let load_avg = load_sum / divider as i64;
             let delta_sum = load_sum - weight * entity.avg.load_sum as i64;
             let delta_avg = load_avg - entity.avg.load_avg as i64;
-            // Where the average stays the sum does, too.
+            // If the average is unchanged, so is the sum.
             if delta_avg != 0 {
                 entity.avg.load_sum = new_sum.max(0) as u64;
                 entity.avg.load_avg = load_avg.max(0) as u64;
@@ -360,8 +350,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Returns this CPU's part of the group's weight: the present load here relative to the load of all CPUs, as last
-    /// published.
+    /// Returns this CPU's part of the group's weight: its present load relative to all CPUs' published loads.
     pub(crate) fn calc_group_shares(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let slot = &self.class.groups[group];
         let task_group = shared.group(slot.id);
@@ -372,7 +361,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         mine.clamp(MIN_SHARES, shares.max(MIN_SHARES))
     }
 
-    /// `update_cfs_group`: gives a group's entity the weight its CPU has earned.
+    /// Gives a group's entity this CPU's part of the weight (`update_cfs_group`).
     #[inline]
     pub(crate) fn update_cfs_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         if let Some(group) = se.as_group() {
@@ -381,7 +370,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     fn update_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se, group: u32) {
-        // 6.1 also gives one another weight that has just become empty.
+        // 6.1 also changes the weight of a group that has just become empty.
         let empty = self.class.groups[group].cfs.weight == 0 && shared.config.has(Behaviour::EmptyKeepsWeight);
         if empty || self.keeps_weight(shared, group) {
             return;
@@ -392,7 +381,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Puts a group and those above it on the list of groups to be decayed.
+    /// Puts a group and its ancestors on the list of groups to decay.
     pub(crate) fn list_leaf(&mut self, group: u32) {
         let mut group = group;
         while !self.class.groups[group].cfs.listed {
@@ -403,8 +392,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Decays the averages of every group that has any, children first. Groups that have decayed to nothing leave the
-    /// list: an idle group costs nothing.
+    /// Decays all listed groups, children first. Groups that have decayed to nothing leave the list.
     pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
         let now = self.clock.pelt();
         if self.class.leaves.is_root_only() {
@@ -421,7 +409,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             if group != ROOT {
                 let slot = &self.class.groups[group];
-                // A queued or just-changed group's entity follows its queue up.
+                // The entity of a queued or just changed group follows its queue.
                 let avg = &self.class.entities[Se::group(group)].avg;
                 if slot.cfs.propagate || avg.load_sum > 0 || avg.util_sum > 0 {
                     self.update_load_avg(shared, Se::group(group), Attach::Keep);
@@ -443,8 +431,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         });
     }
 
-    /// Sets the first averages of a forked task: the load of its weight, and the utilisation of its queue's tasks, at
-    /// most half of the CPU's free capacity.
+    /// Sets the first averages of a forked task: the load of its weight, and its weight's part of the queue's
+    /// utilisation, at most half of the CPU's free capacity.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         let queue = &self.class.groups[parent].cfs.avg;
@@ -456,8 +444,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
             entity.avg.util_avg = if queue_util > 0 {
-                // Until 6.10 the weight was taken in the scheduler's scale and the load in the user's: mostly all that
-                // is spare.
+                // Until 6.10, the weight is in the scheduler's scale and the load in the user's: mostly all that is
+                // spare.
                 let weight = if late { se_weight(entity.weight) } else { entity.weight };
                 (queue_util * weight / (queue_load + 1)).min(spare)
             } else {
@@ -467,22 +455,20 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         entity.avg.runnable_avg = entity.avg.util_avg;
     }
 
-    /// Utilisation estimate: joins the queue's sum.
     pub(crate) fn util_est_enqueue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
             self.class.util_est += u64::from(self.class.entities[Se::task(task)].avg.util_est);
         }
     }
 
-    /// Leaves the queue's sum.
     pub(crate) fn util_est_dequeue(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if shared.config.features.has(Feature::UtilEst) {
             pelt::sub(&mut self.class.util_est, u64::from(self.class.entities[Se::task(task)].avg.util_est));
         }
     }
 
-    /// Updates a task's estimate when it sleeps: up at once, down by a quarter of the difference. 6.8+: not down if it
-    /// had to wait for its CPU and would have used more.
+    /// Updates a task's utilisation estimate when it sleeps: up at once, down by a quarter of the difference. 6.8+:
+    /// not down if it had to wait for its CPU.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
@@ -490,7 +476,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let before_6_8 = !shared.config.has(Behaviour::EstWaits);
         let capacity = u64::from(shared.capacity(self.cpu));
         let avg = &mut self.class.entities[Se::task(task)].avg;
-        // Who sleeps often has one sample a period.
+        // A task that sleeps often has one sample per period.
         if avg.util_est_ewma & UTIL_AVG_UNCHANGED != 0 {
             return;
         }
@@ -505,7 +491,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let too_much = estimate - used;
-        // Up to 6.12: what was used elsewhere, on a bigger CPU, says nothing.
+        // Up to 6.12: utilisation from a bigger CPU is no sample.
         let elsewhere = used > capacity && shared.config.has(Behaviour::EstElsewhere);
         if too_much < UTIL_EST_MARGIN || elsewhere {
             return;
@@ -518,8 +504,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference in both directions. The estimate is the
-/// larger of average and last use.
+/// Without UTIL_EST_FASTUP, the average follows by a quarter. The estimate is the larger of average and last use.
 fn update_slowly(avg: &mut Avg, capacity: u64) {
     let used = avg.util_avg as i64;
     let delta = used - i64::from(avg.util_est_ewma);
@@ -538,7 +523,7 @@ fn add_signed(value: &mut u64, delta: i64) {
 }
 
 impl Entity {
-    /// Brings its averages up to `now`; since the last time `runnable` tasks of it were runnable.
+    /// `runnable`: runnable tasks since the last update.
     #[inline]
     fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
         if self.avg.last_update == 0 || self.avg.is_current(now) {
@@ -553,7 +538,7 @@ impl Entity {
 }
 
 impl CfsRq {
-    /// Brings its averages up to `now`. True when they changed.
+    /// Returns whether the averages changed.
     #[inline]
     pub(super) fn update_avg(&mut self, now: u64) -> bool {
         let removed = self.removed.nr > 0;
@@ -570,7 +555,6 @@ impl CfsRq {
         removed | changed
     }
 
-    /// Takes off what has left since the last update; most updates have nothing to take off.
     #[cold]
     fn take_off_removed(&mut self) {
         let removed = core::mem::take(&mut self.removed);
@@ -593,11 +577,10 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// Returns a sum that is at least `likely`. Kernels compare the lower 32 bits of both and keep these (`max_t(u32,
-/// ...)`). A queue with a load of about 91,900 or more, ninety tasks of nice 0, loses the rest until its tasks'
-/// averages restore it. Observed on 6.18.44 with 110 hogs on a CPU: its load of 112,439 was 41,561 some milliseconds
-/// after a change of a nice value, and its runnable average fell from 112,648 to 37,486 when a task was moved away. 6.1
-/// and 6.12 have the same comparison. Older kernels have it here only because they use these averages.
+/// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits (`max_t(u32, ...)`). A queue
+/// with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages restore it.
+/// (Observed on 6.18.44; 6.1 and 6.12 have the same text.) Older kernels have it here only because they use these
+/// averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }

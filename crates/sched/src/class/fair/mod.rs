@@ -1,6 +1,5 @@
-//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS share this file, `queue` (enqueue and dequeue),
-//! `load` (averages, division of a group's weight) and `placement` (the CPU for a wakeup). Their differences are the
-//! [`Discipline`], in `eevdf` and `cfs`.
+//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS share this file, `queue`, `load` and
+//! `placement` (the CPU for a wakeup). Their differences are the [`Discipline`], in `eevdf` and `cfs`.
 
 pub(crate) mod bandwidth;
 mod capacity;
@@ -46,22 +45,22 @@ use crate::weight;
 #[derive(Debug)]
 pub struct Fair<D, T>(PhantomData<(D, T)>);
 
-/// EEVDF, as in 6.6 to 6.18: which of them is in `Config::eevdf` and the features.
+/// EEVDF, as in 6.6 to 7.1: the version is in `Config::behaviours` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
-/// CFS, as in 3.10 to 6.4: which of them is in `Config::behaviours` and the features.
+/// CFS, as in 3.10 to 6.4: see [`Eevdf`].
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
-/// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
+/// Differences between EEVDF and CFS. `cfs` is the index of a group.
 pub trait Discipline: Sized + core::fmt::Debug + 'static {
-    /// The weighted average of vruntimes is wanted.
+    /// Whether the weighted average of vruntimes is needed.
     const AVERAGES: bool;
 
-    /// What an entity is sorted by.
+    /// The sort key of an entity.
     fn key(se: &Entity) -> u64;
 
-    /// Gives an entity that joins its queue its place in virtual time. Called before it counts as queued; for the
-    /// running entity (`curr`) before its accounts are brought up to date, for others after.
+    /// Places an entity that joins its queue in virtual time, before it counts as queued: `curr` before the update of
+    /// its accounts, others after.
     #[doc(hidden)]
     fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
 
@@ -69,70 +68,63 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
-    /// Whether the balancer leaves a queued entity where it is as long as others can go: it has had more than its share
-    /// there.
+    /// Whether the balancer leaves a queued entity that has had more than its share, while others can move.
     #[doc(hidden)]
     fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
     }
 
-    /// Whether an entity that wants to sleep must stay queued for now.
     #[doc(hidden)]
     fn delays<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
     }
 
-    /// An entity that wants to sleep stays queued.
+    /// Handles an entity that stays queued instead of sleeping.
     #[doc(hidden)]
     fn stays<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
-    /// An entity is about to leave its queue.
     #[doc(hidden)]
     fn leave<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se, _why: Dequeue) {}
 
-    /// An entity has left its queue.
     #[doc(hidden)]
     fn left<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Dequeue) {}
 
-    /// The entity of a queue that should run; it is not empty.
+    /// Returns the entity of a non-empty queue that should run.
     #[doc(hidden)]
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se;
 
-    /// How long an entity runs at a time, wall-clock ns.
+    /// Returns the slice of an entity, wall-clock ns.
     #[doc(hidden)]
     fn slice<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64;
 
-    /// How much of that the running one has left.
+    /// Returns the rest of the running entity's slice.
     #[doc(hidden)]
     fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
         let entity = rq.se(se);
         Self::slice(rq, shared, se).saturating_sub(entity.sum_exec_runtime - entity.prev_sum_exec_runtime)
     }
 
-    /// `se` becomes the running entity of its queue.
     #[doc(hidden)]
     fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
-    /// `curr`, the running entity of `queue`, was just charged: whether it should be rescheduled.
+    /// Returns whether to reschedule after `curr`, the running entity of `queue`, was charged.
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
-    /// Returns the virtual time for which charging the only and running entity of `queue` just adds up.
+    /// The virtual time for which charging the only and running entity of `queue` just adds up.
     #[doc(hidden)]
     fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
 
-    /// The tick hits the running entity of a queue.
     #[doc(hidden)]
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
 
-    /// Whether the waking task is to be picked next while `running` has the CPU (feature NEXT_BUDDY).
+    /// Whether to make the waking task a buddy (feature NEXT_BUDDY).
     #[doc(hidden)]
     fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _running: Se) -> bool {
         true
     }
 
-    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `running`
-    /// is the task that runs.
+    /// Whether `woken` preempts its running sibling `curr`, both up to date. `running` is the running task.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
@@ -143,41 +135,38 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         wake: Wake,
     ) -> bool;
 
-    /// The running `curr`, an idle entity, is to give way to one that is not.
+    /// Ends the protection of `curr`, an idle entity, against one that is not idle.
     #[doc(hidden)]
     #[inline]
     fn gives_way<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _curr: Se) {}
 
-    /// A task whose dequeue was delayed is woken.
+    /// Handles the wakeup of a task whose dequeue was delayed.
     #[doc(hidden)]
     fn requeue_delayed<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
-    /// The running entity yields.
     #[doc(hidden)]
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se);
 
-    /// An entity gets another weight.
     #[doc(hidden)]
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
 
-    /// The first place of a task that is forked here, relative to its queue, whichever that will be.
+    /// Places a task that is forked here, relative to its future queue.
     #[doc(hidden)]
     fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
 
-    /// A sleeping task leaves for another CPU.
+    /// Handles a sleeping task that leaves for another CPU.
     #[doc(hidden)]
     fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
 
-    /// A task that is off its queue leaves its group for another one.
+    /// Handles a dequeued task that leaves its group for another.
     #[doc(hidden)]
     fn leave_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
 
-    /// It has joined that.
+    /// Handles its arrival there.
     #[doc(hidden)]
     fn join_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
 }
 
-/// Publishes what is on a CPU, which is as loaded as that.
 #[inline]
 fn publish_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>, load: u64) {
     let root = &rq.class.groups[ROOT].cfs;
@@ -192,7 +181,6 @@ fn publish_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairSha
     });
 }
 
-/// As [`publish_load`], where balancers compare loads.
 #[inline(never)]
 fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>) {
     publish_load(rq, shared, rq.queue_load(shared, ROOT));
@@ -200,7 +188,7 @@ fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &F
 
 /// A CPU under the fair class.
 pub type FairCpu<D, T> = Rq<Fair<D, T>>;
-/// What CPUs under the fair class share.
+/// State that CPUs under the fair class share.
 pub type FairShared<D, T> = Shared<Fair<D, T>>;
 
 impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
@@ -326,7 +314,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn detach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up_around(shared, task);
-        // A task that was never woken has nothing here to take along.
+        // A task that was never woken has no averages here.
         if rq.class.entities[Se::task(task)].avg.last_update != 0 {
             rq.remove_entity_load_avg(Se::task(task));
             rq.age_on_idle(shared, Se::task(task));
@@ -356,7 +344,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.se_mut(se).idle = idle;
     }
 
-    /// A single entity: a task, or a group of however many (5.6+).
+    /// Whether a single entity is queued: a task, or a group with any number of tasks (5.6+).
     fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
         shared.config.has(Behaviour::PrioChangeLooks) && rq.class.groups[ROOT].cfs.nr_queued == 1
     }
@@ -370,8 +358,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
-    /// `task_change_group_fair`: what a task has used leaves its old group and joins the new one at once, and decays
-    /// there while it sleeps. One that is new, or in a higher class, has nothing to take along.
+    /// Moves a task's averages to its new group at once, where they decay (`task_change_group_fair`). A task that is
+    /// new or in a higher class has none.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
@@ -385,7 +373,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         D::join_group(rq, task);
     }
 
-    /// `switched_from_fair`: what it has used leaves its queue at once (4.3+).
+    /// Removes its averages from its queue at once (`switched_from_fair`, 4.3+).
     fn leaves_for_above(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
@@ -398,8 +386,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         true
     }
 
-    /// `switched_to_fair`: what it has used, as far as that has not decayed, joins its queue at once, and decays there
-    /// while it sleeps (4.3+).
+    /// Adds its decayed averages to its queue at once, where they decay (`switched_to_fair`, 4.3+).
     fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
@@ -542,35 +529,32 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 }
 
-/// What a task that is off its queue has used leaves that at once.
 fn leave_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
     D::leave_group(rq, shared, task);
     rq.change_averages(shared, Se::task(task), Attach::Leave);
     rq.se_mut(Se::task(task)).avg.last_update = 0;
 }
 
-/// Puts a task's entity below the group that `Task::group` names.
 fn join_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
     let group = rq.tasks[task].group;
     let parent = rq.group_slot(shared, group);
     rq.class.entities[Se::task(task)].parent = parent;
 }
 
-/// Slices a task may ask for, nanoseconds (6.12 on).
+/// Range of slices that a task may request, nanoseconds (6.12+).
 const CUSTOM_SLICE: core::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 
-/// What a task of that policy and nice value weighs, and whether it is SCHED_IDLE.
+/// Returns the weight, and whether the task is SCHED_IDLE.
 fn weight_of(policy: SchedPolicy, nice: i8) -> (u64, bool) {
     let idle = policy == SchedPolicy::Idle;
     (if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_nice(nice) }, idle)
 }
 
-/// Whether tasks may have slices of their own.
 fn offers_slices<D: Discipline, T: Tunables>(shared: &FairShared<D, T>) -> bool {
     shared.config.has(Behaviour::CustomSlices)
 }
 
-/// Gives an entity a slice of its own, where the kernel offers that, or the usual one.
+/// Sets the requested slice, if the kernel offers that, or the base slice.
 fn set_slice<D: Discipline, T: Tunables>(se: &mut Entity, shared: &FairShared<D, T>, slice: Option<u64>) {
     let offered = offers_slices(shared);
     se.custom_slice = offered && slice.is_some();

@@ -1,9 +1,8 @@
 //! Per-entity load tracking: averages over the last few hundred milliseconds.
 //!
-//! Time is divided into periods of 1024 us. A period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of
-//! an entity that is always runnable converges to its weight, `util_avg` of one that always runs to 1024. The
-//! arithmetic is integer with the kernel's documented resolution, so that rounding, and every comparison in the
-//! balancer, is the same.
+//! A period has 1024 us. The period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of an always
+//! runnable entity converges to its weight, `util_avg` of an always running one to 1024. Integer arithmetic has the
+//! kernel's resolution, so rounding and comparisons are equal.
 
 /// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
 const DECAY: [u32; 32] = [
@@ -42,10 +41,9 @@ const DECAY: [u32; 32] = [
 ];
 /// Periods after which half is left.
 const HALF_LIFE: u64 = 32;
-/// The sum of the whole series: what an always-runnable entity's sum converges to.
+/// Limit of an always runnable entity's sum.
 pub(crate) const LOAD_AVG_MAX: u64 = 47742;
 
-/// A value as it counts after `periods` periods.
 #[inline]
 fn decay(value: u64, periods: u64) -> u64 {
     if periods > HALF_LIFE * 63 {
@@ -55,16 +53,16 @@ fn decay(value: u64, periods: u64) -> u64 {
     ((u128::from(halved) * u128::from(DECAY[(periods % HALF_LIFE) as usize])) >> 32) as u64
 }
 
-/// Load, runnable and utilisation averages of one entity, or of one run queue.
+/// Averages of an entity, or of a run queue.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(clippy::struct_field_names)] // the kernel's names
 pub(crate) struct Avg {
-    /// Time of the last update on the PELT clock, nanoseconds, whole microseconds (of 1024 ns); 0 when not attached.
+    /// Last update on the PELT clock, ns, in units of 1024 ns; 0 if not attached.
     pub(crate) last_update: u64,
-    /// Part of the running period already counted, of 1024.
+    /// Counted part of the present period, of 1024.
     pub(crate) period_contrib: u32,
-    /// What a task is estimated to use, of 1024; of 6.1 and 6.6 without UTIL_EST_FASTUP the average behind it, too.
+    /// Estimate, of 1024; 6.1 and 6.6 without UTIL_EST_FASTUP: also the average behind it.
     pub(crate) util_est: u16,
     pub(crate) util_est_ewma: u16,
     pub(crate) load_sum: u64,
@@ -76,20 +74,19 @@ pub(crate) struct Avg {
 }
 
 impl Avg {
-    /// What the sums are divided by to give averages.
+    /// Divisor from sums to averages.
     #[inline]
     pub(crate) const fn divider(&self) -> u64 {
         LOAD_AVG_MAX - 1024 + self.period_contrib as u64
     }
 
-    /// Whether less than a microsecond has passed since the last update: there is nothing to do, as in most calls.
     #[inline]
     pub(crate) fn is_current(&self, now: u64) -> bool {
         now.wrapping_sub(self.last_update) < 1 << 10
     }
 
-    /// Moves the sums on to `now`; since the last update the entity weighed `load`, had `runnable` runnable tasks, and
-    /// was `running`. False when less than a microsecond has passed and nothing changed.
+    /// Updates the sums to `now`, with `load` as weight, `runnable` tasks, and `running`. Returns whether the
+    /// averages must change.
     #[inline]
     pub(crate) fn accumulate(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update);
@@ -101,7 +98,6 @@ impl Avg {
         micros != 0 && self.advance(micros, load, runnable, running)
     }
 
-    /// The part of [`Self::accumulate`] that most calls, at a time already accounted for, never reach.
     #[inline]
     fn advance(&mut self, micros: u64, load: u64, runnable: u64, running: bool) -> bool {
         self.last_update += micros << 10;
@@ -115,8 +111,7 @@ impl Avg {
         false
     }
 
-    /// Counts time of the running period. An entity that has left (no load) is neither runnable nor running, whatever
-    /// the pointers still say.
+    /// Without load the entity has left, and is neither runnable nor running.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -127,8 +122,8 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
-    /// Counts `micros` microseconds of the running period at once. Load (`load`) and `running` were constant.
-    /// `runnable_micros` is the sum of these microseconds, each times the number of runnable tasks.
+    /// Counts `micros` of the present period, with constant `load` and `running`. `runnable_micros` is their sum,
+    /// each times the number of runnable tasks.
     pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
         debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
         self.last_update += micros << 10;
@@ -140,7 +135,7 @@ impl Avg {
         }
     }
 
-    /// At least one period has ended since the last update: `total` us since the beginning of the one that was open.
+    /// `total` us have passed since the start of the open period.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);
@@ -148,7 +143,7 @@ impl Avg {
         self.runnable_sum = decay(self.runnable_sum, periods);
         self.util_sum = decay(self.util_sum, periods);
         if load > 0 {
-            // The rest of the period that was open, the whole periods since, and the part of the new one.
+            // Rest of the open period, whole periods, and part of the new one.
             let open = decay(1024 - u64::from(self.period_contrib), periods);
             let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
             self.count(open + whole + rest, load, runnable, running);
@@ -156,8 +151,8 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
-    /// Counts as [`Self::catch_up`], and then enters another period, in which the averages change. Since the deferred
-    /// microseconds `runnable` tasks have been runnable. `weight` is that of [`Self::average`].
+    /// Counts as [`Self::catch_up`], then enters another period. `runnable` is the number after the deferred
+    /// microseconds. `weight`: see [`Self::average`].
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -184,7 +179,7 @@ impl Avg {
         self.util_avg = self.util_sum / step.divider;
     }
 
-    /// Averages from the sums. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums carry it.
+    /// `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums include it.
     #[inline(never)]
     pub(crate) fn average(&mut self, weight: u64) {
         let divider = self.divider();
@@ -194,12 +189,11 @@ impl Avg {
     }
 }
 
-/// From the running period into another, the same for many averages that are in step.
+/// A step into another period, common to many averages.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Microseconds in all.
     micros: u64,
-    /// Those of them that were put off, of the running period.
+    /// Deferred part of `micros`, in the present period.
     put_off: u64,
     periods: u64,
     contrib: u64,
@@ -209,7 +203,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The step of an average like `avg`: `put_off` microseconds, which do not end its period, and `micros`, which do.
+    /// A step of `put_off` microseconds, within the period of `avg`, and `micros`, which end it.
     pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
         let open = u64::from(avg.period_contrib) + put_off;
         let total = open + micros;
@@ -227,24 +221,23 @@ impl Step {
         }
     }
 
-    /// Time of the update, as [`Avg::last_update`].
     pub(crate) fn last_update(&self) -> u64 {
         self.last_update
     }
 
-    /// Microseconds from it to the end of the period.
+    /// Microseconds from the update to the end of the period.
     pub(crate) fn next_period(&self) -> u64 {
         1024 - u64::from(self.rest)
     }
 }
 
-/// Takes `amount` away, stopping at 0: rounding may have left less than was once added.
+/// Subtracts `amount`, down to 0: rounding may have left less.
 #[inline]
 pub(crate) fn sub(value: &mut u64, amount: u64) {
     *value = value.saturating_sub(amount);
 }
 
-/// The least sum an average can stand for: the lower bound a sum is kept at after subtracting.
+/// Least divisor, for the lower bound of a sum after a subtraction.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
 #[cfg(test)]

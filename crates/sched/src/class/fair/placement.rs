@@ -1,4 +1,4 @@
-//! Chooses the CPU of a waking or new task: near its waker, near its cache, idle if possible.
+//! Chooses the CPU of a waking or new task: near its waker or its cache, idle if possible.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +22,7 @@ use crate::tunables::Tunables;
 #[cfg(test)]
 mod tests;
 
-/// `select_task_rq_fair`. The task lies on `rq`, where it slept.
+/// `select_task_rq_fair`. The task is on `rq`, where it slept.
 pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -54,7 +54,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     }
     let mut target = prev;
     if on != prev && rq.tasks[task].allowed(on) && shared.config.features.has(Feature::OldWakeNode) {
-        // The previous CPU may be idle in another node: nobody looks there.
+        // An idle previous CPU in another node is not checked.
         let same = shared.topology.place(on).node == shared.topology.place(prev).node;
         target = if same { prev } else { on };
     } else if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
@@ -69,11 +69,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     select_idle_sibling(rq, shared, task, on, target)
 }
 
-/// The utilisation in percent from which a CPU has no room.
+/// Utilisation in percent from which a CPU has no room.
 const PACK_PCT: u64 = 70;
 
-/// Returns a busy CPU with room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the
-/// previous one, or the first busy one.
+/// Returns a busy CPU with room ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the previous one,
+/// or the first.
 #[inline(never)]
 fn pack<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -91,7 +91,7 @@ fn pack<D: Discipline, T: Tunables>(
     if wake.fork {
         return Some(on).filter(has_room);
     }
-    // An interrupt woke it on a CPU that is idle: that is not any more.
+    // The interrupt ends the CPU's idle time.
     if wake.irq && shared.cpu(on).is_idle() && this.allowed(on) {
         return Some(on);
     }
@@ -104,8 +104,7 @@ fn pack<D: Discipline, T: Tunables>(
         .or_else(|| (0..shared.nr_cpus() as u32).map(CpuId).filter(in_use).find(has_room))
 }
 
-/// Whether only fair tasks wait on a CPU, at most a given number, and its utilisation with the task stays below
-/// [`PACK_PCT`].
+/// Whether a CPU has only fair tasks, at most `tasks`, and stays below [`PACK_PCT`] with the task.
 fn has_room<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -114,21 +113,21 @@ fn has_room<D: Discipline, T: Tunables>(
     tasks: u32,
 ) -> bool {
     let published = shared.cpu(cpu);
-    // What the task itself uses is part of what its own CPU is used for.
+    // The CPU's utilisation includes a task that slept there.
     let more = if cpu == rq.cpu { 0 } else { <Fair<D, T> as Policy>::task_util(rq, task) };
-    // Those whose dequeue is delayed do not count.
+    // Tasks with a delayed dequeue do not count.
     published.is_fair()
         && published.h_nr_runnable() <= tasks
         && (published.util() + more) * 100 < u64::from(published.capacity()) * PACK_PCT
 }
 
-/// `select_task_rq_fair` for a task that execs: the idlest CPU, as at fork, reckoned without the task itself.
+/// `select_task_rq_fair` at exec: the idlest CPU, as at fork, without the task's own load.
 pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
 ) -> CpuId {
-    // It runs there itself.
+    // The task itself is one of the two.
     if shared.config.has(Behaviour::VcpuPack) && has_room(rq, shared, task, rq.cpu, 2) {
         return rq.cpu;
     }
@@ -140,7 +139,7 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     find_idlest(rq, shared, task, rq.cpu, Some(&runs))
 }
 
-/// Whether waker and wakee are a master and one of many workers, which had better be spread than pulled together.
+/// Whether waker and wakee are a master and one of many workers, which should spread.
 fn wake_wide<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -154,8 +153,7 @@ fn wake_wide<D: Discipline, T: Tunables>(
     slave >= factor && u64::from(master) >= u64::from(slave) * u64::from(factor)
 }
 
-/// Whether the wakee should come to the waker's CPU (`on`) or stay where it was: three rules, the first that has an
-/// opinion.
+/// Returns the waker's CPU (`on`) or the previous one, by the first of three rules that applies.
 fn wake_affine<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -168,12 +166,12 @@ fn wake_affine<D: Discipline, T: Tunables>(
     let features = shared.config.features;
     let (here, there) = (shared.cpu(on), shared.cpu(prev));
     if features.has(Feature::WaIdle) {
-        // 1. An idle waker (an interrupt woke) in the same cache: either will do, prefer where the task was.
+        // 1. An idle waker (an interrupt) in the same cache: prefer the previous CPU.
         if here.is_idle() && shared.domains.share_cache(on, prev) {
             return if there.is_idle() { prev } else { on };
         }
-        // 2. The waker is about to sleep and alone: its CPU is as good as idle. Since 6.14, and in late 6.12, who is
-        // asleep and only queued does not count.
+        // 2. The waker is alone and about to sleep: its CPU is as good as idle. 6.14+, and late 6.12: tasks with a
+        // delayed dequeue do not count.
         if wake.sync && here.nr_running().saturating_sub(here.nr_delayed()) == 1 {
             return on;
         }
@@ -182,7 +180,7 @@ fn wake_affine<D: Discipline, T: Tunables>(
         }
     }
     if features.has(Feature::WaWeight) {
-        // 3. The less loaded of the two after the move, with a bias for the waker.
+        // 3. The less loaded CPU after the move, with a bias for the waker.
         let mut this_load = here.load() as i64;
         if wake.sync {
             if wake.waker_load as i64 > this_load {
@@ -209,15 +207,15 @@ fn wake_affine<D: Discipline, T: Tunables>(
     prev
 }
 
-/// What a CPU is like on which a task may be placed as on an idle one.
+/// Which CPUs a task may treat as idle.
 #[derive(Clone, Copy)]
 pub(super) struct Free {
-    /// One that has nothing but SCHED_IDLE tasks is as good as idle.
+    /// Whether a CPU with only SCHED_IDLE tasks is as good as idle.
     beside_idle: bool,
 }
 
 impl Free {
-    /// Whether the task precedes SCHED_IDLE tasks. 7.1+: another SCHED_IDLE task does not (`choose_sched_idle_rq`).
+    /// 7.1+: not for another SCHED_IDLE task (`choose_sched_idle_rq`).
     pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
         let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
         Self {
@@ -226,7 +224,6 @@ impl Free {
         }
     }
 
-    /// Whether it has nothing but SCHED_IDLE tasks, and that is good enough.
     #[inline]
     pub(super) fn has_only_idle(self, cpu: &Published) -> bool {
         self.beside_idle && cpu.is_sched_idle()
@@ -238,9 +235,9 @@ impl Free {
     }
 }
 
-/// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The affinity
-/// is not checked for the first two: a task whose affinity changed while it slept goes where `select_fallback_rq` sends
-/// it, if its previous CPU is idle.
+/// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The first
+/// two ignore the affinity: if it changed while the task slept, `select_fallback_rq` moves the task from an idle
+/// previous CPU.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -262,7 +259,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         return target;
     }
     let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev);
-    // Since 6.7 whoever is in another cluster has to wait until this one has been searched.
+    // 6.7+: a CPU of another cluster has to wait until this cluster has been searched.
     let cluster = domains.cluster(target).filter(|_| shared.config.has(Behaviour::ClusterFirst));
     let is_near = |cpu: CpuId| cluster.is_none_or(|cluster| cluster.contains(cpu));
     if prev_is_good && is_near(prev) {
@@ -281,8 +278,6 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_sibling(rq, shared, task, (on, target), cluster).or(known).unwrap_or(target)
 }
 
-/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are
-/// clusters, come first.
 #[inline(never)]
 fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -293,7 +288,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
 ) -> Option<CpuId> {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
-    // Where CPUs differ those of the same cache may all be too small.
+    // All CPUs of the same cache may be too small.
     if domains.asym()
         && let Some(domain) = domains.asym_domain(target)
     {
@@ -319,7 +314,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let mut budget = usize::MAX;
     if shared.config.features.has(Feature::SisUtil) {
         budget = llc_shared.nr_idle_scan.load(Relaxed) as usize;
-        // The cache domain is overloaded: searching would only cost.
+        // The cache domain is overloaded: no search.
         if budget == 0 {
             return None;
         }
@@ -355,8 +350,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
 }
 
-/// Returns the first of `cpus` that is idle, of the first `budget`, and charges the search to `on`, which looks
-/// (SIS_PROP).
+/// Returns the first idle CPU of the first `budget` of `cpus`, and charges the search to `on` (SIS_PROP).
 fn scan<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     cpus: impl Iterator<Item = CpuId>,
@@ -370,8 +364,8 @@ fn scan<D: Discipline, T: Tunables>(
     found
 }
 
-/// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of
-/// those.
+/// `select_idle_cpu`: returns the first idle CPU of the first `budget` of `cpus`, or an idle core if there may be
+/// one.
 #[inline]
 fn search_idle_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -393,8 +387,8 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     cpus.take(budget).find(|&cpu| free.is(shared.cpu(cpu)))
 }
 
-/// Returns the first of `cpus`, from `start` on and around, whose whole core is idle (`select_idle_core`). Without one,
-/// returns the first idle CPU.
+/// Returns the first of `cpus`, from `start` around, whose whole core is idle (`select_idle_core`), or else the first
+/// idle CPU.
 #[inline(never)]
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -411,7 +405,7 @@ fn search_idle_core<D: Discipline, T: Tunables>(
             }
             continue;
         };
-        // Its core was looked at with the first of its threads.
+        // The first of its threads has checked this core.
         if core.iter().any(|other| allowed(other) && place(other) < place(cpu)) {
             continue;
         }
@@ -440,18 +434,17 @@ fn search_idle_core<D: Discipline, T: Tunables>(
     Err(seen)
 }
 
-/// What a task that runs on a CPU adds to its figures.
+/// A running task's part of its CPU's figures.
 struct Runs {
     cpu: CpuId,
     load: u64,
-    /// What the CPU's utilisation is without it.
+    /// Utilisation of the CPU without the task.
     util_without: u64,
     runnable: u64,
 }
 
-/// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do
-/// not count, but for the size of the group; [in 6.18](Behaviour::CountsForbidden) they do. `misfit`: the task is too
-/// big for all that count.
+/// Returns the slow path's figures of a group (`update_sg_wakeup_stats`). CPUs forbidden to the task count only for
+/// its size; [in 6.18](Behaviour::CountsForbidden) fully. `misfit`: the task is too big for all CPUs that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -473,7 +466,7 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     stats
 }
 
-/// Whether a task had better go to a group than to `best` (`update_pick_idlest`).
+/// `update_pick_idlest`.
 fn is_idler<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, best: &GroupStats<'_>) -> bool {
     if group.kind != best.kind {
         return group.kind < best.kind;
@@ -484,17 +477,16 @@ fn is_idler<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, best: &GroupS
         }
         GroupType::Misfit => is_bigger(shared, group, best),
         GroupType::FullyBusy | GroupType::Overloaded => group.avg_load < best.avg_load,
-        // Neither is a matter of a task that wakes, and the first is not told of here.
+        // A wakeup never meets these.
         GroupType::SmtBalance | GroupType::Imbalanced => false,
     }
 }
 
-/// Whether a group's biggest CPU is bigger than that of another.
 fn is_bigger<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, than: &GroupStats<'_>) -> bool {
     group.group.capacity_range(shared).1 > than.group.capacity_range(shared).1
 }
 
-/// Whether a task should leave `here` for a group (`find_idlest_group`); `room`: how many CPUs of `here` it may run on.
+/// Whether a task should leave `here` (`find_idlest_group`). `room`: number of CPUs of `here` that it may use.
 fn is_worth_leaving<P: Policy>(
     shared: &Shared<P>,
     group: &GroupStats<'_>,
@@ -508,7 +500,7 @@ fn is_worth_leaving<P: Policy>(
     let numa = matches!(domain.level, Level::Numa(_));
     match here.kind {
         GroupType::HasSpare => {
-            // A pair that communicates had better stay on its node while there are few.
+            // A pair that communicates should stay on its node while tasks are few.
             let stays = if shared.config.has(Behaviour::NumaByCaches) {
                 let few = here.nr_running < room.min(domain.imb_numa_nr);
                 few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2
@@ -522,7 +514,7 @@ fn is_worth_leaving<P: Policy>(
         GroupType::Misfit => is_bigger(shared, group, here),
         GroupType::FullyBusy | GroupType::Overloaded => {
             let slack = 1024 * (domain.imbalance_pct - 100) / 100;
-            // Other nodes have to be idler by more than that.
+            // Other nodes must be idler by more than that.
             (!numa || group.avg_load + slack < here.avg_load)
                 && 100 * here.avg_load > domain.imbalance_pct * group.avg_load
         }
@@ -530,8 +522,8 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// Descends the domains of `on` into the idlest group each time. This is the slow path, for tasks without a history, or
-/// tasks that run now and leave it behind (`without`).
+/// Descends the domains of `on` into the idlest group: the slow path, for tasks without a history, or leaving it
+/// (`without`).
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -544,7 +536,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
     let (index, task) = (task, &rq.tasks[task]);
     let mut cpu = on;
     let mut weight = u32::MAX;
-    // Each step goes into a smaller domain of the CPU found so far.
+    // Each step enters a smaller domain of the CPU found so far.
     while let Some(domain) = shared.domains.near(cpu).rfind(|domain| domain.weight < weight) {
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
@@ -554,7 +546,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
             domain.asym_capacity && !group.cpus.iter().any(fits)
         };
         let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, misfit(group), &task.affinity, without);
-        // The ring of groups begins with the one it is in.
+        // The ring of groups begins with its own.
         let own = domain.groups.iter().position(|group| group.mask.contains(cpu)).unwrap_or(0);
         let (before, after) = domain.groups.split_at(own);
         let others = after.iter().skip(1).chain(before).filter(|group| any_allowed(&group.mask));
@@ -582,9 +574,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// Returns the idlest allowed CPU of a group (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks; of the idle
-/// CPUs the one in the shallowest state, then the one that became idle last, since its cache is warmest; else the one
-/// with the least load.
+/// Returns the idlest allowed CPU (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks, else the shallowest idle
+/// one, else the least loaded. Of equally shallow CPUs, the last to become idle has the warmest cache.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

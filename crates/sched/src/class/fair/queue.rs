@@ -1,4 +1,4 @@
-//! Joining, leaving, running and being charged, level by level up the hierarchy.
+//! Enqueue, dequeue, charge and buddies, level by level up the hierarchy.
 
 use super::entity::{CfsRq, Entity, GroupRq, ROOT, Se};
 use super::load::Attach;
@@ -14,14 +14,13 @@ use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 use crate::weight;
 
-/// Puts an entity into its queue's order.
 #[inline]
 pub(super) fn insert<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
     let ticket = queue.timeline.insert(se.raw(), D::key(entity), entity.vruntime, entity.slice);
     entity.ticket = Some(ticket);
 }
 
-/// Takes an entity out of its queue's order, if it is there.
+/// Removes an entity from its queue's order, if it is there.
 #[inline]
 pub(super) fn erase(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
     let Some(ticket) = entity.ticket.take() else { return };
@@ -29,7 +28,7 @@ pub(super) fn erase(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
     debug_assert_eq!(removed, Some(se.raw()));
 }
 
-/// The entity, which has its place in virtual time, counts as queued.
+/// Adds a placed entity to the queue's sums.
 #[inline]
 fn account_enqueue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
     queue.weight += entity.weight;
@@ -43,7 +42,7 @@ fn account_enqueue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
     }
 }
 
-/// Carries a change of an entity's load average, which was `before`, on to the sum that its queue keeps under CFS.
+/// Updates the queue's sum of load averages (CFS) after a change from `before`.
 #[inline]
 pub(super) fn load_changed<D: Discipline>(entity: &Entity, queue: &mut CfsRq, before: u64) {
     if !D::AVERAGES && entity.on_rq {
@@ -51,7 +50,7 @@ pub(super) fn load_changed<D: Discipline>(entity: &Entity, queue: &mut CfsRq, be
     }
 }
 
-/// The entity, still at the place and weight it was counted with, no longer counts.
+/// Removes an entity, with unchanged place and weight, from the queue's sums.
 #[inline]
 fn account_dequeue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
     queue.weight -= entity.weight;
@@ -78,7 +77,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         &mut self.class.entities[se]
     }
 
-    /// The entity one level up: the group on whose queue `se` is. None for entities of the root.
+    /// Returns the group on whose queue `se` is. None for entities of the root.
     #[inline]
     pub(crate) fn parent(&self, se: Se) -> Option<Se> {
         let parent = self.se(se).parent;
@@ -105,8 +104,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         slot
     }
 
-    /// A group becomes idle, or no longer is (`sched_group_set_idle`): its tasks that are not idle by themselves count
-    /// otherwise in the queues above.
+    /// Makes a group idle or not (`sched_group_set_idle`), and updates the counts above.
     pub(crate) fn set_group_idle(&mut self, slot: u32, idle: bool) {
         if self.class.entities[Se::group(slot)].idle == idle {
             return;
@@ -115,7 +113,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let cfs = &self.class.groups[slot].cfs;
         let others = cfs.h_nr_queued - cfs.h_nr_idle;
         let mut group = slot;
-        // Off its queue nothing of it is counted above; above a group that is idle everything is.
+        // A throttled group does not count above; above an idle group, all tasks count.
         while group != ROOT
             && !self.class.groups[group].cfs.is_off()
             && (group == slot || !self.class.entities[Se::group(group)].idle)
@@ -130,18 +128,18 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Charges the running entity of one queue for the time since it was last charged.
+    /// Charges the running entity of a queue.
     #[inline]
     pub(crate) fn update_curr(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let Some(curr) = self.class.groups[cfs].cfs.curr else { return };
         let delta = self.clock.now().wrapping_sub(self.se(curr).exec_start);
-        // Most calls come at a time that has been charged for already.
+        // Most calls come at a time already charged.
         if delta as i64 > 0 {
             self.charge(shared, cfs, curr, delta);
         }
     }
 
-    /// Apart, so that [`Self::update_curr`] stays short: most of its calls do not come here.
+    /// Not inlined, so that [`Self::update_curr`] stays short.
     #[inline(never)]
     pub(super) fn charge(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, curr: Se, delta: u64) {
         let (entity, queue) = self.class.both(curr);
@@ -172,21 +170,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Puts an entity into its queue's order.
     #[inline]
     pub(crate) fn insert(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
         insert::<D>(entity, queue, se);
     }
 
-    /// Takes an entity out of its queue's order.
     #[inline]
     pub(crate) fn erase(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
         erase(entity, queue, se);
     }
 
-    /// Takes back what a queue owes a buddy that has had its way, or leaves.
+    /// Removes an entity as buddy after it has run or left.
     #[inline]
     pub(crate) fn clear_buddies(&mut self, se: Se, cfs: u32) {
         if self.class.groups[cfs].cfs.has_buddies() {
@@ -226,7 +222,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The entity and those above it are to be picked next if fairness allows.
+    /// Makes the entity and those above it next buddies.
     pub(crate) fn set_next_buddy(&mut self, se: Se) {
         let mut se = Some(se);
         while let Some(at) = se {
@@ -242,14 +238,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The entity, which has its place in virtual time, counts as queued.
     #[inline]
     pub(crate) fn account_enqueue(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
         account_enqueue::<D>(entity, queue);
     }
 
-    /// The entity, still at the place and weight it was counted with, no longer counts.
     #[inline]
     pub(crate) fn account_dequeue(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
@@ -261,7 +255,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[self.se(se).parent].cfs.curr == Some(se)
     }
 
-    /// Remembers how many tasks are runnable below a group's entity, until its next update.
+    /// Stores the number of runnable tasks below a group's entity, for its next update.
     #[inline]
     pub(super) fn se_update_runnable(&mut self, se: Se) {
         if let Some(group) = se.as_group() {
@@ -297,14 +291,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// False when the entity stays queued, delayed.
+    /// Returns false if the entity stays queued, delayed.
     #[inline]
     pub(super) fn dequeue_entity(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue) -> bool {
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
         self.clear_buddies(se, cfs);
         let stays = why == Dequeue::Sleep && D::delays(self, shared, se);
-        // A task that moves takes its load along; what a sleeper leaves behind decays where it is.
+        // A moving task takes its load along. A sleeper's load decays here.
         let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Leave } else { Attach::Keep };
         self.update_load_avg(shared, se, if stays { Attach::Silent } else { attach });
         if stays {
@@ -371,14 +365,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A delayed entity is wanted again.
+    /// Handles the wakeup of a delayed entity.
     fn requeue_delayed(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         D::requeue_delayed(self, shared, se);
         self.update_load_avg(shared, se, Attach::Silent);
         self.clear_delayed(se);
     }
 
-    /// The shortest slice that an entity of a queue asks for.
     #[inline]
     fn min_slice(&self, shared: &Shared<Fair<D, T>>, cfs: u32) -> Option<u64> {
         let queue = &self.class.groups[cfs].cfs;
@@ -409,8 +402,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.class.entities[Se::task(task)].throttled && self.enqueue_throttled(task, why) {
             return;
         }
-        // One that was moved while its dequeue was delayed stays delayed: asleep, it counts as queued and not as
-        // runnable.
+        // A task that moves while its dequeue is delayed stays delayed: asleep, it is queued but not runnable.
         let runnable = u32::from(!self.class.entities[Se::task(task)].delayed);
         if runnable > 0 {
             self.util_est_enqueue(shared, task);
@@ -429,7 +421,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 joining = false;
             }
             if joining {
-                // A group asks for the shortest slice of those it stands for, so that they are served in time.
+                // A group requests the shortest slice of its entities, so that they are served in time.
                 if let (Some(slice), true) = (slice, se.as_group().is_some()) {
                     let entity = self.se_mut(se);
                     entity.slice = slice;
@@ -448,7 +440,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             if queue.is_off() {
-                // Its caller counts it as running; held back by a limit, it is not.
+                // The caller counts it as running, but it is throttled.
                 self.nr_running -= 1;
                 break;
             }
@@ -469,7 +461,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A group's entity stays on its queue while something below has come or gone.
+    /// Updates a group's entity that stays queued after a change below.
     #[inline]
     fn stays_queued(&mut self, shared: &Shared<Fair<D, T>>, se: Se, slice: Option<u64>) {
         self.update_load_avg(shared, se, Attach::Keep);
@@ -480,7 +472,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Changes a queued group's slice, which its place in the order knows.
+    /// Changes a queued group's slice, which the timeline has a copy of.
     fn set_slice(&mut self, se: Se, slice: u64) {
         if self.se(se).slice == slice {
             return;
@@ -504,7 +496,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if why != Dequeue::Delayed && !self.class.entities[Se::task(task)].delayed {
             self.util_est_dequeue(shared, task);
         }
-        // From 6.12 (here) to 7.0 as of the last update, not as of now.
+        // 6.12 to 7.0: the estimate uses the last update.
         let before = shared.config.has(Behaviour::EstBefore);
         if sleeps && before {
             self.util_est_update(shared, task);
@@ -515,29 +507,28 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.util_est_update(shared, task);
         }
         if left && !only_idle && self.is_only_idle(1) && shared.config.has(Behaviour::IdleOnlyBalancesSoon) {
-            // Whoever has work that is worth more gives some at the next tick.
+            // This CPU balances at its next tick, to pull tasks that are not idle.
             self.balance.next_balance = shared.jiffies.now();
         }
         left
     }
 
-    /// Whether only idle tasks are queued (`sched_idle_rq`), except for `gone` tasks that are counted but have left.
+    /// Whether only idle tasks are queued (`sched_idle_rq`), except for `gone` tasks that have left but still count.
     #[inline]
     fn is_only_idle(&self, gone: u32) -> bool {
         let idle = self.class.groups[ROOT].cfs.h_nr_idle;
         idle > 0 && self.nr_running == idle + gone
     }
 
-    /// Takes an entity, and the groups it leaves empty, off their queues. False when the entity itself stays, delayed.
+    /// Dequeues an entity, and the groups it leaves empty. Returns false if the entity itself stays, delayed.
     pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
             (Some(task), _) => {
-                // One that is delayed, and stays so where it goes or when it is back, has left the number of the
-                // runnable already.
+                // A delayed task that moves or is saved no longer counts as runnable.
                 let delayed = matches!(why, Dequeue::Move | Dequeue::Save) && self.se(se).delayed;
                 (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), u32::from(!delayed))
             }
-            // An empty group whose dequeue was delayed: its tasks have been taken off the counts already.
+            // An empty group with a delayed dequeue: its tasks no longer count.
             _ => (0, 0, 0),
         };
         match se.as_task() {
@@ -572,7 +563,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                 break;
             }
             if queue.is_off() {
-                // It was not counted as running; its caller takes it off that count.
+                // It did not count as running, but the caller decrements the count.
                 self.nr_running += tasks;
                 break;
             }
@@ -593,13 +584,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if leaving {
                 if queue_weight > 0 {
                     leaving = false;
-                    // Its siblings are likely to be served from the same cache; of a group that is held back task by
-                    // task (6.18) the next one is to leave.
+                    // Its siblings likely share its cache. In a group throttled task by task (6.18), the next one is
+                    // to leave.
                     if sleeps {
                         self.set_next_buddy(se);
                     }
                 } else if why != Dequeue::Throttle {
-                    // What follows is a group whose last task has gone: to its parent it sleeps, whatever the task did.
+                    // An empty group sleeps to its parent, whatever the task did.
                     why = Dequeue::Sleep;
                 }
             }
@@ -610,8 +601,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Adds a task that is not queued to the averages of its queue, or removes it, up to the root or to a throttled
-    /// queue.
+    /// Adds a dequeued task to the averages of its queue, or removes it, up to the root or to a throttled queue.
     pub(crate) fn change_averages(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         self.update_load_avg(shared, se, attach);
         let mut cfs = self.se(se).parent;

@@ -1,22 +1,20 @@
 //! Deferred updates of hierarchy levels where nothing changes.
 //!
-//! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity. The
-//! kernel then only adds to sums at every level: time to averages, tasks to counts. Here, one sum is kept for all
-//! levels. Before something changes there, or is read, every level *catches up* to the exact state it would have had.
-//! The cost of a wakeup therefore does not depend on the depth of its group (`docs/simulator.md`).
+//! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity.
+//! The kernel then only adds to sums at every level. Here, one sum is kept for all levels. Before something changes
+//! there, or is read, every level *catches up* to its exact state. So the cost of a wakeup does not depend on the
+//! depth of its group (`docs/simulator.md`).
 //!
-//! The later addition gives the same result under these conditions on the group and the levels above ([`Rq::watch`]).
-//! Each condition is checked before an update is deferred ([`Rq::stays_quiet`]), or cannot change before all levels
-//! catch up:
+//! Conditions on the group and the levels above, which [`Rq::watch`] checks first, and [`Rq::stays_quiet`] again if
+//! they can change meanwhile:
 //!
-//! - Every queue between the group's and the root's has one entity, of a group below. (The root's queue is always up to
-//!   date.) Code that enqueues, dequeues, moves or reweights another entity first calls [`Rq::catch_up`].
-//! - Within a PELT period (1024 us), averages do not change, and sums only grow: by the passed time, times values that
-//!   are constant or counted here. The first call of the next period lets all catch up.
-//! - The groups are queued on this CPU only, so each has its whole weight. Other CPUs' loads are checked again whenever
-//!   a group's load has changed on any CPU.
-//! - Charging the running entity of such a queue at once or in parts gives the same result if its weight is that of
-//!   nice 0, until its request is used up ([`Discipline::undisturbed`]).
+//! - Every queue between the group's and the root's has one entity, of a group below. Code that changes another
+//!   entity there first calls [`Rq::catch_up`].
+//! - Within a PELT period (1024 us), averages do not change, and sums grow by the passed time times constants or
+//!   counts. The first call of the next period updates all levels.
+//! - The groups are queued on this CPU only, so each has its whole weight.
+//! - The running entity of such a queue has the weight of nice 0, so charging it at once or in parts gives the same
+//!   result until its request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
 use super::entity::{ROOT, Se};
@@ -28,58 +26,52 @@ use crate::shared::Shared;
 use crate::tunables::Tunables;
 use crate::weight::{self, MIN_SHARES, NICE_0_LOAD};
 
-/// A buddy of a queue, by its place among them.
+/// A buddy of a queue: index in [`Quiet::buddies`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Buddy {
-    /// It is to be picked next.
     Next = 0,
-    /// It ran last, and was preempted.
+    /// Ran last, and was preempted.
     Last = 1,
 }
 
-/// No group: its levels are all up to date.
+/// No group: all levels are up to date.
 const NOBODY: u32 = u32::MAX;
 
-/// A group with unchanged levels above, and the deferred updates of these levels.
+/// A group with unchanged levels above, and their deferred updates.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiet {
-    /// Index of the group.
     leaf: u32,
-    /// Index of the group below the root that it is in, or is.
+    /// Ancestor of `leaf` (or itself) just below the root.
     top: u32,
-    /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and
-    /// buddies are up to date then.
+    /// Whether `top` is alone in the root's queue, of which then only counts and buddies are up to date.
     root: bool,
-    /// The time up to which averages are updated, on the PELT clock, nanoseconds.
+    /// Last update of the averages, on the PELT clock, nanoseconds.
     at: u64,
-    /// The microseconds of `at` that the levels lack.
+    /// Microseconds before `at` that the levels lack.
     micros: u64,
-    /// The microseconds after which averages change.
+    /// Microseconds after which averages change.
     period: u64,
-    /// Up to when, on the run queue's clock, running entities are to be charged for time.
+    /// End of the deferred charges, on the run queue's clock.
     charged: u64,
-    /// From then on charging does more than adding up.
+    /// From then on charging does more than add up.
     undisturbed_until: u64,
-    /// [`Shared::group_loads`] when the groups were last seen to be on this CPU alone.
+    /// [`Shared::group_loads`] when the groups were last found on this CPU alone.
     loads: u32,
-    /// Tasks that have come (negative: gone) since the levels caught up: of `h_nr_queued`, `h_nr_runnable`,
-    /// `h_nr_idle`.
+    /// Deferred changes of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
     queued: i32,
     runnable: i32,
     idle: i32,
-    /// The value of `runnable` at the last update of the entities' counts.
+    /// `runnable` at the last update of the entities' counts.
     below: i32,
-    /// The microseconds, each times `runnable` and times `below` as it was then.
+    /// Sums of microseconds times `runnable`, and times `below`.
     runnable_micros: i64,
     below_micros: i64,
-    /// What buddies the queues between have, `next` and `last`, each of which is their only entity; and whether that is
-    /// news to them.
+    /// Whether the queues between have buddies `next` and `last`, and whether that is deferred.
     buddies: [bool; 2],
     news: [bool; 2],
 }
 
 impl Quiet {
-    /// Nothing is put off.
     pub(crate) const NONE: Self = Self {
         leaf: NOBODY,
         top: NOBODY,
@@ -102,7 +94,6 @@ impl Quiet {
 }
 
 impl Quiet {
-    /// Another `micros` microseconds have passed.
     #[inline]
     fn put_off(&mut self, micros: u64) {
         self.at += micros << 10;
@@ -111,8 +102,8 @@ impl Quiet {
         self.below_micros += i64::from(self.below) * micros as i64;
     }
 
-    /// Notes that this CPU has published a group's load, when [`Shared::group_loads`] was `loads`. A group that was
-    /// only here still is.
+    /// Notes that this CPU has published a group's load at `loads` ([`Shared::group_loads`]). Groups on this CPU
+    /// alone still are.
     #[inline]
     pub(super) fn own_load_changed(&mut self, loads: u32) {
         if self.loads == loads {
@@ -122,7 +113,6 @@ impl Quiet {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Applies the deferred updates to all levels.
     #[inline]
     pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
         if self.class.quiet.leaf != NOBODY {
@@ -130,7 +120,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies deferred updates before the entity of `task` changes, whatever its queue.
+    /// Catches up before the entity of `task` changes.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if self.class.quiet.leaf != NOBODY {
@@ -138,7 +128,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Something happens in `queue`.
     #[inline(never)]
     fn catch_up_queue(&mut self, shared: &Shared<Fair<D, T>>, queue: u32) {
         if queue == ROOT {
@@ -148,8 +137,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The CPU passes from `prev` to `next`: if that is not between two of the group's tasks, something happens in the
-    /// queues above.
+    /// Catches up unless the CPU switches between two tasks of the group.
     #[inline]
     pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
         if self.class.quiet.leaf != NOBODY {
@@ -160,7 +148,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies the deferred updates to the root's queue, which is always up to date from then on.
+    /// Catches up the root's queue, and defers no more there.
     fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
         let quiet = &mut self.class.quiet;
         if !core::mem::take(&mut quiet.root) {
@@ -215,7 +203,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What is put off of the counts of `group`: of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
+    /// Returns the deferred part of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
     pub(super) fn put_off(&self, group: u32) -> [i32; 3] {
         let quiet = &self.class.quiet;
         let mut above = if quiet.leaf == NOBODY { ROOT } else { self.class.groups[quiet.leaf].parent };
@@ -228,8 +216,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         [0; 3]
     }
 
-    /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest requested
-    /// one. Returns whether the update of the levels above could be deferred.
+    /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest
+    /// requested one. Returns whether this could be deferred.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -273,8 +261,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Begins another period after `micros` microseconds: the averages of all levels change, and the rest stays
-    /// deferred.
+    /// Begins another period after `micros` microseconds: updates all averages, and defers the rest.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -313,8 +300,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
-    /// Counts a task of `leaf` that falls asleep and stays queued, or the reverse. Returns whether the update of the
-    /// levels above could be deferred.
+    /// Counts a task of `leaf` that falls asleep and stays queued, or the reverse. Returns whether this could be
+    /// deferred.
     #[inline]
     pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
         if self.class.quiet.leaf != leaf {
@@ -326,8 +313,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Makes the entity of `leaf` and those above it buddies of their queues, as `kind` says. Returns whether this
-    /// could be deferred.
+    /// Makes the entities of `leaf` and above buddies. Returns whether this could be deferred.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -344,8 +330,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Removes an entity of `leaf` as buddy (`next`, `last`, `skip`), and the entities above it as far up as they were.
-    /// Returns, if this could be deferred, which buddy it may still be at the root, and which entity.
+    /// Removes an entity of `leaf` as buddy (`next`, `last`, `skip`), and the entities above as far up as they were.
+    /// Returns, if deferred, the entity at the root, and which buddy it may still be there.
     pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
@@ -366,7 +352,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         Some((top, still))
     }
 
-    /// The queue whose turn it is to be asked first: the root's, but where its answer is known.
+    /// Returns the queue to pick from first: the root's, unless its pick is known.
     #[inline]
     pub(super) fn first_asked(&mut self, shared: &Shared<Fair<D, T>>) -> u32 {
         if self.class.quiet.root {
@@ -375,7 +361,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         ROOT
     }
 
-    /// Continues a pick of the group `top` by the root. Returns the group whose queue is next, if no level between
+    /// Continues a pick of the group `top` by the root. Returns the group to pick from next, if no level between
     /// needs an update.
     #[inline]
     pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
@@ -391,7 +377,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         None
     }
 
-    /// The group is on this CPU alone, and so is every group it is in: their entities have all of their weight.
+    /// Whether all these groups are on this CPU alone, with all their weight.
     fn are_still_alone(&mut self, shared: &Shared<Fair<D, T>>) -> bool {
         let loads = shared.group_loads();
         let mut group = self.class.quiet.leaf;
@@ -413,8 +399,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// Starts to defer updates of the levels above `leaf`, which is not the root. All levels are up to date. Does
-    /// nothing if the conditions are not met.
+    /// Starts to defer updates above `leaf`, not the root, if the conditions are met. All levels are up to date.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

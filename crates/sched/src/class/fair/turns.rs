@@ -13,7 +13,7 @@ use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Picks the next task, down the hierarchy. Picked entities with a delayed dequeue have paid, and leave.
+    /// Picks the next task, down the hierarchy. Picked entities with a delayed dequeue leave.
     pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
         'again: loop {
             if self.class.groups[ROOT].cfs.nr_queued == 0 {
@@ -105,12 +105,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Passes the CPU from one task to another. Groups both are in go on running.
+    /// Switches between tasks. Groups that have both continue to run.
     pub(crate) fn put_prev_set_next(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<u32>, next: Option<u32>) {
         let (mut prev, mut next) = (prev.map(Se::task), next.map(Se::task));
         self.catch_up_between(shared, prev, next);
         loop {
-            // Whose turn it is: the deeper one's, or both.
+            // The deeper one's turn, or both's.
             let (put, set) = match (prev, next) {
                 (None, None) => break,
                 (Some(_), None) => (prev, None),
@@ -119,7 +119,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     if p.as_group().is_some() && p == n {
                         break;
                     }
-                    // On one queue, as all are without groups: no need to look how deep that is.
+                    // On one queue, as without groups, depths do not matter.
                     let siblings = self.se(p).parent == self.se(n).parent;
                     let (p_depth, n_depth) = if siblings { (0, 0) } else { (self.depth(p), self.depth(n)) };
                     (prev.filter(|_| p_depth >= n_depth), next.filter(|_| p_depth <= n_depth))
@@ -136,7 +136,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Walks the entities of two tasks up to where they are siblings on one queue.
+    /// Returns the ancestors of two tasks that are siblings on one queue.
     pub(crate) fn siblings(&self, a: Se, b: Se) -> (Se, Se) {
         if self.se(a).parent == self.se(b).parent {
             return (a, b);
@@ -174,8 +174,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.resched_is_due() {
             return;
         }
-        // Up to 6.11 policies come before groups: a SCHED_IDLE task gives way to any other, wherever that
-        // is, and only ordinary ones preempt.
+        // Up to 6.11, policies precede groups: any other task preempts a SCHED_IDLE task, and only ordinary tasks
+        // preempt.
         let policy = self.tasks[task].policy;
         if !shared.config.has(Behaviour::GroupsBeforePolicies) {
             if self.se(Se::task(curr)).idle && policy != SchedPolicy::Idle {
@@ -191,7 +191,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let (se, woken) = self.siblings(Se::task(curr), Se::task(task));
         let (curr_idle, woken_idle) = (self.se(se).idle, self.se(woken).idle);
-        // An idle entity gives way to any other, and never preempts one.
+        // Any other entity preempts an idle one, which never preempts.
         if curr_idle && !woken_idle {
             D::gives_way(self, shared, se);
             self.resched_lazy();

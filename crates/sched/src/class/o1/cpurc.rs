@@ -1,27 +1,21 @@
-//! The CPU resource controller of CKRM (KUROSAWA Takahiro, January 2006): shares of the machine for classes of tasks,
-//! by scaled timeslices. `2.6.15-cpurc` has it. A class is a task group below the root.
+//! CKRM's CPU resource controller (KUROSAWA Takahiro, January 2006), in `2.6.15-cpurc`: shares of the machine for
+//! classes of tasks, by scaled timeslices. A class is a task group below the root. The root's own tasks are a class
+//! with the unused guarantee (`cnt_unused_guarantee`).
 //!
-//! **Load estimation.** A class's load on a CPU is the CPU time of its tasks there, averaged over
-//! `CPU_RC_SPREAD_PERIOD`: older time decays in proportion to its age. The class's load is the mean over the CPUs.
-//! Everything below is computed again each `CPU_RC_RECALC_INTERVAL`.
+//! - **Load estimation.** A class's load on a CPU is its CPU time there, averaged over `CPU_RC_SPREAD_PERIOD`: older
+//!   time decays in proportion to its age. The class's load is the mean over the CPUs. All below is computed each
+//!   `CPU_RC_RECALC_INTERVAL`.
+//! - **Hungry detection.** A class is maybe hungry while the slice of a waiting task is less than the guarantee of
+//!   the time since its activation or last slice. It is hungry if its load is also below its guarantee.
+//! - **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors
+//!   of the others are multiplied by guarantee / load, and its own rises by 1. Otherwise all factors rise by
+//!   `CPU_RC_TSFACTOR_INC`.
+//! - **Task requeueing.** A slice is at least a tick, so many tasks can still exceed their share. A class that is
+//!   hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array,
+//!   until the expired array has waited too long.
 //!
-//! **Hungry detection.** A class with less than its guarantee either sleeps or has to wait. A class is maybe hungry
-//! while one of its tasks has waited, since its activation or its last slice, for so long that its slice is less than
-//! the guarantee of that time. It is hungry if its load is also below its guarantee.
-//!
-//! **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors of
-//! the others are multiplied by guarantee / load, and the hungry class's factor rises by 1. Otherwise all factors rise
-//! by `CPU_RC_TSFACTOR_INC`.
-//!
-//! **Task requeueing.** A slice is at least a tick, so many tasks can still exceed their share against few. A class
-//! that is hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array
-//! after their slices. As for interactive tasks, this ends when the tasks of the expired array have waited too long.
-//!
-//! `docs/cpurc.md` has the differences from the document. The main one: the document takes a task's load at the end of
-//! its slice, as slice / time, and not at fork and exit, "in order to simplify the code". `CPU_RC_TICK` counts the time
-//! at each tick instead; `NO_CPU_RC_TICK` follows the document.
-//!
-//! The root's own tasks are a class, too, with the guarantee that no other class has (`cnt_unused_guarantee`).
+//! `docs/cpurc.md` has the differences from the document, which takes a task's load at the end of its slice
+//! (`NO_CPU_RC_TICK`). `CPU_RC_TICK` counts at each tick.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -41,17 +35,17 @@ const GUARANTEE_SCALE: u64 = 100;
 /// Numbers of the controller, by the document's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuRcTunables {
-    /// `CPU_RC_SPREAD_PERIOD`: the period of load averages, milliseconds.
+    /// `CPU_RC_SPREAD_PERIOD`, milliseconds.
     pub spread_period_ms: u64,
-    /// `CPU_RC_RECALC_INTERVAL`: the interval of hungry detection and scaling, milliseconds.
+    /// `CPU_RC_RECALC_INTERVAL`, milliseconds.
     pub recalc_interval_ms: u64,
-    /// `CPU_RC_LOAD_SCALE`: the load of a class that has all of a CPU.
+    /// `CPU_RC_LOAD_SCALE`: load of a class that has all of a CPU.
     pub load_scale: u64,
-    /// `CPU_RC_TSFACTOR_INC`: the rise of factors while no class is hungry.
+    /// `CPU_RC_TSFACTOR_INC`: rise of factors while no class is hungry.
     pub tsfactor_inc: u32,
-    /// `CPU_RC_TSFACTOR_MAX`: the factor of a slice that is not scaled.
+    /// `CPU_RC_TSFACTOR_MAX`: factor of a slice that is not scaled.
     pub tsfactor_max: u32,
-    /// `CPU_RC_STARVE_THRESHOLD`: hungry for more recalculations than that is starving.
+    /// `CPU_RC_STARVE_THRESHOLD`: hungry recalculations before a class starves.
     pub starve_threshold: u32,
 }
 
@@ -73,11 +67,11 @@ impl Default for CpuRcTunables {
 pub enum GuaranteeError {
     /// The kernel has no CPU resource controller.
     NotThere,
-    /// The root has what is left; only groups right below it are classes.
+    /// Only groups right below the root are classes.
     NoClass,
-    /// With this one the guarantees would be more than the machine.
+    /// The guarantees would exceed the machine.
     Sum {
-        /// What they would add up to, percent.
+        /// Their sum, percent.
         percent: u32,
     },
 }
@@ -96,7 +90,7 @@ impl fmt::Display for GuaranteeError {
 
 impl core::error::Error for GuaranteeError {}
 
-/// The controller's numbers in ticks, and what of it is switched on. One for each run queue.
+/// The controller's numbers in ticks, and its features.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuRc {
     spread_period: u64,
@@ -109,15 +103,14 @@ pub(super) struct CpuRc {
 }
 
 impl CpuRc {
-    /// The parts that act; without any of them there is no controller.
+    /// Without any of these there is no controller.
     const PARTS: [Feature; 5] =
         [Feature::CpuRcHungry, Feature::CpuRcScaling, Feature::CpuRcRequeue, Feature::CpuRcTick, Feature::CpuRcWaiting];
 
-    /// The controller of such a kernel, if it has one.
     pub(super) fn new<T: Tunables>(features: Features, tunables: &T) -> Option<Self> {
         is_on(features).then(|| {
             let CpuRcTunables { load_scale, tsfactor_inc, tsfactor_max, starve_threshold, .. } = tunables.cpu_rc();
-            // So that no product of them overflows.
+            // The limits prevent overflows of products.
             let ticks = |ms: u64| (ms.saturating_mul(1_000_000) / tunables.tick_ns().max(1)).clamp(1, 1 << 20);
             Self {
                 spread_period: ticks(tunables.cpu_rc().spread_period_ms),
@@ -131,12 +124,10 @@ impl CpuRc {
         })
     }
 
-    /// Whether loads are counted tick by tick.
     pub(super) fn by_tick(self) -> bool {
         self.features.has(Feature::CpuRcTick)
     }
 
-    /// Scales a slice of `slice` ticks for a class.
     pub(super) fn scale(self, class: &Class, slice: u32) -> u32 {
         if !self.features.has(Feature::CpuRcScaling) {
             return slice;
@@ -145,7 +136,7 @@ impl CpuRc {
         (scaled as u32).max(1)
     }
 
-    /// Whether the tasks of a class go back to the active array: while it starves, and until it has what is its.
+    /// Whether a class's tasks return to the active array: while it starves, until it has its guarantee.
     pub(super) fn starves<T: Tunables>(self, shared: &Shared<O1<T>>, class: &Class, now: u64) -> bool {
         if !self.features.has(Feature::CpuRcRequeue) || class.starving.load(Relaxed) <= self.starve_threshold {
             return false;
@@ -163,7 +154,7 @@ impl CpuRc {
         starves
     }
 
-    /// Adds the load of a finished slice, `slice` of the ticks since `since`, to the class (`cpu_rc_account`).
+    /// Adds a finished slice, `slice` ticks since `since`, to the class's load (`cpu_rc_account`).
     pub(super) fn account(self, class: &Class, cpu: CpuId, slice: u32, since: u64, now: u64) {
         let period = self.spread_period;
         let took = now.saturating_sub(since).max(1);
@@ -175,8 +166,8 @@ impl CpuRc {
         stat.load.store((task + past) / period, Relaxed);
     }
 
-    /// A task has waited for `waited` ticks since it was activated; its slice is `slice`. If that is less than the
-    /// guarantee of both, its class may be hungry. The guarantee is of all CPUs, and a task runs on one.
+    /// Marks a class as maybe hungry if a task's `slice` is less than the guarantee of slice and `waited` ticks. The
+    /// guarantee is of all CPUs, but a task runs on one.
     pub(super) fn detect_hungry(self, class: &Class, cpu: CpuId, cpus: u64, slice: u32, waited: u64) {
         let guarantee = (u64::from(class.guarantee.load(Relaxed)) * cpus).min(GUARANTEE_SCALE);
         if self.features.has(Feature::CpuRcHungry)
@@ -186,8 +177,8 @@ impl CpuRc {
         }
     }
 
-    /// At every tick: whether to look at those that still wait: once before each recalculation, in the last quarter of
-    /// the interval.
+    /// Whether this tick has to check waiting tasks: once before each recalculation, in the last quarter of the
+    /// interval.
     pub(super) fn looks_at_waiting<T: Tunables>(self, shared: &Shared<O1<T>>, looked: u64, now: u64) -> bool {
         let last = class_of(shared, GroupId::ROOT).recalculated.load(Relaxed);
         self.features.has(Feature::CpuRcWaiting)
@@ -195,7 +186,6 @@ impl CpuRc {
             && now >= last + self.recalc_interval - self.recalc_interval / 4
     }
 
-    /// At every tick: a recalculation, if one is due.
     pub(super) fn recalc<T: Tunables>(self, shared: &Shared<O1<T>>, now: u64) {
         let stamp = &class_of(shared, GroupId::ROOT).recalculated;
         let last = stamp.load(Relaxed);
@@ -206,7 +196,7 @@ impl CpuRc {
         let mut anyone = false;
         for class in classes(shared) {
             let mut sum = 0;
-            // Who does not wait because it goes back to the active array is no less hungry for that.
+            // A class whose tasks do not wait because they return to the active array is no less hungry.
             let mut maybe = !self.features.has(Feature::CpuRcHungry) || class.requeued.load(Relaxed);
             for stat in &class.stats {
                 if self.by_tick() {
@@ -227,7 +217,7 @@ impl CpuRc {
             let requeued = class.requeued.swap(false, Relaxed);
             let starving = match class.starving.load(Relaxed) {
                 count if hungry => count.saturating_add(1).min(self.starve_threshold.saturating_add(1)),
-                // It has what is its because of that.
+                // Only the requeueing feeds it.
                 count if requeued => count,
                 count if self.by_tick() => count.saturating_sub(1),
                 _ => 0,
@@ -245,52 +235,48 @@ impl CpuRc {
     }
 }
 
-/// Whether a kernel with such features has the controller.
 pub(crate) fn is_on(features: Features) -> bool {
     CpuRc::PARTS.iter().any(|&part| features.has(part))
 }
 
-/// What the CPUs share of a class (`struct cpu_rc`).
+/// The CPUs' common state of a class (`struct cpu_rc`).
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// Percent of the whole machine.
+    /// Percent of the machine.
     guarantee: AtomicU32,
-    /// What its tasks' slices are multiplied by.
+    /// Factor of its tasks' slices.
     ts_factor: AtomicU32,
-    /// It was hungry at the last recalculation.
+    /// Whether it was hungry at the last recalculation.
     hungry: AtomicBool,
-    /// For how many of them in a row, one more than the threshold at most.
+    /// Recalculations in a row at which it was hungry, at most the threshold + 1.
     starving: AtomicU32,
-    /// Since then a task of it went back to the active array.
+    /// Whether a task has returned to the active array since.
     requeued: AtomicBool,
-    /// Its load, the mean over the CPUs, as last recalculated.
+    /// Mean load over the CPUs at the last recalculation.
     load: AtomicU64,
-    /// The root's: in which tick that was.
+    /// The root's: tick of the last recalculation.
     recalculated: AtomicU64,
     stats: Box<[Stat]>,
 }
 
-/// What it has on a CPU.
+/// A class on one CPU.
 #[derive(Debug, Default)]
 struct Stat {
-    /// Its load here.
     load: AtomicU64,
-    /// The tick of that.
+    /// Tick at which `load` was computed.
     timestamp: AtomicU64,
-    /// Ticks its tasks have had since the last recalculation.
+    /// Ticks that its tasks have used since the last recalculation.
     used: AtomicU64,
-    /// A task of it has waited for long.
     maybe_hungry: AtomicBool,
 }
 
 impl Stat {
-    /// The ticks used go into the load, as those of a task whose slice is over do.
     fn fold(&self, rules: CpuRc, since: u64) {
         self.load.store(self.folded(rules, since), Relaxed);
         self.used.store(0, Relaxed);
     }
 
-    /// The load with them.
+    /// The load with the used ticks, as if a slice was over.
     fn folded(&self, rules: CpuRc, since: u64) -> u64 {
         let used = self.used.load(Relaxed) * rules.load_scale;
         let (period, since) = (rules.spread_period, since.max(1));
@@ -314,21 +300,20 @@ impl Class {
         }
     }
 
-    /// Its guarantee, in the scale of loads times percent.
+    /// In the scale of loads times percent.
     fn guaranteed(&self, rules: CpuRc) -> u64 {
         u64::from(self.guarantee.load(Relaxed)) * rules.load_scale
     }
 
-    /// A task of it has had a tick.
     #[inline]
     pub(super) fn used(&self, cpu: CpuId) {
-        // Nobody else adds to it; who folds it may come between, and a tick be lost or counted twice.
+        // Only this CPU adds to it. Another CPU may fold it meanwhile, and a tick be lost or counted twice.
         let used = &self.stats[cpu.index()].used;
         used.store(used.load(Relaxed) + 1, Relaxed);
     }
 }
 
-/// The class of a group's tasks: that of the group below the root that it is in, or is.
+/// Returns the class of the group, or of its ancestor right below the root.
 #[expect(clippy::expect_used, reason = "with a controller every group below the root is made with a class")]
 pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) -> &Class {
     let mut found = shared.group(group);

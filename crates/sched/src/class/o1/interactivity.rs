@@ -1,57 +1,53 @@
-//! Timeslices and the sleep average, which decide how long a task may run and whether it is interactive.
+//! Timeslices and the sleep average, which decides whether a task is interactive.
 //!
-//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to +5
-//! on the task's priority. An interactive task returns to the active array when its slice is over. Time is counted in
-//! ticks where the kernel counts jiffies, which its results are rounded to.
+//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to
+//! +5 on the task's priority. Results are rounded to ticks, as the kernel counts jiffies.
 //!
-//! 2.6.17+ (here 2.6.22): the average rises by the time slept, and not by up to ten times as much. A long sleep makes a
-//! task interactive, but never above the lowest interactive level; waits of such a task on the run queue do not count
-//! as sleep. Nice values below 0 are rounded down for interactivity, and not towards 0.
+//! 2.6.17+ (here 2.6.22): the average rises by the time slept, not by up to ten times as much. A long sleep makes a
+//! task interactive, but never above the lowest interactive level. Its waits on the run queue do not count as sleep.
+//! Nice values below 0 are rounded down for interactivity, not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
-/// The number of bonuses that the sleep average maps to.
+/// Bonuses of the sleep average.
 const MAX_BONUS: i64 = 10;
 /// A nice-0 task is interactive from a bonus of 2 on.
 const INTERACTIVE_DELTA: i64 = 2;
-/// How many nice values there are.
 const MAX_USER_PRIO: i64 = 40;
-/// What a forked task keeps of its parent's bonus, percent.
+/// A forked task's part of its parent's bonus, percent.
 const CHILD_PENALTY: i64 = 95;
-/// The weight of a parent's average relative to an ended child's.
+/// Weight of a parent's average relative to an ended child's.
 const EXIT_WEIGHT: u64 = 3;
-/// What a wait on the run queue after a wakeup by another task counts as sleep, of 128: 30 percent in the kernel's
-/// arithmetic.
+/// Part of a wait on the run queue, after a wakeup by a task, that counts as sleep, of 128.
 const ON_RUNQUEUE_WEIGHT: u64 = 38;
 
-/// How a task came to be awake; it is forgotten once it runs.
+/// The kind of a task's wakeup, until it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Activated {
-    /// Its waiting is no sleep: it did not sleep before, or in a way that earns nothing.
+    /// Its waits are no sleep: it did not sleep, or in a way that earns nothing.
     #[default]
     Not,
-    /// From an uninterruptible sleep, or one too long: most likely it waited for a disk.
+    /// From an uninterruptible sleep (most likely for a disk), or one too long.
     NonInteractive,
     /// By another task.
     ByTask,
-    /// By an interrupt, as user input is.
+    /// By an interrupt, like user input.
     ByInterrupt,
 }
 
-/// The arithmetic for ticks of a length, and a version.
+/// The arithmetic of a tick length and a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interactivity {
-    /// Nanoseconds a tick.
     pub(super) tick_ns: u64,
     /// The rules of 2.6.17 and later.
     pub(super) since_2_6_17: bool,
-    /// The slice of a nice-0 task, ticks: 100 ms.
+    /// Slice of a nice-0 task, ticks: 100 ms.
     def_timeslice: u64,
-    /// The shortest slice, ticks: 5 ms.
+    /// Shortest slice, ticks: 5 ms.
     min_timeslice: u64,
-    /// The highest sleep average, ticks: a second.
+    /// Highest sleep average, ticks: a second.
     max_sleep_avg: u64,
-    /// How long interactive tasks of the highest bonus run at a time, ticks: 10 ms.
+    /// Turn of interactive tasks of the highest bonus, ticks: 10 ms.
     granularity: u64,
 }
 
@@ -70,42 +66,40 @@ impl Interactivity {
         }
     }
 
-    /// The highest sleep average, nanoseconds.
     pub(super) fn ns_max_sleep_avg(self) -> u64 {
         self.max_sleep_avg * self.tick_ns
     }
 
-    /// Returns the ticks for each queued task after which the expired array starves.
+    /// Returns the ticks per queued task after which the expired array starves.
     pub(super) fn starvation_limit(self) -> u64 {
         self.max_sleep_avg
     }
 
-    /// Returns the slice of a static priority in ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20, as whole
-    /// ticks.
+    /// Slice in whole ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20.
     pub(super) fn timeslice(self, static_prio: u8) -> u32 {
         let whole = if static_prio < 120 { 4 * self.def_timeslice } else { self.def_timeslice };
         let scaled = whole * u64::from(MAX_PRIO - static_prio) / (MAX_USER_PRIO as u64 / 2);
         scaled.max(self.min_timeslice) as u32
     }
 
-    /// The weight of such a task to 2.6.22's balancer: in proportion to its slice, nice 0 being 1024.
+    /// Weight to 2.6.22's balancer, in proportion to the slice: 1024 at nice 0.
     pub(super) fn weight(self, static_prio: u8) -> u64 {
         u64::from(self.timeslice(static_prio)) * 1024 / self.def_timeslice
     }
 
-    /// The bonus of a sleep average, 0 to 10.
+    /// Bonus of a sleep average, 0 to 10.
     pub(super) fn current_bonus(self, sleep_avg: u64) -> i64 {
         (sleep_avg / self.tick_ns * MAX_BONUS as u64 / self.max_sleep_avg) as i64
     }
 
-    /// The priority of a task: the static one, 5 levels down to 5 levels up.
+    /// From 5 levels below to 5 above the static priority.
     pub(super) fn effective_prio(self, static_prio: u8, sleep_avg: u64) -> u8 {
         let prio = i64::from(static_prio) - (self.current_bonus(sleep_avg) - MAX_BONUS / 2);
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// Returns the number of levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice
-    /// 0, 6 at nice 19, which is unreachable.
+    /// Levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice 0, 6 at nice 19,
+    /// which is unreachable.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =
@@ -113,32 +107,31 @@ impl Interactivity {
         quarter + INTERACTIVE_DELTA
     }
 
-    /// Whether a task is interactive.
     pub(super) fn is_interactive(self, static_prio: u8, prio: u8) -> bool {
         i64::from(prio) <= i64::from(static_prio) - self.delta(static_prio)
     }
 
-    /// How long a sleep makes a task interactive, nanoseconds.
+    /// The sleep that makes a task interactive, nanoseconds.
     fn interactive_sleep(self, static_prio: u8) -> u64 {
         let max = self.max_sleep_avg as i64;
         let ticks = max * (MAX_BONUS / 2 + self.delta(static_prio) + 1) / MAX_BONUS - 1;
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// Returns the ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for
-    /// each lower bonus, times the number of CPUs.
+    /// Ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for each lower
+    /// bonus, times the number of CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus
     }
 
-    /// A task runs for `ns`: its new average. The higher its bonus, the less that costs.
+    /// The average after a run of `ns`, which costs less at a higher bonus.
     pub(super) fn ran(self, sleep_avg: u64, ns: u64) -> u64 {
         let ns = ns.min(self.ns_max_sleep_avg());
         sleep_avg.saturating_sub(ns / self.current_bonus(sleep_avg).max(1) as u64)
     }
 
-    /// A task has slept for `ns` (0 if it is a batch task): its new average, and how it counts as activated.
+    /// The average and kind of wakeup after a sleep of `ns` (0 for a batch task).
     pub(super) fn slept(self, static_prio: u8, sleep_avg: u64, activated: Activated, ns: u64) -> (u64, Activated) {
         let max = self.ns_max_sleep_avg();
         let mut ns = ns.min(max);
@@ -153,20 +146,20 @@ impl Interactivity {
             }
         } else {
             if ns > ceiling && !waited_for_disk {
-                // As much as leaves one slice to the top.
+                // One slice below the top.
                 return ((self.max_sleep_avg - self.def_timeslice) * self.tick_ns, activated);
             }
             ns *= (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) as u64;
         }
         if waited_for_disk {
-            // That makes nobody more than just interactive.
+            // Such a sleep makes a task just interactive at most.
             let risen = if sleep_avg >= ceiling { sleep_avg } else { (sleep_avg + ns).min(ceiling) };
             return (risen.min(max), activated);
         }
         ((sleep_avg + ns).min(max), activated)
     }
 
-    /// What a wait of `ns` on the run queue counts as sleep; nothing where it is none.
+    /// The part of a wait of `ns` on the run queue that counts as sleep.
     pub(super) const fn waited(activated: Activated, ns: u64) -> Option<u64> {
         match activated {
             Activated::Not | Activated::NonInteractive => None,
@@ -175,13 +168,12 @@ impl Interactivity {
         }
     }
 
-    /// The average of a parent that has forked: rounded down to its bonus.
+    /// A parent's average after a fork: rounded down to its bonus.
     pub(super) fn forked_parent(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg))
     }
 
-    /// The average of a forked task, from its parent's: a bit less, so that interactive tasks do not beget more of
-    /// them.
+    /// A bit below the parent's average, so that interactive tasks do not multiply.
     pub(super) fn forked_child(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg) * CHILD_PENALTY / 100)
     }
@@ -190,7 +182,7 @@ impl Interactivity {
         bonus as u64 * self.max_sleep_avg / MAX_BONUS as u64 * self.tick_ns
     }
 
-    /// A parent's average after the exit of a child that had less: one that begets hogs is no better than they.
+    /// A parent's average after the exit of a child, which may lower it.
     pub(super) fn reaped(parent: u64, child: u64) -> u64 {
         if child >= parent { parent } else { parent / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child / (EXIT_WEIGHT + 1) }
     }
@@ -206,7 +198,6 @@ mod tests {
         Interactivity::new(1_000_000_000 / hz, since_2_6_17)
     }
 
-    /// What the comments and documents of that time say: 800 ms, 100 ms and 5 ms at nice -20, 0 and 19.
     #[test]
     fn timeslices_are_the_published_ones() {
         let times = at(1000, false);
@@ -228,7 +219,7 @@ mod tests {
         assert_eq!(times.effective_prio(139, 0), 139);
     }
 
-    /// The table of `kernel/sched.c`: which bonuses make a task of a nice value interactive.
+    /// `kernel/sched.c` has this table.
     #[test]
     fn who_is_interactive() {
         for since_2_6_17 in [false, true] {
@@ -242,7 +233,7 @@ mod tests {
             assert_eq!(least(19), None, "never");
             assert_eq!(least(-10), Some(if since_2_6_17 { 4 } else { 5 }));
         }
-        // At nice -20 everybody is, as its levels above are cut off: from -3 on.
+        // At nice -20 from -3 on, as the levels above are cut off.
         let times = at(1000, false);
         assert!(times.is_interactive(100, times.effective_prio(100, 200 * MS)));
         assert!(!times.is_interactive(100, times.effective_prio(100, 100 * MS)));
@@ -258,7 +249,7 @@ mod tests {
     #[test]
     fn sleep_makes_interactive_and_running_undoes_it() {
         let old = at(1000, false);
-        // The less a task has, the more it gets for a sleep.
+        // The lower the average, the more a sleep adds.
         assert_eq!(old.slept(120, 0, Activated::Not, 10 * MS).0, 100 * MS);
         assert_eq!(old.slept(120, 900 * MS, Activated::Not, 10 * MS).0, 910 * MS);
         // One long sleep: a slice below the top.
@@ -267,12 +258,12 @@ mod tests {
         assert_eq!(new.slept(120, 0, Activated::Not, 10 * MS), (10 * MS, Activated::Not));
         assert_eq!(new.slept(120, 0, Activated::Not, 2000 * MS), (799 * MS, Activated::NonInteractive));
         assert_eq!(new.slept(120, 995 * MS, Activated::Not, 10 * MS).0, 1000 * MS);
-        // Disks make nobody more than just interactive.
+        // Disk waits make a task just interactive at most.
         for times in [old, new] {
             assert_eq!(times.slept(120, 795 * MS, Activated::NonInteractive, 10 * MS).0, 799 * MS);
             assert_eq!(times.slept(120, 850 * MS, Activated::NonInteractive, 10 * MS).0, 850 * MS);
         }
-        // Running costs the less the higher the bonus.
+        // Running costs less at a higher bonus.
         assert_eq!(old.ran(1000 * MS, 100 * MS), 990 * MS);
         assert_eq!(old.ran(500 * MS, 100 * MS), 480 * MS);
         assert_eq!(old.ran(50 * MS, 100 * MS), 0);

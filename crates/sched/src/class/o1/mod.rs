@@ -1,24 +1,21 @@
 //! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and an estimate of interactivity.
 //!
-//! The first task of the most urgent level of the active array runs. When its slice is over, it gets a new slice and
-//! moves to the expired array. When the active array is empty, the two arrays are exchanged. So no task waits longer
-//! than the slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value, and
-//! returns to the *active* array, unless the tasks of the expired array have waited too long (a second for each task,
-//! or if one of them has a better nice value). Interactive tasks of one level take turns within their slices.
+//! The first task of the most urgent level of the active array runs. After its slice, it gets a new slice and moves
+//! to the expired array. When the active array is empty, the arrays are exchanged, so no task waits longer than the
+//! slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value, and returns to
+//! the *active* array. Exception: the expired array has waited too long (a second for each task), or has a task with
+//! a better nice value. Interactive tasks of one level take turns within their slices.
 //!
-//! As in the kernel, a running task stays in its queue. A new task takes half of the rest of its parent's slice. If it
-//! ends within this slice on the parent's CPU, the parent gets the rest back. The parent is the task that runs on the
-//! CPU of the fork. Without one, the new task starts as init does, with a full slice and a sleep average of 0. It is a
-//! process of its own (no CLONE_VM), and runs before its parent on the parent's CPU.
+//! A new task takes half of the rest of its parent's slice. If it ends within this slice on the parent's CPU, the
+//! parent gets the rest back. The parent is the task that runs on the CPU of the fork. Without one, the new task
+//! starts like init, with a full slice and a sleep average of 0. It is a process of its own (no CLONE_VM), and runs
+//! before its parent on the parent's CPU.
 //!
 //! 2.6.16+: SCHED_BATCH is never interactive, and wakes up into the expired array.
 //!
-//! In these kernels, real-time tasks are in the first hundred levels of the same arrays. Here they are in `class/rt`,
-//! which precedes this class and runs them in the same order: FIFO and round robin within a level, without throttling
-//! (2.6.25+). Two differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value, and push and pull
-//! spread real-time tasks, where these kernels balance them like other tasks.
-//!
-//! `cpurc` is CKRM's CPU resource controller, which scales slices; 2.6.15-cpurc has it.
+//! Real-time tasks are in the same arrays in these kernels, and in `class/rt` here, in the same order and without
+//! throttling (2.6.25+). Differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value, and push and
+//! pull spread real-time tasks, where these kernels balance them like others.
 //!
 //! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
 //! nice of 2.6.15 (`dependent_sleeper`).
@@ -47,45 +44,41 @@ use crate::task::{NIL, SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight::NICE_0_WEIGHT;
 
-/// The O(1) scheduler. Which version is in `Config::behaviours`.
+/// The O(1) scheduler. `Config::behaviours` has the version.
 #[derive(Debug)]
 pub struct O1<T = Knobs>(PhantomData<T>);
 
-/// What it keeps for a CPU.
+/// State of a CPU.
 #[derive(Debug)]
 pub struct O1Rq {
     rules: Interactivity,
-    /// The CPU resource controller.
     cpu_rc: Option<CpuRc>,
-    /// The tick of the last check for starvation.
+    /// Tick of the last check of waiting tasks ([`CpuRc::looks_at_waiting`]).
     looked: u64,
     arrays: [PrioArray; 2],
-    /// Which of the arrays is the active one.
     active: usize,
-    /// The tick in which the first task expired since the arrays changed places.
+    /// Tick of the first expiry since the last exchange.
     expired_timestamp: Option<u64>,
-    /// The best static priority of the expired tasks.
     best_expired_prio: u8,
-    /// Sum of the weights of all tasks queued.
+    /// Sum of the weights of the queued tasks.
     load: u64,
 }
 
-/// What it keeps for a task. Times are nanoseconds.
+/// State of a task. Times are nanoseconds.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts
 pub struct O1Task {
     /// Neighbours in its queue.
     before: u32,
     after: u32,
-    /// In which of the arrays it is, if it is queued.
     array: usize,
-    /// Off the queue for a moment: it was in the expired array.
+    /// Whether it was dequeued from the expired array.
     expired: bool,
-    /// It was taken off for a change of its attributes.
+    /// Whether it was dequeued for a change of its attributes.
     saved: bool,
-    /// Its level: 100..=139.
+    /// Level, 100..=139.
     prio: u8,
-    /// Its weight to the balancer.
+    /// Weight to the balancer.
     weight: u64,
     sleep_avg: u64,
     /// Since when it runs, waits or sleeps.
@@ -93,21 +86,21 @@ pub struct O1Task {
     activated: Activated,
     /// Ticks left of its slice.
     time_slice: u32,
-    /// What it was given, and in which tick. (Only the CPU resource controller asks for these three.)
+    /// Whole slice, and the tick of its start. Only the CPU resource controller uses these three.
     last_slice: u32,
     ts_alloced: u64,
-    /// In which tick it was activated, or its slice ended, if it has not run since.
+    /// Tick of its activation or end of slice, until it runs.
     last_activated: Option<u64>,
-    /// It is in the slice it was born with.
+    /// Whether it is in its first slice, a part of its parent's.
     first_time_slice: bool,
     parent: Option<TaskId>,
-    /// It was made already: it has its part of its parent's slice.
+    /// Whether its fork is done.
     born: bool,
-    /// It slept uninterruptibly.
+    /// Whether it slept uninterruptibly.
     uninterruptible: bool,
-    /// It is woken by an interrupt.
+    /// Whether an interrupt wakes it.
     by_interrupt: bool,
-    /// The waker is on this CPU and about to sleep.
+    /// CPU of a waker that is about to sleep.
     sync_from: Option<CpuId>,
 }
 
@@ -124,7 +117,6 @@ impl<T: Tunables> Rq<O1<T>> {
         static_prio(self.tasks[task].nice)
     }
 
-    /// Puts a task at the end of its level, in the active array or the expired one.
     fn enqueue_task(&mut self, task: u32, expired: bool) {
         let array = self.class.active ^ usize::from(expired);
         self.tasks[task].class.array = array;
@@ -146,7 +138,6 @@ impl<T: Tunables> Rq<O1<T>> {
         self.tasks[task].class.array != self.class.active
     }
 
-    /// Whether SCHED_BATCH is something to this kernel, and the task is under it.
     fn is_batch(&self, rules: Interactivity, task: u32) -> bool {
         rules.since_2_6_17 && self.tasks[task].policy == SchedPolicy::Batch
     }
@@ -155,7 +146,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rules.effective_prio(self.static_prio(task), self.tasks[task].class.sleep_avg)
     }
 
-    /// A task, off its queue, has slept for `ns`, or something that counts as that.
+    /// Credits a dequeued task with `ns` of sleep, or of a wait that counts as sleep. Returns its new level.
     fn recalc_task_prio(&mut self, rules: Interactivity, task: u32, ns: u64) -> u8 {
         let ns = if self.is_batch(rules, task) { 0 } else { ns };
         let static_prio = self.static_prio(task);
@@ -164,7 +155,6 @@ impl<T: Tunables> Rq<O1<T>> {
         rules.effective_prio(static_prio, this.sleep_avg)
     }
 
-    /// Charges a running task's sleep average for the time it has run.
     fn charge(&mut self, rules: Interactivity, task: u32) {
         let now = self.clock.now();
         let this = &mut self.tasks[task].class;
@@ -172,8 +162,7 @@ impl<T: Tunables> Rq<O1<T>> {
         this.timestamp = now;
     }
 
-    /// Whether the expired array has waited long enough: then no task returns to the active array before it had its
-    /// turn.
+    /// Whether the expired array has waited too long for tasks to return to the active array.
     fn expired_starving(&self, rules: Interactivity, curr: u32) -> bool {
         if self.static_prio(curr) > self.class.best_expired_prio {
             return true;
@@ -181,14 +170,13 @@ impl<T: Tunables> Rq<O1<T>> {
         self.expired_too_long(rules)
     }
 
-    /// Whether those in the expired array have waited too long even for a starving class.
+    /// Whether it has waited too long even for a starving class.
     fn expired_too_long(&self, rules: Interactivity) -> bool {
         let limit = rules.starvation_limit() * u64::from(self.nr_running);
         let since = self.class.expired_timestamp.map(|since| (self.clock.now() / rules.tick_ns).saturating_sub(since));
         since.is_some_and(|ticks| ticks > limit)
     }
 
-    /// The running task's slice is over.
     fn expire(&mut self, rules: Interactivity, shared: &Shared<O1<T>>, task: u32) {
         self.dequeue_task(task);
         let static_prio = self.static_prio(task);
@@ -224,13 +212,12 @@ impl<T: Tunables> Rq<O1<T>> {
         self.resched();
     }
 
-    /// The controller's part of a tick.
     fn cpu_rc_tick(&mut self, rc: CpuRc, rules: Interactivity, shared: &Shared<O1<T>>, task: u32) {
         let now = self.clock.now() / rules.tick_ns;
         if rc.by_tick() {
             let class = class_of(shared, self.tasks[task].group);
             class.used(self.cpu);
-            // What has been scaled down meanwhile is cut at once.
+            // A slice that was scaled down meanwhile is cut at once.
             let most = rc.scale(class, rules.timeslice(self.static_prio(task)));
             let this = &mut self.tasks[task].class;
             this.time_slice = this.time_slice.min(most);
@@ -249,7 +236,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rc.recalc(shared, now);
     }
 
-    /// Forks a task while `parent` runs: the child gets half of the rest of the parent's slice, and its average.
+    /// The child gets half of the rest of the parent's slice, and its average.
     fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);
@@ -264,20 +251,18 @@ impl<T: Tunables> Rq<O1<T>> {
         new.time_slice = slice.div_ceil(2);
         new.sleep_avg = rules.forked_child(sleep_avg);
         new.parent = Some(id);
-        // A copy of its parent's, as all of it: nobody reckons loads here.
+        // Copied like the rest of the parent's state.
         (new.last_slice, new.ts_alloced) = (last_slice, ts_alloced);
         if ends && self.tasks[parent].on_rq {
             self.expire(rules, shared, parent);
         }
     }
 
-    /// Returns the parent of a new task, if it runs here and continues.
     fn waiting_parent(&self, child: u32) -> Option<u32> {
         let parent = self.tasks[child].class.parent;
         self.curr_ordinary.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
     }
 
-    /// Queues a new task directly before its parent.
     fn enqueue_child(&mut self, parent: u32, child: u32) {
         let O1Task { prio, array, .. } = self.tasks[parent].class;
         let now = self.clock.now();
@@ -288,7 +273,7 @@ impl<T: Tunables> Rq<O1<T>> {
         self.resched();
     }
 
-    /// A task ends: its parent gets back what is left of its first slice, and is judged by it.
+    /// Gives the rest of an ended child's first slice to its parent, and weighs in its average.
     fn reap(&mut self, shared: &Shared<O1<T>>, child: u32) {
         let Some(parent) = self.tasks[child].class.parent.and_then(|parent| self.find(shared, parent)) else { return };
         let mut full = self.class.rules.timeslice(self.static_prio(child));
@@ -384,7 +369,7 @@ impl<T: Tunables> Policy for O1<T> {
                 (this.prio, this.timestamp) = (prio, now);
                 batch
             }
-            // A task that is pulled stays in the kind of array it was in.
+            // A pulled task stays in the same kind of array.
             Enqueue::Move => rq.tasks[task].class.expired,
             Enqueue::Restore => {
                 let prio = rq.effective_prio(rules, task);
@@ -442,7 +427,7 @@ impl<T: Tunables> Policy for O1<T> {
         }
         let this = &mut rq.tasks[next].class;
         this.activated = Activated::Not;
-        // Most run in the tick in which they were activated: for them no more is looked up.
+        // Most tasks run in the tick of their activation and need no look-up.
         if rq.class.cpu_rc.is_some()
             && let Some(since) = this.last_activated.take()
             && now / rules.tick_ns > since
@@ -468,7 +453,7 @@ impl<T: Tunables> Policy for O1<T> {
         if !rq.tasks[task].on_rq {
             return;
         }
-        // It yielded, or the like, and has not gone yet.
+        // It yielded, but runs on.
         if rq.is_expired(task) {
             rq.resched();
             return;
@@ -528,7 +513,7 @@ impl<T: Tunables> Policy for O1<T> {
     fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         let tick = rq.clock.now() / rq.class.rules.tick_ns;
         let this = &mut rq.tasks[task].class;
-        // What becomes a real-time task comes back into the active array.
+        // A task that returns from the real-time class joins the active array.
         this.expired &= !this.saved;
         if !core::mem::replace(&mut this.born, true) {
             this.ts_alloced = tick;
@@ -553,7 +538,7 @@ impl<T: Tunables> Policy for O1<T> {
 
     fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
         let [active, expired] = [0, 1].map(|which| &rq.class.arrays[rq.class.active ^ which]);
-        // First those that would not run for a while anyway.
+        // First those that would not run soon.
         expired.in_pull_order(&rq.tasks).chain(active.in_pull_order(&rq.tasks)).collect()
     }
 
@@ -594,7 +579,7 @@ impl<T: Tunables> Policy for O1<T> {
     }
 }
 
-/// What a task weighs to the balancer: 2.6.15 counts heads, later ones slices.
+/// Returns the weight to the balancer: 2.6.15 counts tasks, later kernels slices.
 fn weight(rules: Interactivity, static_prio: u8) -> u64 {
     if rules.since_2_6_17 { rules.weight(static_prio) } else { NICE_0_WEIGHT }
 }

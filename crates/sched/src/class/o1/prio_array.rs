@@ -1,8 +1,7 @@
-//! A priority array: a queue for each priority and a bitmap of those that are not empty. Finding the first task, adding
-//! and removing one each take the same time however many there are: the O(1) of the scheduler's name.
+//! A priority array: a queue for each priority, and a bitmap of those that are not empty. Lookup of the first task,
+//! insertion and removal take constant time: the O(1) of the scheduler's name.
 //!
-//! The kernel's array has 140 levels. Levels 0..=99 are real-time tasks', which are in the class of their own here
-//! (`class/rt`), so that only 100..=139 are kept.
+//! The kernel's array has 140 levels. Levels 0..=99 are for real-time tasks, which are in `class/rt` here.
 
 use super::O1Task;
 use crate::arena::Arena;
@@ -11,16 +10,14 @@ use crate::task::{NIL, Task};
 
 /// The first level of ordinary tasks.
 pub(super) const MAX_RT_PRIO: u8 = 100;
-/// One more than the last.
+/// One more than the last level.
 pub(super) const MAX_PRIO: u8 = 140;
 const LEVELS: usize = (MAX_PRIO - MAX_RT_PRIO) as usize;
 
-/// Tasks by priority.
 #[derive(Debug)]
 pub(super) struct PrioArray {
-    /// How many tasks are in it.
     pub(super) nr_active: u32,
-    /// A bit for each level that has tasks, from level 100 on.
+    /// The levels that have tasks, from level 100 on.
     bitmap: u64,
     /// The first and the last task of each level.
     queues: [(u32, u32); LEVELS],
@@ -38,19 +35,16 @@ fn level(prio: u8) -> usize {
 }
 
 impl PrioArray {
-    /// The most urgent level that has tasks.
     #[inline]
     pub(super) fn best(&self) -> Option<u8> {
         (self.bitmap != 0).then(|| MAX_RT_PRIO + self.bitmap.trailing_zeros() as u8)
     }
 
-    /// The first task of the most urgent level.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         Some(self.queues[level(self.best()?)].0)
     }
 
-    /// Puts a task at the end of its level.
     pub(super) fn enqueue<P: Policy<Task = O1Task>>(&mut self, tasks: &mut Arena<Task<P>>, index: u32) {
         let task = &mut tasks[index].class;
         let level = level(task.prio);
@@ -65,7 +59,7 @@ impl PrioArray {
         self.nr_active += 1;
     }
 
-    /// Puts a task right before another of its level.
+    /// Inserts a task directly before another of its level.
     pub(super) fn enqueue_before<P: Policy<Task = O1Task>>(
         &mut self,
         tasks: &mut Arena<Task<P>>,
@@ -82,7 +76,7 @@ impl PrioArray {
         self.nr_active += 1;
     }
 
-    /// Takes a task out; its priority is still that it was put in with.
+    /// The task must have the priority with which it was enqueued.
     pub(super) fn dequeue<P: Policy<Task = O1Task>>(&mut self, tasks: &mut Arena<Task<P>>, index: u32) {
         let O1Task { prio, before, after, .. } = tasks[index].class;
         let level = level(prio);
@@ -101,7 +95,6 @@ impl PrioArray {
         self.nr_active -= 1;
     }
 
-    /// The tasks of a level, the last first.
     fn backwards<'a, P: Policy<Task = O1Task>>(
         &'a self,
         tasks: &'a Arena<Task<P>>,
@@ -111,7 +104,7 @@ impl PrioArray {
         core::iter::successors(some(self.queues[level].1), move |&index| some(tasks[index].class.before))
     }
 
-    /// All tasks, the first to run first.
+    /// Returns all tasks, the first to run first.
     pub(super) fn in_order<'a, P: Policy<Task = O1Task>>(
         &'a self,
         tasks: &'a Arena<Task<P>>,
@@ -130,7 +123,7 @@ impl PrioArray {
         (0..LEVELS).flat_map(move |level| self.backwards(tasks, level))
     }
 
-    /// Whether count, bitmap and queues agree, and every task is where its priority says. For tests: slow.
+    /// Checks that count, bitmap and queues agree, and every task is at its priority. Slow, for tests.
     pub(super) fn check<P: Policy<Task = O1Task>>(&self, tasks: &Arena<Task<P>>) -> Result<(), &'static str> {
         let mut count = 0;
         for level in 0..LEVELS {

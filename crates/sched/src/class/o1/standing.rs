@@ -1,4 +1,4 @@
-//! The positions of tasks in the two arrays of a run queue, for tests and for teaching.
+//! The positions of tasks in the two arrays of a run queue, for tests and teaching.
 
 use alloc::vec::Vec;
 
@@ -8,25 +8,25 @@ use crate::ids::TaskId;
 use crate::rq::Rq;
 use crate::tunables::Tunables;
 
-/// Where a queued task stands.
+/// Position of a queued task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct O1Standing {
-    /// The task this is of.
+    /// The task.
     pub task: TaskId,
-    /// It is in the expired array.
+    /// Whether it is in the expired array.
     pub expired: bool,
-    /// Its level, 100 to 139, the lower the more urgent: its static priority and what its sleep average makes of it.
+    /// Level, 100 to 139, from its static priority and its sleep average; the lower the more urgent.
     pub prio: u8,
-    /// Of its nice value: 120 is nice 0.
+    /// Level of its nice value: 120 is nice 0.
     pub static_prio: u8,
     /// Ticks left of its slice.
     pub time_slice: u32,
-    /// How much it has slept of late: nanoseconds, at most a second.
+    /// Sleep average: nanoseconds, at most a second.
     pub sleep_avg: u64,
 }
 
-/// Returns the queued tasks of a CPU, including the running one, in the order of the scheduler: the active array by
-/// level, then the expired array.
+/// Returns the queued tasks of a CPU, with the running one, in order: the active array by level, then the expired
+/// array.
 pub fn standings<T: Tunables>(rq: &Rq<O1<T>>) -> Vec<O1Standing> {
     let of = |expired: bool| {
         let array: &PrioArray = &rq.class.arrays[rq.class.active ^ usize::from(expired)];

@@ -1,4 +1,4 @@
-//! Real-time tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's most urgent tasks run.
+//! Real-time tasks between CPUs (wakeup, push, pull): the machine's most urgent tasks run.
 
 use super::{ask_for_tasks, set_pushable};
 use crate::class::ClassKind;
@@ -17,17 +17,17 @@ use crate::uclamp;
 /// Work on other CPUs after a run queue is unlocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Callback {
-    /// It has more than it can run.
+    /// It has more tasks than it can run.
     Push,
-    /// It is about to run something less urgent than before.
+    /// It is about to run a less urgent task.
     Pull,
 }
 
-/// A search for a CPU is given up when what it found has changed so often meanwhile.
+/// Tries of a search whose result has changed meanwhile.
 pub(crate) const MAX_TRIES: u32 = 3;
 
-/// Whether a CPU has the capacity that a real-time task's lower clamp requires. Without a clamp this is 1024, the
-/// largest capacity (`rt_task_fits_capacity`).
+/// Whether a CPU has the capacity of a real-time task's lower clamp, by default the largest
+/// (`rt_task_fits_capacity`).
 pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     if !shared.domains.asym() {
         return true;
@@ -36,12 +36,12 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) ->
     shared.capacity(cpu) >= u32::from(clamps.min.min(clamps.max)).min(shared.max_capacity())
 }
 
-/// `select_task_rq_rt`: returns the CPU on which the task slept, unless a task that is as urgent or pinned runs there.
+/// Returns the task's last CPU, unless a task that is as urgent or pinned runs there (`select_task_rq_rt`).
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
     let task = &rq.tasks[index];
-    // Since 6.12 a deadline task does not count: who wakes there is pushed away afterwards.
+    // 6.12+: a deadline task does not count. The woken task is pushed afterwards.
     let counts = |kind| {
         kind == ClassKind::Rt || (kind == ClassKind::Deadline && !shared.config.has(Behaviour::RtIgnoresDeadline))
     };
@@ -56,7 +56,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }
 }
 
-/// `find_lowest_rq`: of the CPUs with the least urgent tasks, returns the nearest to `cpu`, the task's last CPU. `on`,
+/// Returns the CPU with the least urgent task that is nearest to `cpu`, the task's last CPU (`find_lowest_rq`). `on`,
 /// the calling CPU, is preferred among equals.
 fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
@@ -79,14 +79,13 @@ fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: Cp
     if here { Some(on) } else { shared.rt.distribute(on, lowest.into_iter()) }
 }
 
-/// The most urgent task that others may take, of those that `may` go; of equals the one that has waited longest for it.
+/// Returns the most urgent pushable task of those that `may` move; of equals, the first to become pushable.
 fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
     let waiting = &rq.rt.queues.as_ref()?.pushable;
     waiting.values().copied().find(|&index| may(&rq.tasks[index]))
 }
 
-/// Whether a task that was woken on `rq` and does not run should be pushed at once, because the running task is as
-/// urgent or pinned (`task_woken_rt`).
+/// Whether to push a woken task at once: the running task is as urgent or pinned (`task_woken_rt`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
@@ -96,8 +95,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
-/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned. The stopper counts as a
-/// real-time task that is both.
+/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned (as the stopper is).
 fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
@@ -105,14 +103,12 @@ fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, count
     rq.running == Running::Stopper || rq.curr.is_some_and(|current| is(&rq.tasks[current]))
 }
 
-/// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks
-/// (`need_pull_rt_task`).
+/// Whether to pull before a pick, after a task of priority `prev` (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
     i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.any_overloaded(shared, rq.cpu)
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Runs the callback of a run queue that is unlocked.
     #[inline(never)]
     pub(crate) fn rt_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
@@ -122,8 +118,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU.
-    /// `on` is the CPU whose code does so.
+    /// `on` is the CPU that runs this code.
     #[inline(never)]
     pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId, on: CpuId) {
         while self.push_rt_task(cpu, on) {}
@@ -137,7 +132,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 return false;
             }
             let Some(index) = pick_pushable(&rq, |_| true) else { return false };
-            // It came while the CPU was between two tasks, and is more urgent than who runs: it will run here.
+            // It arrived during a switch, and precedes the running task.
             if rq.prio_of_running().is_some_and(|running| rq.tasks[index].prio() < running) {
                 rq.resched();
                 finish_verb(&mut rq, shared, self.host);
@@ -153,7 +148,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let (mut from, mut to) = self.rqs.pair(cpu, target);
             from.update_clock(self.now);
             to.update_clock(self.now);
-            // Both were let go of: does it still hold?
+            // Both were unlocked: check again.
             let index = pick_pushable(&from, |_| true);
             let Some(index) = index.filter(|&index| from.tasks[index].id == id && from.tasks[index].allowed(target))
             else {
@@ -170,8 +165,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         false
     }
 
-    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`, or has them pushed.
-    /// `tell`: have it rescheduled if there was one.
+    /// Pulls or requests tasks that are more urgent than all on `cpu`. `tell`: reschedules `cpu` after a pull.
     #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
@@ -194,7 +188,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if level >= to.rt.highest() || !to.online {
                 continue;
             }
-            // One that was woken a moment ago and is about to preempt, or to end the CPU's idleness, stays where it is.
+            // A task that is about to preempt, or to end the CPU's idle time, stays.
             if from.prio_of_running().is_some_and(|running| i16::from(level) < running) {
                 continue;
             }
@@ -209,7 +203,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// The CPU `on` moves a queued task from one run queue to the other, which is still to be published or settled.
+/// Moves a queued task between run queues, on behalf of CPU `on`. The caller finishes `to`.
 pub(crate) fn carry<P: Policy, H: Host>(
     (from, to): (&mut Rq<P>, &mut Rq<P>),
     shared: &Shared<P>,
@@ -225,7 +219,7 @@ pub(crate) fn carry<P: Policy, H: Host>(
     finish_verb(from, shared, host);
 }
 
-/// The CPUs a queued task may run on have changed.
+/// Handles a changed affinity of a queued task.
 pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.tasks[index].kind != ClassKind::Rt || !rq.tasks[index].on_rq {
         return;

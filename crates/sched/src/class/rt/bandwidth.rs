@@ -2,16 +2,12 @@
 //!
 //! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
 //! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
-//! An overrun up to the next tick is subtracted from the next period. With the feature RT_RUNTIME_SHARE, CPUs lend each
-//! other unused runtime (`share`). A limit of 0 means no limit.
+//! The next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend each other unused runtime (`share`). A limit of
+//! 0 means no limit. With real-time scheduling of groups, this is the root group's limit (`limits`).
 //!
-//! 3.14 to 6.6: time of deadline tasks counts, too, so that both classes together leave the rest to others. Only
-//! real-time tasks are throttled for it.
+//! 3.14 to 6.6: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
 //!
-//! With real-time scheduling of groups, the limit is the root group's, one of many (`limits`).
-//!
-//! 6.12+ ([`Behaviour::FairServer`]): the class is not throttled. Instead a deadline server runs starved fair tasks. It
-//! belongs to the deadline class.
+//! 6.12+ ([`Behaviour::FairServer`]): a deadline server runs starved fair tasks instead.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -36,28 +32,27 @@ use crate::tunables::Tunables;
 /// The machine's period of real-time bandwidth (`def_rt_bandwidth`).
 #[derive(Debug, Default)]
 pub(crate) struct RtBandwidth {
-    /// The timer is armed.
+    /// Whether the timer is armed.
     active: AtomicBool,
-    /// When the period ends, nanoseconds.
+    /// End of the period, nanoseconds.
     ends: AtomicU64,
-    /// Deadline tasks have run while the timer was not armed.
+    /// Whether deadline tasks have run while the timer was not armed.
     unseen: AtomicBool,
-    /// The runtime of each CPU. Created when the first task runs, if CPUs lend runtime.
+    /// Runtimes of the CPUs, if they lend.
     lending: OnceBox<Lending>,
 }
 
 impl RtBandwidth {
-    /// What each CPU has of `runtime`, if they lend each other.
     pub(super) fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
         let share = shared.config.features.has(Feature::RtRuntimeShare);
         let new = || Box::new(Lending::new(shared.nr_cpus(), runtime, &shared.online()));
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// Arms the timer if it is not armed. With a phase, periods begin at this number of nanoseconds after any multiple
-    /// of the period. Without, the period begins now, unless the last period is not over: the timer then keeps its time
-    /// (`hrtimer_forward`).
-    /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime of it.
+    /// Arms the timer if it is not armed. With a phase, periods begin `phase` nanoseconds after multiples of the
+    /// period. Without, the period begins now, unless the last one is not over (`hrtimer_forward`).
+    ///
+    /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime.
     pub(super) fn start<P: Policy>(
         &self,
         rq: &mut Rq<P>,
@@ -81,8 +76,8 @@ impl RtBandwidth {
         rq.arm(timer, Some(ends));
     }
 
-    /// Whether run time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While no timer
-    /// begins new periods, the sum is bounded (`sched_rt_bandwidth_account`).
+    /// Whether time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While the timer is
+    /// off, the sum is bounded (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {
@@ -91,12 +86,12 @@ impl RtBandwidth {
         active || time < runtime
     }
 
-    /// How many periods have ended by now: the timer may come late.
+    /// Returns the number of periods that have ended: the timer may be late.
     pub(super) fn overrun(&self, now: u64, period: u64) -> u64 {
         now.saturating_sub(self.ends.load(Relaxed)) / period + 1
     }
 
-    /// The timer has done its work: when it is to go off next, if it is needed.
+    /// Ends the timer's work. Returns its next time, if it is needed.
     pub(super) fn next(&self, overrun: u64, period: u64, needed: bool) -> Option<u64> {
         let ends = self.ends.load(Relaxed) + overrun * period;
         self.ends.store(ends, Relaxed);
@@ -106,21 +101,20 @@ impl RtBandwidth {
         needed.then_some(ends)
     }
 
-    /// A CPU neither lends nor borrows from now on, for it is offline; each has `runtime`.
+    /// Stops the lending of an offline CPU. Each CPU has `runtime`.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         if let Some(lending) = self.lending.get() {
             lending.disable(cpu, runtime, span);
         }
     }
 
-    /// A CPU is online.
     pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
         if let Some(lending) = self.lending.get() {
             lending.enable(cpu, runtime);
         }
     }
 
-    /// A CPU has `runtime` from now on, whatever it has lent or borrowed.
+    /// Resets a CPU to `runtime`, whatever it has lent or borrowed.
     pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
         if let Some(lending) = self.lending.get() {
             lending.reset(cpu, runtime);
@@ -128,20 +122,19 @@ impl RtBandwidth {
     }
 }
 
-/// The CPUs that lend to each other: those of the root domain.
+/// Returns the CPUs that lend to each other: those of the root domain.
 pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
     shared.root_span(shared.root(cpu))
 }
 
-/// What the class may have of a period, if that is limited.
+/// The class's runtime in a period, if there is a limit.
 fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();
     (shared.config.has(Behaviour::RtThrottle) && runtime < tunables.rt_period_ns()).then_some(runtime)
 }
 
-/// A task of the class becomes runnable: the period timer has to run. Its beat is the machine's
-/// ([`Config::rt_period_phase_ns`](crate::config::Config::rt_period_phase_ns)), or begins now.
+/// Starts the period timer, with [`Config::rt_period_phase_ns`](crate::config::Config::rt_period_phase_ns).
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if runtime(shared).is_some() {
         let phase = shared.config.rt_period_phase_ns;
@@ -149,11 +142,11 @@ pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The class has run for `delta` on this CPU. On one that is going offline there is no limit.
+/// Charges `delta` of the class. A CPU that is going offline has no limit.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     let Some(runtime) = runtime(shared).filter(|_| rq.online) else { return };
     if runtime == 0 {
-        // No period would ever make up for it: nobody is throttled.
+        // No period could pay for that: there is no throttling.
         rq.rt.rt_time = 0;
         return;
     }
@@ -172,15 +165,14 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     }
     rq.rt.throttled = true;
     rq.event(Event::RtThrottle { group: GroupId::ROOT });
-    // Somebody has to end that.
+    // The timer must end that.
     start(rq, shared);
-    // To everybody else they are not there.
+    // Throttled tasks do not count.
     rq.nr_running -= rq.rt.nr_running;
     rq.resched();
 }
 
-/// Charges `delta` of a deadline task to the real-time class of this CPU. A task of this class checks the limit when it
-/// runs.
+/// Charges `delta` of a deadline task to the real-time class. The next task of this class checks the limit.
 pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if shared.config.rt_group_sched {
         limits::charge_deadline(rq, shared, delta);
@@ -195,7 +187,6 @@ pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, del
     }
 }
 
-/// The class may run again.
 fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
     rq.rt.throttled = false;
     rq.event(Event::RtUnthrottle { group: GroupId::ROOT });
@@ -205,7 +196,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// The CPU goes offline: its tasks are to leave, throttled or not (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
 pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if shared.config.rt_group_sched {
         limits::rq_offline(rq, shared);
@@ -220,7 +211,7 @@ pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The CPU is online again, and has what each has (`__enable_runtime`).
+/// Restores the CPU's runtime (`__enable_runtime`).
 pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     if shared.config.rt_group_sched {
         limits::rq_online(rq, shared);
@@ -229,7 +220,7 @@ pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The period is over on one CPU, `overrun` of them: whether the timer is still needed for it.
+/// Ends `overrun` periods on one CPU. Returns whether it still needs the timer.
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
     if rq.rt.rt_time == 0 {
         return rq.rt.nr_running > 0;
@@ -252,7 +243,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, ov
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The period of real-time bandwidth is over, perhaps more than one: every CPU gets its part of the next.
+    /// Ends one or more periods on every CPU.
     pub(crate) fn rt_period_timer(&mut self) {
         let shared = self.shared;
         if shared.config.rt_group_sched {
@@ -267,7 +258,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
-                // Who runs is not charged: what he has run since the tick counts in the new period.
+                // The running task is not charged: its time since the tick counts in the new period.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, runtime, overrun);
                 finish_verb(&mut rq, shared, self.host);

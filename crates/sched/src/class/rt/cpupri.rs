@@ -1,5 +1,4 @@
-//! Published state of real-time tasks: the CPUs by their highest priority, and the CPUs with more tasks than they can
-//! run.
+//! Published state of real-time tasks: the CPUs by their highest priority, and the overloaded CPUs.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,16 +12,15 @@ use crate::shared::Shared;
 use crate::sync::AtomicU32;
 use crate::task::Task;
 
-/// Each CPU's highest priorities.
 #[derive(Debug)]
 struct CpuPrio {
-    /// `prio` of the most urgent real-time task; [`super::NO_RT_PRIO`] if there is none.
+    /// `prio` of the most urgent real-time task, or [`super::NO_RT_PRIO`].
     curr: AtomicU32,
-    /// Where the CPU is listed: there, or as [`HIGHER`].
+    /// Level of the CPU's entry: `curr` or [`HIGHER`].
     listed: AtomicU32,
-    /// `prio` of the most urgent one that others may take.
+    /// `prio` of the most urgent pushable task.
     next: AtomicU32,
-    /// The CPU that this CPU chose last among equals (`distribute_cpu_mask_prev`).
+    /// Last choice of this CPU among equals (`distribute_cpu_mask_prev`).
     chosen: AtomicU32,
 }
 
@@ -30,15 +28,13 @@ struct CpuPrio {
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
-    /// By `prio`: the CPUs with this highest priority. The last level has the CPUs without a real-time task. A CPU that
-    /// runs a deadline task is in none, until a real-time enqueue or dequeue changes its highest priority (as in the
-    /// kernel).
+    /// CPUs by highest `prio`. The last level has the CPUs without a real-time task. As in the kernel, a CPU that
+    /// runs a deadline task is in none, until a real-time enqueue or dequeue changes its highest priority.
     levels: Vec<AtomicCpuMask>,
-    /// CPUs with tasks that others may take (`rto_mask`).
+    /// CPUs with pushable tasks (`rto_mask`).
     overloaded: AtomicCpuMask,
-    /// A CPU offers a task whenever one waits, not only beside another of the class.
+    /// Whether a CPU offers any waiting task, not only beside another of the class.
     overload_waits: bool,
-    /// The interrupts that ask for them.
     pub(super) rounds: Rounds,
     pub(super) bandwidth: RtBandwidth,
 }
@@ -70,7 +66,6 @@ impl Cpupri {
         }
     }
 
-    /// Publishes what has changed on a CPU.
     pub(super) fn publish(&self, cpu: CpuId, rt: &RtRq) {
         let this = &self.cpus[cpu.index()];
         let highest = u32::from(rt.highest());
@@ -90,7 +85,7 @@ impl Cpupri {
         }
     }
 
-    /// The first deadline task, or fair server, is queued on a CPU, or the last has gone.
+    /// Notes that the first deadline task or fair server is queued, or the last has left.
     pub(crate) fn deadlines_changed(&self, cpu: CpuId, any: bool) {
         self.list(cpu, if any { HIGHER } else { self.cpus[cpu.index()].curr.load(Relaxed) });
     }
@@ -108,13 +103,13 @@ impl Cpupri {
         }
     }
 
-    /// Whether a CPU has tasks for others.
+    /// Whether a CPU offers tasks to others.
     #[inline]
     pub(super) fn offers(&self, rt: &RtRq) -> bool {
         rt.pushable != 0 && (self.overload_waits || rt.nr_total > 1)
     }
 
-    /// Whether what is published of a CPU is what is there.
+    /// Whether the published state of a CPU is current.
     pub(super) fn shows(&self, cpu: CpuId, rt: &RtRq, deadlines: bool) -> bool {
         let this = &self.cpus[cpu.index()];
         let (highest, listed) = (u32::from(rt.highest()), this.listed.load(Relaxed));
@@ -125,30 +120,26 @@ impl Cpupri {
             && self.overloaded.contains(cpu) == self.offers(rt)
     }
 
-    /// `prio` of the most urgent real-time task of a CPU.
     #[inline]
     pub(super) fn highest(&self, cpu: CpuId) -> u8 {
         self.cpus[cpu.index()].curr.load(Relaxed) as u8
     }
 
-    /// `prio` of the most urgent task of a CPU that others may take.
     #[inline]
     pub(super) fn next(&self, cpu: CpuId) -> u8 {
         self.cpus[cpu.index()].next.load(Relaxed) as u8
     }
 
-    /// CPUs that have tasks others may take.
     #[inline]
     pub(crate) fn overloaded(&self) -> &AtomicCpuMask {
         &self.overloaded
     }
 
-    /// Resets the state after a rebuild of root domains.
     pub(crate) fn roots_rebuilt(&self) {
         self.rounds.reset();
     }
 
-    /// Whether some CPU of the root domain of `cpu` has tasks others may take.
+    /// Whether a CPU in the root domain of `cpu` has pushable tasks.
     pub(super) fn any_overloaded<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId) -> bool {
         if !shared.is_split() {
             return !self.overloaded.is_empty();
@@ -156,9 +147,8 @@ impl Cpupri {
         self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
     }
 
-    /// Returns the CPUs that run the least urgent tasks, of the CPUs in the root domain of `at` that `task` may use and
-    /// that run something less urgent than it. Prefers CPUs of sufficient capacity. None if the task is the least
-    /// urgent everywhere.
+    /// Returns the CPUs with the least urgent tasks, in the root domain of `at` and allowed to `task`, which is more
+    /// urgent. Prefers CPUs of sufficient capacity.
     pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
         let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
         let mut second_best = Vec::new();
@@ -183,15 +173,15 @@ impl Cpupri {
         second_best
     }
 
-    /// Whether a task could run at once on some CPU of the root domain of `at`.
+    /// Whether a CPU in the root domain of `at` runs something less urgent than `task`.
     pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> bool {
         let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
         let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu) && shared.same_root(at, cpu);
         levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
-    /// Returns the next of `cpus`, which are ascending, after the last choice of `on`, the calling CPU. So real-time
-    /// and deadline tasks spread (`cpumask_any_and_distribute`).
+    /// Returns the next of the ascending `cpus` after the last choice of `on`, the calling CPU, so that real-time and
+    /// deadline tasks spread (`cpumask_any_and_distribute`).
     pub(crate) fn distribute(&self, on: CpuId, mut cpus: impl Iterator<Item = CpuId> + Clone) -> Option<CpuId> {
         let last = &self.cpus[on.index()].chosen;
         let after = last.load(Relaxed);

@@ -1,13 +1,11 @@
 //! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one for each group.
 //!
-//! A group's entity is queued in its parent's array at the priority of its most urgent member. A pick descends from the
-//! root's array, so the most urgent tasks of the machine run as without groups. Each group also has a limit. A group
-//! that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, with all below, until
-//! the group's period ends. A group with a task of inherited priority is not throttled, so that the task can release
-//! its lock.
+//! A group's entity is queued in its parent's array at the priority of its most urgent member, so the machine's most
+//! urgent tasks run. A group that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's
+//! array, with all below, until the group's period ends. A group with a task of inherited priority is not throttled,
+//! so that the task can release its lock.
 //!
-//! As in the kernel, each enqueue and dequeue of a task requeues the entities above it, so a group then moves behind
-//! its equals.
+//! As in the kernel, each enqueue and dequeue requeues the entities above, behind their equals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -19,30 +17,27 @@ use crate::ids::GroupId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     level: u8,
-    /// The order among entities of equal priority.
+    /// Order among equal priorities.
     order: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Member {
-    /// By its index on the run queue.
     Task(u32),
     Group(GroupId),
 }
 
-/// A group's array and its used runtime on one CPU (`rt_rq`).
+/// A group on one CPU (`rt_rq`).
 #[derive(Debug, Default)]
 pub(super) struct GroupRq {
     array: BTreeMap<Place, Member>,
-    /// The parent group. None for the root.
     parent: Option<GroupId>,
-    /// The place of its entity in its parent's array. None if it is not queued.
+    /// Place in its parent's array.
     place: Option<Place>,
     /// Tasks here and below that are not throttled below this group.
     nr_running: u32,
-    /// The number of members with inherited priority, or with tasks that have one (`rt_nr_boosted`).
+    /// Members that have, or contain, inherited priority (`rt_nr_boosted`).
     nr_boosted: u32,
-    /// Set if its runtime in this period is used up.
     pub(super) throttled: bool,
     /// CPU time in this period, nanoseconds.
     pub(super) time: u64,
@@ -58,19 +53,16 @@ impl GroupRq {
         self.nr_running
     }
 
-    /// Returns the most urgent queued `prio`.
     pub(super) fn highest(&self) -> u8 {
         self.array.first_key_value().map_or(NO_RT_PRIO, |(place, _)| place.level)
     }
 
-    /// Whether another task is queued at the same priority.
     fn has_equals(&self, place: Place) -> bool {
         let (first, last) = (Place { order: i64::MIN, ..place }, Place { order: i64::MAX, ..place });
         self.array.range(first..=last).nth(1).is_some()
     }
 }
 
-/// The queue position of a task.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     group: GroupId,
@@ -78,21 +70,20 @@ struct Seat {
     boosted: bool,
 }
 
-/// The urgency of a queued task: its `prio`, and whether that is inherited.
+/// The `prio` of a queued task, and whether it is inherited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Urgency {
     pub(super) level: u8,
     pub(super) boosted: bool,
 }
 
-/// The priority arrays of a CPU.
 #[derive(Debug)]
 pub(super) struct RtGroups {
-    /// The arrays by group id. Missing or empty for groups that never had a task here.
+    /// Empty for groups that never had a task here.
     rqs: Vec<GroupRq>,
-    /// The queued tasks by their index on the run queue.
+    /// Queued tasks by index on the run queue.
     seats: BTreeMap<u32, Seat>,
-    /// Next places at the heads and at the tails.
+    /// Next orders at the heads and at the tails.
     head: i64,
     tail: i64,
 }
@@ -104,7 +95,6 @@ impl Default for RtGroups {
 }
 
 impl RtGroups {
-    /// Returns the root group's array.
     pub(super) fn top(&self) -> &GroupRq {
         &self.rqs[0]
     }
@@ -117,17 +107,14 @@ impl RtGroups {
         self.rqs.get_mut(group.index())
     }
 
-    /// Returns every group that may have had tasks here.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
         (0..self.rqs.len() as u32).map(GroupId)
     }
 
-    /// Returns the indices of the queued tasks.
     pub(super) fn tasks(&self) -> impl Iterator<Item = u32> + '_ {
         self.seats.keys().copied()
     }
 
-    /// Returns the group of a queued task.
     pub(super) fn group_of(&self, task: u32) -> Option<GroupId> {
         self.seats.get(&task).map(|seat| seat.group)
     }
@@ -137,7 +124,6 @@ impl RtGroups {
         core::iter::successors(Some(group), |group| self.rqs.get(group.index())?.parent)
     }
 
-    /// Adds the arrays of a group and its ancestors.
     pub(super) fn know(&mut self, group: GroupId, parent: impl Fn(GroupId) -> GroupId) {
         let mut at = group;
         while at != GroupId::ROOT {
@@ -166,8 +152,7 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their
-    /// places.
+    /// Dequeues the entities of a group and its ancestors, from the top (`dequeue_rt_stack`). Returns their places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -184,7 +169,7 @@ impl RtGroups {
         kept
     }
 
-    /// Queues entities again, from the bottom up, if they have tasks and are not throttled. Without an end, they keep
+    /// Queues entities again, from the bottom, if they have tasks and are not throttled. Without `end`, they keep
     /// their places if their priority is unchanged.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
@@ -208,7 +193,7 @@ impl RtGroups {
         }
     }
 
-    /// Queues a task in its group's array ([`Self::know`] knows the group).
+    /// [`Self::know`] must have added the group.
     pub(super) fn enqueue(&mut self, task: u32, group: GroupId, urgency: Urgency, end: End) {
         let place = self.place(urgency.level, end);
         let kept = self.unstack(group);
@@ -233,7 +218,6 @@ impl RtGroups {
         Some(seat)
     }
 
-    /// Dequeues a task.
     pub(super) fn dequeue(&mut self, task: u32) {
         let Some(group) = self.group_of(task) else { return };
         let kept = self.unstack(group);
@@ -248,14 +232,13 @@ impl RtGroups {
             .is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
     }
 
-    /// Whether a task is queued with this group and urgency.
     pub(super) fn is_seated(&self, task: u32, group: GroupId, urgency: Urgency) -> bool {
         self.seats.get(&task).is_some_and(|seat| {
             seat.group == group && (Urgency { level: seat.place.level, boosted: seat.boosted }) == urgency
         })
     }
 
-    /// Moves a queued task with a new group or priority to the end of its equals that POSIX requires. It keeps its
+    /// Moves a queued task to the end of its equals that POSIX requires for its new group or priority. It keeps its
     /// place if only the source of its priority changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
@@ -273,7 +256,6 @@ impl RtGroups {
         }
     }
 
-    /// Moves a queued task, and the entities above it, to an end of their equals.
     pub(super) fn requeue(&mut self, task: u32, end: End) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         let place = self.place(seat.place.level, end);
@@ -293,7 +275,7 @@ impl RtGroups {
         }
     }
 
-    /// Whether another task in its array, or in one above, is as urgent as a queued task.
+    /// Whether another task in its array, or in one above, is as urgent.
     pub(super) fn has_equals(&self, task: u32) -> bool {
         let Some(seat) = self.seats.get(&task) else { return false };
         let here = |group: GroupId, place: Place| self.rqs[group.index()].has_equals(place);
@@ -304,7 +286,6 @@ impl RtGroups {
         here(seat.group, seat.place) || self.up(seat.group).any(entity)
     }
 
-    /// Returns the first of the most urgent tasks.
     pub(super) fn pick(&self) -> Option<u32> {
         let mut at = GroupId::ROOT;
         loop {
@@ -315,15 +296,15 @@ impl RtGroups {
         }
     }
 
-    /// Throttles or unthrottles a group. For the root group, the caller applies the effect.
+    /// Throttles or unthrottles a group. For the root, the caller applies the effect.
     pub(super) fn set_throttled(&mut self, group: GroupId, throttled: bool) {
         self.rqs[group.index()].throttled = throttled;
         let kept = self.unstack(group);
-        // Those above go to the end of their equals, as when a task goes.
+        // The ancestors move behind their equals, as when a task leaves.
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// Checks that places, entities and counts agree. For tests, since it is slow.
+    /// Checks that places, entities and counts agree. Slow, for tests.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut members = 0;
         for (index, this) in self.rqs.iter().enumerate() {
@@ -382,7 +363,6 @@ mod tests {
         groups.check().unwrap();
     }
 
-    /// Picks and dequeues until no task is left.
     fn drain(groups: &mut RtGroups) -> Vec<u32> {
         let mut order = Vec::new();
         while let Some(task) = groups.pick() {
@@ -411,7 +391,7 @@ mod tests {
         add(&mut groups, 1, 4, 50);
         add(&mut groups, 2, 0, 50);
         assert_eq!(groups.pick(), Some(0));
-        // Another comes to /1/3: /1 goes to the end, and in it /1/3 is behind /1/2.
+        // A task in /1/3 moves /1 to the end, with /1/3 behind /1/2.
         add(&mut groups, 3, 3, 50);
         assert!(groups.has_equals(0));
         assert_eq!(drain(&mut groups), [1, 2, 0, 3]);
@@ -443,7 +423,7 @@ mod tests {
         groups.set_throttled(GroupId(1), true);
         groups.check().unwrap();
         assert_eq!((groups.pick(), groups.top().nr_running(), groups.top().highest()), (Some(2), 1, 30));
-        // Who comes to a throttled group, or below one, waits.
+        // A task that joins a throttled group, or one below, waits.
         add(&mut groups, 3, 3, 1);
         assert_eq!(groups.pick(), Some(2));
         groups.set_throttled(GroupId(1), false);
@@ -453,8 +433,7 @@ mod tests {
         assert_eq!(drain(&mut groups), [3, 0, 1, 2]);
     }
 
-    /// A task of inherited priority releases what others wait for, so its throttled group runs until then
-    /// (`rt_nr_boosted`).
+    /// In a throttled group, a task of inherited priority runs to release its lock.
     #[test]
     fn a_boosted_task_runs_in_a_throttled_group() {
         let mut groups = tree();
@@ -468,7 +447,7 @@ mod tests {
         groups.reseat(1, GroupId(2), Urgency { level: 60, boosted: false });
         groups.check().unwrap();
         assert_eq!((groups.pick(), groups.top().nr_running()), (None, 0));
-        // One that comes with a lent priority.
+        // A task that arrives with inherited priority.
         groups.enqueue(2, GroupId(2), Urgency { level: 90, boosted: true }, End::Tail);
         groups.check().unwrap();
         assert_eq!((groups.pick(), groups.top().nr_running()), (Some(0), 3), "then its group's most urgent runs");
@@ -483,7 +462,7 @@ mod tests {
         add(&mut groups, 3, 2, 60);
         let own = |level| Urgency { level, boosted: false };
         assert!(groups.is_seated(0, GroupId(2), own(50)));
-        // Lowered: first of its new equals. Raised: last. Only lent from now on: where it was.
+        // Lowered: first of its new equals. Raised: last. Inherited from now on: unchanged.
         groups.reseat(0, GroupId(2), own(60));
         groups.reseat(3, GroupId(2), own(50));
         groups.reseat(1, GroupId(2), Urgency { level: 50, boosted: true });

@@ -1,10 +1,9 @@
-//! What the real-time tasks of each group may have of a CPU, with real-time scheduling of groups (`group`):
-//! `cpu.rt_runtime_us` of every `cpu.rt_period_us`.
+//! Limits of groups' real-time tasks on each CPU, with real-time scheduling of groups (`group`): `cpu.rt_runtime_us`
+//! of every `cpu.rt_period_us`.
 //!
-//! The root's is the machine's (`sched_rt_runtime_us`), from 6.12 on too: only kernels without groups leave it to the
-//! fair server. A new group has nothing until it is given some, and may have no real-time tasks. What groups are given
-//! must fit: in no group may those below it have more than itself ([`Scheduler::set_group_rt`]). All of a group's limit
-//! is switched off with the machine's (`sched_rt_runtime_us` above the period, the kernel's -1).
+//! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on. A new group has a runtime of 0, and
+//! may have no real-time tasks. The limits of a group's children must fit into its own ([`Scheduler::set_group_rt`]).
+//! All limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -28,20 +27,19 @@ use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::{SchedPolicy, Task};
 use crate::tunables::Tunables;
 
-/// No limit, where one is kept.
+/// Stored for no limit.
 const INFINITE: u64 = u64::MAX;
 
-/// What a group's real-time tasks may have of each CPU. Nanoseconds.
+/// CPU time of a group's real-time tasks on each CPU. Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtLimit {
-    /// `cpu.rt_runtime_us`, in nanoseconds; `None` is its -1: no limit.
+    /// `cpu.rt_runtime_us`, in nanoseconds; `None` is -1, no limit.
     pub runtime: Option<u64>,
     /// `cpu.rt_period_us`, in nanoseconds.
     pub period: u64,
 }
 
 impl RtLimit {
-    /// As a part of a CPU, in 2^-20.
     fn ratio(self) -> u64 {
         self.runtime.map_or(1 << 20, |runtime| to_ratio(self.period, runtime))
     }
@@ -58,7 +56,6 @@ impl fmt::Display for RtLimit {
     }
 }
 
-/// A part of a CPU, in 2^-20, for people.
 struct Percent(u64);
 
 impl fmt::Display for Percent {
@@ -73,29 +70,29 @@ impl fmt::Display for Percent {
 pub enum RtLimitError {
     /// The kernel has no real-time scheduling of groups.
     Off,
-    /// The root's is the machine's.
+    /// The root's limit is the machine's.
     Root,
-    /// A period of nothing (EINVAL).
+    /// The period is 0 (EINVAL).
     NoPeriod,
-    /// More runtime than there is time (EINVAL).
+    /// The runtime exceeds the period (EINVAL).
     AbovePeriod(RtLimit),
-    /// More than the machine's limit (EINVAL).
+    /// The limit exceeds the machine's (EINVAL).
     AboveMachine {
-        /// What it was to be.
+        /// The requested limit.
         limit: RtLimit,
-        /// The machine's.
+        /// The machine's limit.
         machine: RtLimit,
     },
-    /// The groups in one would have more than it has itself (EINVAL).
+    /// The children of a group would have more than the group (EINVAL).
     Sum {
-        /// Which: the group itself or the one it is in.
+        /// The group itself, or its parent.
         of: GroupId,
-        /// What that has.
+        /// The limit of that group.
         has: RtLimit,
-        /// What those in it would have together, in 2^-20 CPUs.
+        /// The sum of its children, in 2^-20 CPUs.
         children: u64,
     },
-    /// Nothing, for a group that has real-time tasks (EBUSY).
+    /// A runtime of 0, for a group with real-time tasks (EBUSY).
     Busy,
 }
 
@@ -133,7 +130,7 @@ impl fmt::Display for RtLimitError {
 
 impl core::error::Error for RtLimitError {}
 
-/// A group's limit, as all CPUs see it; made when it gets one.
+/// A group's limit, created when it is set.
 #[derive(Debug, Default)]
 pub(crate) struct GroupRt(OnceBox<Own>);
 
@@ -142,7 +139,7 @@ struct Own {
     runtime: AtomicU64,
     period: AtomicU64,
     bandwidth: RtBandwidth,
-    /// An autogroup: its tasks are the root's.
+    /// Set for an autogroup, whose tasks are the root's.
     redirected: AtomicBool,
 }
 
@@ -158,7 +155,6 @@ impl GroupRt {
         })
     }
 
-    /// It is an autogroup: its real-time tasks are the root's.
     pub(crate) fn redirect(&self) {
         self.own(0).redirected.store(true, Relaxed);
     }
@@ -168,19 +164,17 @@ impl GroupRt {
     }
 }
 
-/// Whether the class can be throttled at all (`rt_bandwidth_enabled`).
+/// Whether throttling is on (`rt_bandwidth_enabled`).
 fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
     machine(shared).runtime.is_some()
 }
 
-/// The machine's limit, which is the root's.
 fn machine<P: Policy>(shared: &Shared<P>) -> RtLimit {
     let tunables = &shared.config.tunables;
     let (runtime, period) = (tunables.rt_runtime_ns(), tunables.rt_period_ns());
     RtLimit { runtime: (runtime <= period).then_some(runtime), period }
 }
 
-/// A group's limit.
 pub(crate) fn limit<P: Policy>(shared: &Shared<P>, group: GroupId) -> RtLimit {
     let machine = machine(shared);
     if group == GroupId::ROOT {
@@ -202,21 +196,21 @@ fn bandwidth_of<P: Policy>(shared: &Shared<P>, group: GroupId) -> Option<&RtBand
     shared.group(group).rt.0.get().map(|own| &own.bandwidth)
 }
 
-/// The group whose limit counts for the real-time tasks of `group`.
+/// Returns the group whose limit counts for the real-time tasks of `group`.
 fn home<P: Policy>(shared: &Shared<P>, group: GroupId) -> GroupId {
     if shared.group(group).rt.is_redirected() { GroupId::ROOT } else { group }
 }
 
-/// Whether a real-time task may be in a group, or a task of it become one.
+/// Whether a group may have real-time tasks.
 pub(crate) fn may_join<P: Policy>(shared: &Shared<P>, group: GroupId) -> bool {
     !shared.config.rt_group_sched || !enabled(shared) || limit(shared, home(shared, group)).runtime != Some(0)
 }
 
-/// Whether a task may go to a group (`sched_rt_can_attach`). Until 6.6 a deadline task counts as a real-time one.
+/// Whether a task may move to a group (`sched_rt_can_attach`). Until 6.6, a deadline task counts as a real-time one.
 pub(crate) fn may_attach<P: Policy>(shared: &Shared<P>, task: &Task<P>, group: GroupId) -> bool {
     let prio = task.prio();
     let counts = prio >= 0 || shared.config.has(Behaviour::RtThrottle);
-    // Unlike a change of policy this asks for a runtime even if nobody is ever throttled.
+    // Unlike a change of policy, this requires a runtime even if throttling is off.
     !shared.config.rt_group_sched || prio >= 100 || !counts || limit(shared, home(shared, group)).runtime != Some(0)
 }
 
@@ -225,7 +219,7 @@ fn urgency<P: Policy>(task: &Task<P>) -> Urgency {
     Urgency { level: task.rt_level(), boosted: task.lent.is_some_and(|lent| lent.rt_priority() > own) }
 }
 
-/// Changes a CPU's arrays, and takes over what the root's show.
+/// Changes a CPU's arrays, and updates the run queue from the root's.
 fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -> T {
     let counted = |rq: &Rq<P>| if rq.rt.throttled { 0 } else { rq.rt.nr_running };
     let before = counted(rq);
@@ -240,7 +234,6 @@ fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -
     answer
 }
 
-/// Queues a task of the class.
 pub(super) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
     let urgency = urgency(&rq.tasks[index]);
     let group = home(shared, rq.tasks[index].group);
@@ -252,18 +245,15 @@ pub(super) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     start_up(rq, shared, group);
 }
 
-/// Takes a task of the class off its array.
 pub(super) fn dequeue<P: Policy>(rq: &mut Rq<P>, index: u32) {
     change(rq, |groups| groups.dequeue(index));
 }
 
-/// Whether the group or the priority of a queued task is another than it was queued with.
 pub(super) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, groups: &RtGroups, index: u32) -> bool {
     let task = &rq.tasks[index];
     !groups.is_seated(index, home(shared, task.group), urgency(task))
 }
 
-/// See [`super::reprioritise`].
 pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     set_pushable(rq, shared, index, false);
     let urgency = urgency(&rq.tasks[index]);
@@ -274,7 +264,7 @@ pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     });
     rq.tasks[index].rt.level = urgency.level;
     start_up(rq, shared, group);
-    // One that runs may have joined a throttled group, one that waits have left one.
+    // A running task may have joined a throttled group, a waiting one left it.
     if rq.curr == Some(index) || (!rq.rt.holds_back(index) && is_urgent(rq, urgency.level)) {
         rq.resched();
     }
@@ -282,7 +272,7 @@ pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// A task of a group became runnable: the period timers of all that limits it have to run.
+/// Starts the period timers of a group with a runnable task, and of its ancestors.
 fn start_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     let mut at = group;
     while at != GroupId::ROOT {
@@ -302,7 +292,7 @@ fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     bandwidth.start(rq, shared, timer, period, phase);
 }
 
-/// The running task has run for `delta` on this CPU: its group and those above it pay.
+/// Charges `delta` of the running task to its group and the ancestors.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if !rq.online || !enabled(shared) {
         return;
@@ -315,7 +305,7 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     }
 }
 
-/// A deadline task has run for `delta` on this CPU: the root pays (all kernels that have the class).
+/// Charges the root (all kernels that have the class).
 pub(super) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     let RtLimit { runtime: Some(runtime), .. } = limit(shared, GroupId::ROOT) else { return };
     if !rq.online {
@@ -355,7 +345,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
         return;
     }
     if runtime == 0 {
-        // Only who was lent a priority runs there; there is no period in which that could be made up for.
+        // Only a boosted task runs there, and no period could pay for that.
         this.time = 0;
         return;
     }
@@ -368,7 +358,6 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
     shared.rt.publish(cpu, &rq.rt);
 }
 
-/// A group may run again.
 fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     let (highest, runs) = change(rq, |groups| {
         groups.set_throttled(group, false);
@@ -384,7 +373,6 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Whether a task of this `prio` precedes the running task.
 fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     match rq.curr {
         Some(current) => i16::from(level) < rq.tasks[current].prio(),
@@ -392,7 +380,7 @@ fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     }
 }
 
-/// The period of a group is over on one CPU, `overrun` of them: whether the timer is still needed for it.
+/// Ends `overrun` periods of a group on one CPU. Returns whether it still needs the timer.
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
     let RtLimit { runtime, period } = limit(shared, group);
     let mut runtime = runtime.unwrap_or(INFINITE);
@@ -418,7 +406,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, over
     waits
 }
 
-/// Lifts throttling on a CPU that goes offline, so that its tasks can leave (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -432,7 +420,7 @@ pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The CPU is online again, and has what each has (`__enable_runtime`).
+/// Restores the CPU's runtimes (`__enable_runtime`).
 pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -441,7 +429,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`). Parents precede their children.
+/// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`).
 fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);
@@ -455,7 +443,7 @@ fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -
             Ok(())
         }
     };
-    // What is wrong with it by itself is told first.
+    // Its own errors precede.
     alone(wanted)?;
     for id in all().filter(|&id| !shared.group(id).rt.is_redirected()) {
         let has = of(id);
@@ -472,24 +460,24 @@ fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -
 }
 
 impl<P: Policy> Shared<P> {
-    /// Whether real-time tasks may be in a group: always, but with real-time scheduling of groups.
+    /// Whether a group may have real-time tasks.
     pub fn may_have_rt(&self, group: GroupId) -> bool {
         may_join(self, group)
     }
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// What a group's real-time tasks may have of each CPU: `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+    /// A group's `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub fn group_rt(&self, group: GroupId) -> RtLimit {
         limit(self.shared, group)
     }
 
-    /// Gives a group's real-time tasks another limit (`cpu.rt_runtime_us`, `cpu.rt_period_us`). One that is throttled
-    /// waits for the end of the period that is under way all the same.
+    /// Sets `cpu.rt_runtime_us` and `cpu.rt_period_us`. A throttled group still waits for the end of the present
+    /// period.
     ///
     /// # Errors
     ///
-    /// When the kernel would refuse it; nothing is changed then. The error shows the arithmetic.
+    /// If the kernel refuses the limit; nothing is changed then.
     pub fn set_group_rt(&mut self, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
         let shared = self.shared;
         if !shared.config.rt_group_sched {
@@ -519,15 +507,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Whether any task of a group itself, asleep or not, is a real-time one.
+    /// Whether the group itself has a real-time task, asleep or not.
     fn has_rt_tasks(&mut self, group: GroupId) -> bool {
         let cpus = (0..self.shared.nr_cpus() as u32).map(CpuId);
         let realtime = |task: &Task<P>| task.group == group && (0..100).contains(&task.prio());
         cpus.into_iter().any(|cpu| self.rqs.rq(cpu).tasks.iter().any(|(_, task)| realtime(task)))
     }
 
-    /// The period of a group's real-time bandwidth is over, perhaps more than one: it gets its part of the next on
-    /// every CPU.
+    /// Ends one or more periods of a group on every CPU.
     pub(crate) fn rt_group_period_timer(&mut self, group: GroupId) {
         let shared = self.shared;
         let Some(bandwidth) = bandwidth_of(shared, group) else { return };
@@ -538,7 +525,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             let this = rq.rt.groups.as_ref().and_then(|groups| groups.rq(group));
             if this.is_some_and(|this| this.time > 0 || this.nr_running() > 0) {
-                // As in the machine's own period, who runs is not charged.
+                // As in the machine's own period, the running task is not charged.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, group, overrun);
                 finish_verb(&mut rq, shared, self.host);

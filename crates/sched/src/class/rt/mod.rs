@@ -1,14 +1,11 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first.
 //!
-//! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head. A
-//! task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The class keeps the machine's N highest
-//! tasks running on its N CPUs: a wakeup chooses a CPU with a lower task, a CPU with more tasks than it can run pushes,
-//! and a CPU that is about to run a lower task pulls (`balance`). `bandwidth` limits the class's CPU time.
+//! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head.
+//! A task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The N highest tasks run on the N CPUs:
+//! by choice of the CPU at a wakeup, push and pull (`balance`, `rounds`).
 //!
-//! All real-time tasks of a CPU are in its queues, whatever their group. Kernels with CONFIG_RT_GROUP_SCHED, which
-//! distributions leave off, have an array for each group (`group`), and a limit (`limits`).
-//!
-//! A CPU that pulls takes tasks itself, or requests them by an interrupt (feature RT_PUSH_IPI: `rounds`).
+//! `bandwidth` limits the class's CPU time. With CONFIG_RT_GROUP_SCHED, which distributions leave off, groups have
+//! arrays (`group`) and limits (`limits`).
 //!
 //! Functions that the core calls are not inlined, so its verbs stay small where no real-time task exists.
 
@@ -41,119 +38,108 @@ use crate::shared::Shared;
 use crate::task::{SchedPolicy, Task, TaskState};
 use crate::tunables::Tunables;
 
-/// Priorities that real-time tasks can have: the kernel's `prio` is below this, 0 the highest.
+/// The kernel's `prio` of real-time tasks is below this, 0 the highest.
 pub(crate) const MAX_RT_PRIO: u8 = 100;
 /// `prio` where no real-time task is.
 pub(crate) const NO_RT_PRIO: u8 = MAX_RT_PRIO - 1;
 
-/// What a task keeps for this class.
+/// State of the class in every task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RtTask {
-    /// The queue it is in, by its `prio`.
     level: u8,
-    /// It is on its CPU's list of those that others may take: queued, not running, allowed elsewhere.
+    /// Whether other CPUs may take it: queued, not running, allowed elsewhere.
     pushable: bool,
     /// SCHED_RR: ticks left of its slice; 0 before its first.
     time_slice: u32,
-    /// Since when it has been pushable, in the run queue's count.
+    /// [`RtRq::pushed`] when it became pushable.
     since: u64,
 }
 
-/// Which end of its queue a task joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// It is the next of its priority.
     Head,
-    /// It is the last of its priority.
     Tail,
 }
 
-/// A CPU's queues, by `prio`.
 #[derive(Debug)]
 struct Queues {
     lists: [TaskList; MAX_RT_PRIO as usize],
-    /// Pushable tasks by `prio` and time of queueing. The first is pushed next.
+    /// By `prio` and time of queueing. The first is pushed next.
     pushable: BTreeMap<(u8, u64), u32>,
 }
 
 /// A CPU's real-time tasks.
 #[derive(Debug, Default)]
 pub struct RtRq {
-    /// Which queues are not empty, a bit each, by `prio`.
+    /// Bitmap of the queues that are not empty, by `prio`.
     active: u128,
-    /// The queues. Created with the first task.
+    /// Created with the first task.
     queues: Option<Box<Queues>>,
-    /// Which queues have pushable tasks, a bit each.
+    /// Bitmap of the queues with pushable tasks.
     pushable: u128,
-    /// Tasks of the class, the running one included, throttled or not; with groups without those of throttled ones.
+    /// Tasks of the class, the running one included; without those of throttled groups.
     nr_running: u32,
-    /// The same, with those of throttled groups (`rt_nr_total`).
+    /// The same with those of throttled groups (`rt_nr_total`).
     nr_total: u32,
-    /// How often a task became pushable.
+    /// Count of the times that a task became pushable.
     pushed: u64,
-    /// Set if the class has used up its runtime on this CPU: no task of it runs until the period ends.
+    /// Whether the class waits for the end of the period on this CPU.
     throttled: bool,
-    /// CPU time of the class in this period of its bandwidth, nanoseconds.
+    /// CPU time of the class in this period, nanoseconds.
     rt_time: u64,
-    /// Accounts are settled up to here.
     exec_start: u64,
-    /// How much of the CPU the class takes, on average.
     avg: Avg,
-    /// The arrays of groups, with real-time scheduling of groups. Then `queues` only has the pushable tasks, and
-    /// `active` only the highest priority.
+    /// Arrays of groups, if groups are scheduled. Then `queues` has only the pushable tasks, and `active` only the
+    /// highest priority.
     groups: Option<Box<group::RtGroups>>,
-    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
 }
 
 impl RtRq {
-    /// Tasks of the class on this CPU, the running one included, throttled or not.
+    /// Number of tasks of the class, the running one included, throttled or not.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running
     }
 
-    /// The class has used up its part of this CPU and waits for the next period (up to 6.6).
+    /// Whether the class is throttled on this CPU until the next period (up to 6.6).
     #[inline]
     pub fn throttled(&self) -> bool {
         self.throttled
     }
 
-    /// Throttling holds a queued task of the class back, by its index here: that of the whole class, or of its group.
+    /// Whether throttling, of the class or of its group, stops the queued task with this index.
     pub fn holds_back(&self, index: u32) -> bool {
         self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
     }
 
-    /// Up to when the running task of the class is charged.
     pub(crate) fn exec_start(&self) -> u64 {
         self.exec_start
     }
 
-    /// CPU time of the class in this period of its bandwidth, nanoseconds.
+    /// CPU time of the class in this period, nanoseconds.
     pub fn rt_time(&self) -> u64 {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
     }
 
-    /// Returns, with real-time scheduling of groups, each group with tasks of the class here: the number of its
-    /// unthrottled tasks, whether it is throttled, and its CPU time in this period.
+    /// Returns each group that had tasks here: the number of its unthrottled tasks, whether it is throttled, and its
+    /// CPU time in this period. Empty unless groups are scheduled.
     pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
         let groups = self.groups.as_deref();
         let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));
         known.filter_map(|(id, rq)| rq.map(|rq| (id, rq.nr_running(), rq.throttled, rq.time)))
     }
 
-    /// Part of the CPU's time that the class takes, on average, of 1024.
+    /// Average part of the CPU's time that the class takes, of 1024.
     pub fn util_avg(&self) -> u64 {
         self.avg.util_avg
     }
 
-    /// Whether a task of the class may run.
     #[inline]
     pub(crate) fn runnable(&self) -> bool {
         self.nr_running > 0 && !self.throttled
     }
 
-    /// The highest `prio` of the queued tasks.
     #[inline]
     pub(crate) fn highest(&self) -> u8 {
         if self.active == 0 { NO_RT_PRIO } else { self.active.trailing_zeros() as u8 }
@@ -168,7 +154,6 @@ impl RtRq {
         self.avg.last_update != 0
     }
 
-    /// The highest `prio` of the tasks that other CPUs may take.
     #[inline]
     fn highest_pushable(&self) -> u8 {
         if self.pushable == 0 { NO_RT_PRIO } else { self.pushable.trailing_zeros() as u8 }
@@ -185,8 +170,8 @@ impl RtRq {
 }
 
 impl<P: Policy> Task<P> {
-    /// Returns the kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 +
-    /// nice for the fair class, -1 for the deadline class. Lower is more urgent.
+    /// The kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 + nice
+    /// for the fair class, -1 for the deadline class.
     pub fn prio(&self) -> i16 {
         match self.kind {
             ClassKind::Deadline => -1,
@@ -195,7 +180,7 @@ impl<P: Policy> Task<P> {
         }
     }
 
-    /// Its `prio` as a real-time task.
+    /// The `prio` as a real-time task.
     pub(crate) fn rt_level(&self) -> u8 {
         let own = match self.policy {
             SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,
@@ -206,7 +191,6 @@ impl<P: Policy> Task<P> {
     }
 }
 
-/// Queues a task of the class and counts it.
 #[inline(never)]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, end: End) {
     if shared.config.rt_group_sched {
@@ -229,7 +213,6 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Takes a task of the class off its queue and the count.
 #[inline(never)]
 pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
@@ -270,7 +253,6 @@ fn remove<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Moves a queued task to an end of its queue.
 #[inline(never)]
 pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
     if let Some(groups) = &mut rq.rt.groups {
@@ -281,12 +263,11 @@ pub(crate) fn requeue<P: Policy>(rq: &mut Rq<P>, index: u32, end: End) {
     insert(rq, index, end);
 }
 
-/// Whether groups have priority lists of their own.
 pub(crate) fn has_groups<P: Policy>(rq: &Rq<P>) -> bool {
     rq.rt.groups.is_some()
 }
 
-/// The priority or the group of a queued task has changed: whether it is in another queue now.
+/// Whether a queued task belongs in another queue, after a change of its priority or group.
 pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     if let Some(groups) = &rq.rt.groups {
         return limits::has_moved(rq, shared, groups, index);
@@ -307,7 +288,7 @@ pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Notes whether other CPUs may take a queued task; one that may run nowhere else never is to be had.
+/// Notes whether other CPUs may take a queued task. A pinned task is never pushable.
 pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
     let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
     let task = &mut rq.tasks[index].rt;
@@ -332,7 +313,6 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     }
 }
 
-/// The first of the highest priority; there is one.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
     match &rq.rt.groups {
@@ -341,7 +321,6 @@ pub(crate) fn pick<P: Policy>(rq: &Rq<P>) -> Option<u32> {
     }
 }
 
-/// A task of the class gets the CPU.
 pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_load_as(rq, false);
     rq.rt.exec_start = rq.clock.now();
@@ -352,7 +331,7 @@ pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     }
 }
 
-/// A task of the class, queued or not, gives the CPU up.
+/// Takes the CPU from a task of the class, queued or not.
 pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
     update_load_as(rq, true);
@@ -362,12 +341,10 @@ pub(crate) fn put_prev<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     }
 }
 
-/// Whether a task of this class has the CPU.
 fn running<P: Policy>(rq: &Rq<P>) -> bool {
     rq.curr.is_some_and(|current| rq.tasks[current].kind == ClassKind::Rt)
 }
 
-/// Charges the class for the time its task has run.
 #[inline(never)]
 pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if !running(rq) {
@@ -388,7 +365,6 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// The tick finds a task of the class running.
 #[inline(never)]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     update_curr(rq, shared);
@@ -407,7 +383,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
         return;
     }
     task.rt.time_slice = slice;
-    // Alone in its queue it goes on.
+    // Alone in its queue, it continues.
     let queue = rq.rt.list(rq.tasks[index].rt.level);
     let has_equals = rq.rt.groups.as_ref().map_or(queue.first() != queue.last(), |groups| groups.has_equals(index));
     if has_equals {
@@ -416,15 +392,15 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// `index` was queued while `curr`, of this class too, runs.
+/// Handles the wakeup of `index` while `curr`, also of this class, runs.
 #[inline(never)]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr: u32, index: u32) {
     let (running, woken) = (rq.tasks[curr].rt_level(), rq.tasks[index].rt_level());
     if woken < running {
         rq.resched();
     } else if woken == running && !rq.resched_is_due() {
-        // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting
-        // the other run: it will be pushed away.
+        // Of two equals, the task that can move should. If only the running one can, the other runs, so that the
+        // running one is pushed away.
         let elsewhere = |task: u32| {
             rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1 && shared.rt.has_lower(shared, &rq.tasks[task], rq.cpu)
         };
@@ -435,7 +411,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     }
 }
 
-/// Brings the average of the CPU's time that the class takes up to date.
+/// Updates the average of the class's CPU time.
 pub(crate) fn update_load<P: Policy>(rq: &mut Rq<P>) {
     let running = running(rq);
     update_load_as(rq, running);
@@ -446,8 +422,7 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
     update_avg(&mut rq.rt.avg, now, running);
 }
 
-/// Updates the average of CPU time of a class above the fair one to `now`. `running`: whether it ran since the last
-/// update.
+/// Updates the average of a class above fair to `now`. `running`: whether it ran since the last update.
 pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.last_update == 0 {
         avg.last_update = now & !1023;
@@ -455,20 +430,20 @@ pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.accumulate(now, u64::from(running), u64::from(running), running) {
         avg.average(1);
         if !running && avg.util_sum == 0 {
-            // Forgotten: until a task of the class runs again there is nothing to keep up to date.
+            // Until a task of the class runs again, there is nothing to update.
             *avg = Avg::default();
         }
     }
 }
 
-/// Publishes what this class and the deadline class leave of the CPU for the fair one (`scale_rt_capacity`).
+/// Publishes the capacity that the real-time and deadline classes leave for fair (`scale_rt_capacity`).
 pub(crate) fn update_capacity<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let whole = shared.capacity(rq.cpu);
     let left = u64::from(whole).saturating_sub(rq.rt.avg.util_avg + rq.dl.util_avg()).max(1);
     shared.set_capacity_of(rq.cpu, left as u32);
 }
 
-/// Queues, counts and what is published agree. For tests: slow.
+/// Checks that queues, counts and published state agree. Slow, for tests.
 pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), alloc::string::String> {
     let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
     let mut listed = 0;

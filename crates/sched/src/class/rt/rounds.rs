@@ -1,5 +1,5 @@
-//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU that is about to run a less urgent task sends
-//! an interrupt to the first CPU of its root domain with pushable tasks. That CPU pushes what it can, and passes the
+//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU that is about to run a less urgent task
+//! interrupts the first CPU of its root domain with pushable tasks. That CPU pushes what it can, and passes the
 //! interrupt on. Many CPUs that become free at once therefore do not all lock one run queue.
 //!
 //! There is one interrupt for each root domain. A request while it is on its way starts another round.
@@ -19,14 +19,14 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// The interrupt of one root domain.
 #[derive(Debug, Default)]
 struct Round {
-    /// In the upper 32 bits the number after the CPU that has the interrupt, 0 if none has it (`rto_cpu`). In the lower
-    /// bits the number of requests at the start of its round (`rto_loop`).
+    /// Upper 32 bits: the number after the CPU with the interrupt, or 0 (`rto_cpu`). Lower bits: the requests at the
+    /// start of its round (`rto_loop`).
     at: AtomicU64,
-    /// The number of requests (`rto_loop_next`).
+    /// Number of requests (`rto_loop_next`).
     asked: AtomicU32,
 }
 
-/// Those of all root domains.
+/// By root domain.
 #[derive(Debug)]
 pub(super) struct Rounds(Vec<Round>);
 
@@ -40,7 +40,7 @@ const fn pack(after: u32, served: u32) -> u64 {
 
 impl Rounds {
     pub(super) fn new(nr_cpus: usize) -> Self {
-        // There are no more root domains than CPUs, and the default one.
+        // At most one root domain per CPU, and the default one.
         Self((0..=nr_cpus).map(|_| Round::default()).collect())
     }
 
@@ -52,7 +52,7 @@ impl Rounds {
         }
     }
 
-    /// Resets the state after a rebuild of root domains. An interrupt on its way in an old one ends there.
+    /// Resets the state after a rebuild of root domains. An interrupt on its way ends.
     pub(super) fn reset(&self) {
         for round in &self.0 {
             round.at.store(0, Relaxed);
@@ -61,8 +61,8 @@ impl Rounds {
 }
 
 impl Round {
-    /// Returns the next CPU of the interrupt: the first from a number on that `offers` tasks. If there is none, and no
-    /// request came meanwhile, the round ends (`rto_next_cpu`).
+    /// Returns the first CPU from a number on that `offers` tasks. The round ends if there is none, and no new
+    /// request (`rto_next_cpu`).
     fn next(&self, at: u64, offers: impl Fn(u32) -> Option<CpuId>) -> (u64, Option<CpuId>) {
         let (mut from, mut served) = unpack(at);
         loop {
@@ -92,7 +92,7 @@ impl Round {
         to
     }
 
-    /// Passes the interrupt on from a CPU that has pushed what it could. Returns the next CPU.
+    /// Returns the next CPU, after one has pushed what it could.
     fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
         let mut to = None;
         let go_on = |at| {
@@ -105,7 +105,7 @@ impl Round {
     }
 }
 
-/// The first CPU from `from` on, other than `this` and of its root domain, that has tasks for others.
+/// Returns the first CPU from `from` on that has tasks for others, in the root domain of `this` but another CPU.
 fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId> {
     if from as usize >= shared.nr_cpus() {
         return None;
@@ -117,10 +117,10 @@ fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId
         .find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
 }
 
-/// `cpu` is about to run something less urgent than before: has those pushed that wait elsewhere.
+/// Requests tasks for `cpu`, which is about to run a less urgent task.
 #[inline(never)]
 pub(crate) fn ask_for_tasks<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, cpu: CpuId) {
-    // Nobody but itself has any.
+    // No other CPU has any.
     if offers(shared, cpu, 0).is_none() {
         return;
     }
@@ -131,7 +131,7 @@ pub(crate) fn ask_for_tasks<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The interrupt that asks for real-time tasks has come to `cpu` (`rto_push_irq_work_func`).
+    /// Handles the interrupt on `cpu` (`rto_push_irq_work_func`).
     #[inline(never)]
     pub(crate) fn push_as_asked(&mut self, cpu: CpuId) {
         self.push_rt_tasks(cpu, cpu);
@@ -147,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 mod tests {
     use super::*;
 
-    /// CPUs 1, 4 and 6 have tasks for others.
+    /// CPUs 1, 4 and 6 offer tasks.
     fn three(from: u32) -> Option<CpuId> {
         [1, 4, 6].into_iter().find(|&cpu| cpu >= from).map(CpuId)
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(round.ask(three), Some(CpuId(1)));
         assert_eq!(round.pass(three), Some(CpuId(4)));
         assert_eq!(round.pass(three), Some(CpuId(6)));
-        // The first round began before anybody was counted: another one.
+        // The request was counted after the start of the first round: another one.
         assert_eq!(round.pass(three), Some(CpuId(1)));
         assert_eq!([round.pass(three), round.pass(three), round.pass(three)], [Some(CpuId(4)), Some(CpuId(6)), None]);
     }

@@ -1,9 +1,8 @@
 //! CPUs that lend each other real-time runtime (feature RT_RUNTIME_SHARE, off since 5.10; `do_balance_runtime`).
 //!
-//! Every CPU starts with the limit's runtime. A CPU that has used up its runtime takes the n-th part of the unused
-//! runtime of each other CPU, where n is the number of CPUs, but at most a whole period in total. Borrowed runtime is
-//! returned only when a CPU goes offline, and not at the end of a period. The runtimes of all online CPUs therefore add
-//! up to the limit times the number of CPUs.
+//! A CPU that has used up its runtime takes the n-th part of each other CPU's unused runtime, for n CPUs, up to a
+//! whole period. It keeps this beyond the period, until a CPU goes offline. The runtimes of all online CPUs add up to
+//! the limit times their number.
 
 use alloc::vec::Vec;
 
@@ -12,10 +11,10 @@ use spin::Mutex;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 
-/// What a CPU has that neither lends nor borrows, for it is offline.
+/// Runtime of an offline CPU, which neither lends nor borrows.
 const DISABLED: u64 = u64::MAX;
 
-/// What a CPU has of one limit, and what it has used in this period, nanoseconds.
+/// Runtime of a CPU under one limit, and its use in this period, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Account {
     runtime: u64,
@@ -27,25 +26,26 @@ struct Account {
 pub(super) struct Lending(Mutex<Vec<Account>>);
 
 impl Lending {
-    /// CPUs that have `runtime` each; those that are not `online` do not take part.
+    /// Creates accounts with `runtime` each; CPUs that are not `online` do not take part.
     pub(super) fn new(nr_cpus: usize, runtime: u64, online: &CpuMask) -> Self {
         let account =
             |cpu: u32| Account { runtime: if online.contains(CpuId(cpu)) { runtime } else { DISABLED }, time: 0 };
         Self(Mutex::new((0..nr_cpus as u32).map(account).collect()))
     }
 
-    /// What `cpu` has in a period; `None`: no limit, for it is offline.
+    /// Returns the runtime of `cpu` in a period; `None` if it is offline.
     pub(super) fn runtime(&self, cpu: CpuId) -> Option<u64> {
         let runtime = self.0.lock()[cpu.index()].runtime;
         (runtime != DISABLED).then_some(runtime)
     }
 
-    /// `cpu` has used `time` of the period.
+    /// Notes that `cpu` has used `time` of the period.
     pub(super) fn note(&self, cpu: CpuId, time: u64) {
         self.0.lock()[cpu.index()].time = time;
     }
 
-    /// As [`Self::note`]: whether that is more than it has, after it has borrowed from the other CPUs of `span`.
+    /// As [`Self::note`]. Returns whether the use exceeds the runtime, even after borrowing from other CPUs of
+    /// `span`.
     pub(super) fn exceeded(&self, cpu: CpuId, time: u64, period: u64, span: &CpuMask) -> bool {
         let mut accounts = self.0.lock();
         accounts[cpu.index()].time = time;
@@ -59,7 +59,7 @@ impl Lending {
         time > accounts[cpu.index()].runtime
     }
 
-    /// As [`Self::exceeded`], for a CPU that is throttled: perhaps others have something to lend by now.
+    /// As [`Self::exceeded`], for a throttled CPU: others may have runtime to lend by now.
     pub(super) fn balance(&self, cpu: CpuId, time: u64, period: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         accounts[cpu.index()].time = time;
@@ -68,8 +68,8 @@ impl Lending {
         }
     }
 
-    /// Ends lending for `cpu`, which goes offline: it takes back lent runtime, or returns borrowed runtime. `runtime`
-    /// is the initial runtime of each CPU, `span` the remaining CPUs.
+    /// Ends lending for `cpu`, which goes offline: takes back, or returns. `runtime` is each CPU's initial one,
+    /// `span` the remaining CPUs.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         let own = core::mem::replace(&mut accounts[cpu.index()], Account { runtime: DISABLED, time: 0 }).runtime;
@@ -91,12 +91,10 @@ impl Lending {
         }
     }
 
-    /// `cpu` has `runtime` from now on, whatever it has lent or borrowed.
     pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
         self.0.lock()[cpu.index()].runtime = runtime;
     }
 
-    /// `cpu` is online, with `runtime`.
     pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
         self.0.lock()[cpu.index()] = Account { runtime, time: 0 };
     }
@@ -135,12 +133,12 @@ mod tests {
         let lending = Lending::new(4, 950, &span(4));
         lending.note(CpuId(1), 150);
         lending.note(CpuId(2), 950);
-        // 800 / 4 = 200 of CPU 1, but a period is full with 50; CPU 2 has nothing, CPU 3 is not asked.
+        // 800 / 4 = 200 of CPU 1, but 50 fill a period. CPU 2 has nothing, and CPU 3 is not needed.
         assert!(!lending.exceeded(CpuId(0), 951, 1000, &span(4)));
         assert_eq!(runtimes(&lending), [1000, 900, 950, 950]);
-        // With a whole period there is no limit, whatever the clock says.
+        // A whole period means no limit.
         assert!(!lending.exceeded(CpuId(0), 1200, 1000, &span(4)));
-        // It comes too late for what is left: (900 - 890) / 4, (950 - 930) / 4 and nothing of CPU 0.
+        // Too late for a whole share: (900 - 890) / 4, (950 - 930) / 4 and nothing of CPU 0.
         lending.note(CpuId(0), 1000);
         lending.note(CpuId(1), 890);
         lending.note(CpuId(3), 930);
@@ -152,14 +150,14 @@ mod tests {
     fn whoever_goes_takes_back_what_he_lent_and_gives_back_what_he_borrowed() {
         let lending = Lending::new(3, 400, &span(3));
         assert!(!lending.exceeded(CpuId(0), 500, 1000, &span(3)));
-        // 400 / 3 of each of the others.
+        // 400 / 3 of each other CPU.
         assert_eq!(runtimes(&lending), [666, 267, 267]);
         lending.disable(CpuId(1), 400, &span(3));
         assert_eq!(runtimes(&lending), [533, DISABLED, 267]);
         assert_eq!(lending.runtime(CpuId(1)), None);
         lending.disable(CpuId(0), 400, &span(3));
         assert_eq!(runtimes(&lending), [DISABLED, DISABLED, 400]);
-        // Nobody lends to or borrows from one that is away.
+        // An offline CPU neither lends nor borrows.
         assert!(lending.exceeded(CpuId(2), 401, 1000, &span(3)));
         lending.enable(CpuId(1), 400);
         assert_eq!(runtimes(&lending), [DISABLED, 400, 400]);

@@ -1,4 +1,4 @@
-//! What always holds of limits.
+//! Invariants of limits.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,6 @@ use crate::rq::Rq;
 use crate::tunables::Tunables;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Of what a queue keeps of limits.
     pub(crate) fn check_local(&self, cfs: u32) -> Result<(), String> {
         let group = &self.class.groups[cfs];
         let wrong = |what: &str| Err(format!("CPU {} group {}: {what}", self.cpu, group.id));
@@ -41,7 +40,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if lost.is_some() {
             return wrong("has a task in limbo that is not throttled");
         }
-        // One that has been in a higher class, and sleeps, is not in limbo, whatever it was before.
+        // A sleeping task that was in a higher class is not in limbo.
         let here = self.tasks.iter().filter(|(_, task)| task.on_rq && task.kind() == ClassKind::Fair);
         let entities = here.map(|(index, _)| &self.class.entities[Se::task(index)]);
         let throttled = entities.filter(|entity| entity.throttled && entity.parent == cfs).count();

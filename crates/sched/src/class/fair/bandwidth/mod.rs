@@ -1,25 +1,20 @@
 //! CFS bandwidth control (`cpu.max`): a group may use at most its quota of CPU time in each period.
 //!
-//! The CPU time of a group is charged to the runtime that the group has on that CPU. If this is used up, the CPU takes
-//! a slice from the group's [`Pool`]. If the pool is empty, the group is *throttled* on that CPU until the next period.
-//! Charging happens at ticks, wakeups and switches, so a CPU may overrun by up to a tick. It then has negative runtime,
-//! and pays that first.
+//! Each CPU charges the group's CPU time to a local runtime, which it refills with slices from the group's [`Pool`].
+//! If the pool is empty, the group is *throttled* on that CPU until the next period. Ticks, wakeups and switches
+//! charge, so a CPU may overrun by up to a tick, and pays that first.
 //!
 //! What kernels do differently:
-//! - **3.10**, **3.12**, **4.18-el8**: what a CPU has left *expires*. A slice has the end of the period from which it
-//!   was drawn. A CPU that is charged after that end loses the rest if another period has begun. Then it returns
-//!   nothing to the pool. Each CPU keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota
-//!   in every period.
+//! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with the period from which it was drawn. Each CPU
+//!   keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota in every period.
 //! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
 //!   averages stops. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
-//! - **6.18**: each task is throttled when it next returns to user mode, so a task that holds a lock in the kernel
-//!   continues. A task that is picked in a throttled group runs until it returns to user mode, and then waits in the
-//!   group's *limbo*. The clock of the averages stops when the last task has left.
+//! - **6.18**: a task is throttled when it next returns to user mode, so a task that holds a lock in the kernel
+//!   continues. It then waits in the group's *limbo*. The clock of the averages stops when the last task has left.
 //!
-//! Simplified: since 6.3, a CPU that another CPU's timer unthrottles gets an interrupt and does the work itself. Here
-//! the timer's handler does it, as before 6.3. The kernel lengthens a period if its timer is late for more than three
-//! periods in a row. Here the clock stands still during a call, so that cannot happen.
+//! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). Periods are never lengthened
+//! for a late timer, since the clock stands still during a call.
 
 mod invariants;
 mod pool;
@@ -42,56 +37,55 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// What a CPU keeps when it has nothing of a group to run (`min_cfs_rq_runtime`).
+/// Local runtime kept while the group has nothing to run (`min_cfs_rq_runtime`).
 const MIN_RUNTIME_NS: i64 = 1_000_000;
 
-/// What one CPU keeps of a group that has a limit, or lies below one that has.
+/// State on one CPU of a group that has a limit, or is below one.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// The group itself has a limit.
+    /// Whether the group itself has a limit.
     runtime_enabled: bool,
-    /// What is left of the last slice; negative: owed.
+    /// Rest of the last slice; negative: owed.
     runtime_remaining: i64,
-    /// The period from which that was drawn, as the pool counts them.
+    /// Number of the slice's period.
     period: u64,
-    /// When that period ends by this CPU's clock.
+    /// End of that period by this CPU's clock.
     expires: u64,
-    /// The group's own limit is used up.
+    /// Whether the group's own limit is used up.
     throttled: bool,
-    /// Its entity is kept off the parent's queue for that (not since 6.18).
+    /// Whether its entity is off the parent's queue (before 6.18).
     off: bool,
-    /// Since when that counts, if it does.
+    /// Start of the throttled time, if it counts.
     throttled_clock: Option<u64>,
-    /// How many limits, its own and those above, are used up.
+    /// Used-up limits, its own and those above.
     throttle_count: u32,
-    /// The clock of its averages: since when it stands still, if it does, and for how long it has stood before.
+    /// PELT clock: when it stopped, and its earlier stops in total.
     pelt_stopped_at: Option<u64>,
     pelt_stopped_for: u64,
-    /// Every group below it that is on this CPU, parents before children.
+    /// Groups below it on this CPU, parents before children.
     below: Vec<u32>,
-    /// Tasks that have left its queue because it is throttled (6.18).
+    /// Throttled tasks that have left its queue (6.18).
     limbo: Vec<u32>,
 }
 
 impl CfsRq {
-    /// Its tasks do not count further up: its entity is kept off the parent's queue.
+    /// Whether its entity is off the parent's queue, so its tasks do not count above.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.bandwidth.as_ref().is_some_and(|local| local.off)
     }
 
-    /// Its own limit, or one above, is used up.
     #[inline]
     pub(crate) fn in_throttled_hierarchy(&self) -> bool {
         self.bandwidth.as_ref().is_some_and(|local| local.throttle_count > 0)
     }
 
-    /// Its own limit is used up; and how many are, with those above.
+    /// Whether its own limit is used up, and [`Local::throttle_count`].
     pub(crate) fn throttles(&self) -> (bool, u32) {
         self.bandwidth.as_ref().map_or((false, 0), |local| (local.throttled, local.throttle_count))
     }
 
-    /// The clock of its averages, which stands still while it is throttled. `now` is the CPU's.
+    /// Its PELT clock, which stands still while it is throttled. `now` is the CPU's.
     #[inline]
     pub(crate) fn pelt_clock(&self, now: u64) -> u64 {
         match &self.bandwidth {
@@ -121,8 +115,8 @@ impl Local {
     }
 }
 
-/// A pool for `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4 periods of
-/// different groups do not begin at the same instant: the kernel throws dice for each group, here its number decides.
+/// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4
+/// (`apart`) the periods of groups begin at different instants: at random in the kernel, by the group's number here.
 pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
     Pool::new(match (apart, phase) {
@@ -133,9 +127,8 @@ pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool 
     })
 }
 
-/// Calls from the hot paths: each is a look at one flag of a CPU that has no group with a limit.
+/// Calls from the hot paths: each tests one flag on a CPU without limits.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// The running entity of a queue was charged for `delta`.
     #[inline]
     pub(crate) fn charge_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
         if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
@@ -143,7 +136,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A queue has its first entity.
     #[inline]
     pub(crate) fn limit_first_queued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
@@ -151,7 +143,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// An entity has left a queue.
     #[inline]
     pub(crate) fn limit_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
@@ -159,14 +150,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The running entity of a queue gives way, or another may be picked from it: true if the queue is throttled.
+    /// Returns whether the queue is throttled, at a put or a pick.
     #[inline]
     pub(crate) fn check_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// Puts the running task before its CPU balances. The kernel puts it afterwards: until then, a group without
-    /// runtime is not throttled here, and its tasks may be pulled, and wait for runtime there.
+    /// Defers the check of limits until the CPU has balanced, since the kernel puts the task after that. Until then,
+    /// a group without runtime is not throttled, and other CPUs may pull its tasks.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {
@@ -174,7 +165,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What [`Self::put_before_look`] has left undone.
+    /// Makes the checks that [`Self::put_before_look`] deferred.
     #[inline]
     pub(crate) fn check_limits_left(&mut self, shared: &Shared<Fair<D, T>>) {
         if self.class.limits
@@ -190,13 +181,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether what is in a queue does not count further up.
     #[inline]
     pub(crate) fn is_off(&self, cfs: u32) -> bool {
         self.class.limits && self.class.groups[cfs].cfs.is_off()
     }
 
-    /// A group came to this CPU: its queue is the last of the arena.
     #[inline]
     pub(crate) fn limit_new_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let parent = self.class.groups[slot].parent;
@@ -206,7 +195,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether a woken task cannot preempt, because it or its whole group is throttled.
+    /// Whether a limit forbids a woken task to preempt.
     #[inline]
     pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         if !self.class.limits {
@@ -217,7 +206,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[entity.parent].cfs.in_throttled_hierarchy() && (hierarchy || entity.throttled)
     }
 
-    /// Whether a group's part of the weight is left alone for now.
+    /// Whether a limit freezes the group's share of the weight.
     #[inline]
     pub(crate) fn keeps_weight(&self, shared: &Shared<Fair<D, T>>, group: u32) -> bool {
         self.class.limits
@@ -226,9 +215,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Throttling and its end.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `throttle_cfs_rq`: false if there was something in the pool after all.
+    /// `throttle_cfs_rq`. Returns false if the pool had runtime after all.
     fn throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         if self.assign_runtime(shared, cfs, 1) {
             return false;
@@ -261,7 +249,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// A group and all below it on this CPU, parents before children.
+    /// Calls `with` for a group, then for all below it on this CPU.
     fn each_from(&mut self, cfs: u32, mut with: impl FnMut(&mut Self, u32)) {
         let below = core::mem::take(&mut self.local_mut(cfs).below);
         with(self, cfs);
@@ -271,7 +259,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.local_mut(cfs).below = below;
     }
 
-    /// Takes a group's entity off its parent's queue, and its tasks off the counts above.
+    /// Removes a group's entity and tasks from the queues above.
     fn take_off(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let queue = &self.class.groups[cfs].cfs;
         let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
@@ -279,7 +267,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let mut leaving = true;
         loop {
             let se = Se::group(group);
-            // A group above is throttled as well, or this one was empty.
+            // A group above is throttled as well, or this queue was empty.
             if !self.se(se).on_rq {
                 return;
             }
@@ -306,7 +294,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Puts a group's entity back on its parent's queue, and its tasks on the counts above.
+    /// Reverses [`Self::take_off`].
     fn put_on(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let queue = &self.class.groups[cfs].cfs;
         let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
@@ -362,7 +350,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.pool(shared, cfs, |pool| pool.let_go(cpu, ns));
         let group = self.class.groups[cfs].id;
         self.event(Event::Unthrottle { group, ns });
-        // Children first; a task that comes back may find a limit above used up, which changes the counts below again.
+        // Children first. A task that returns may find a limit above used up, which changes the counts below again.
         let below = self.local(cfs).below.clone();
         for &group in below.iter().rev().chain([&cfs]) {
             self.unthrottle_up(shared, group);
@@ -394,7 +382,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Throttling task by task (6.18).
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// The running task returns to user mode. If its group is throttled it leaves the queue (`throttle_cfs_rq_work`).
+    /// Throttles the running task at its return to user mode (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         self.class.entities[Se::task(task)].throttle_work = false;
         let parent = self.class.entities[Se::task(task)].parent;
@@ -408,11 +396,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.resched();
     }
 
-    /// Makes a task wait until its group is unthrottled.
     fn enter_limbo(&mut self, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         self.local_mut(parent).limbo.push(task);
-        // From now on the groups above are really kept from running.
+        // Only now does the throttling of the groups above keep a task from running.
         let now = self.clock.now();
         let mut group = parent;
         while let Some(local) = &mut self.class.groups[group].cfs.bandwidth {
@@ -423,7 +410,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A task in limbo leaves for good, or to come back somewhere else.
     #[cold]
     pub(crate) fn dequeue_throttled(&mut self, task: u32, why: Dequeue) {
         let parent = self.class.entities[Se::task(task)].parent;
@@ -431,19 +417,19 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if matches!(why, Dequeue::Sleep | Dequeue::Dead) {
             self.class.entities[Se::task(task)].throttled = false;
         }
-        // Whoever asked for it takes one off the count.
+        // The caller decrements the count.
         self.nr_running += 1;
     }
 
-    /// A task that was in limbo elsewhere arrives: true if it stays in limbo here.
+    /// Returns whether a task from another CPU's limbo stays in limbo here.
     #[cold]
     pub(crate) fn enqueue_throttled(&mut self, task: u32, why: Enqueue) -> bool {
         let parent = self.class.entities[Se::task(task)].parent;
-        // One that slept meanwhile, in a higher class, has to get out of the kernel first.
+        // A task that slept meanwhile, in a higher class, has to leave the kernel first.
         let stays = matches!(why, Enqueue::Move | Enqueue::Restore);
         if stays && self.curr_ordinary != Some(task) && self.class.groups[parent].cfs.in_throttled_hierarchy() {
             self.enter_limbo(task);
-            // Whoever asked for it puts one on the count.
+            // The caller increments the count.
             self.nr_running -= 1;
             return true;
         }
@@ -452,27 +438,25 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// What the core asks for.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// The group's limit changed.
     pub(crate) fn adopt_limit(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
         let Some(&slot) = self.class.by_id.get(&group) else { return };
         if self.class.groups[slot].cfs.bandwidth.is_none() {
             self.adopt_subtree(shared, slot);
         }
         let limited = self.pool(shared, slot, |pool| pool.limit().is_some());
-        // Who runs there is charged later, for the time before the change, too: that is owed to the new limit.
+        // The running task is charged later, for time before the change as well: the new limit owes that.
         let online = self.online;
         let local = self.local_mut(slot);
         local.runtime_enabled = limited && online;
-        // Since 6.18 a nanosecond: whoever comes back must not find it used up.
+        // Since 6.18 a nanosecond: a task that returns must not find the runtime used up.
         local.runtime_remaining = i64::from(shared.config.has(Behaviour::TaskThrottle));
         if local.throttled {
             self.unthrottle(shared, slot);
         }
     }
 
-    /// Lifts all limits on a CPU that goes offline, so that its tasks can leave (`unthrottle_offline_cfs_rqs`).
+    /// Lifts all limits on a CPU that goes offline (`unthrottle_offline_cfs_rqs`).
     pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             let local = self.local_mut(slot);
@@ -484,26 +468,25 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// It is online again (`update_runtime_enabled`).
+    /// Reverses [`Self::limits_offline`] (`update_runtime_enabled`).
     pub(crate) fn limits_online(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             self.local_mut(slot).runtime_enabled = shared.group(self.class.groups[slot].id).limit().is_some();
         }
     }
 
-    /// Groups that keep state of limits here.
     fn limited_slots(&self) -> Vec<u32> {
         let groups = self.class.groups.iter();
         groups.filter(|(_, group)| group.cfs.bandwidth.is_some()).map(|(slot, _)| slot).collect()
     }
 
-    /// A group has its first limit, and there is none above it: all below it that have no state get theirs.
+    /// Creates state for a group with its first limit, and for all below without state. No limit is above.
     fn adopt_subtree(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let groups = self.class.groups.iter().map(|(index, _)| index);
         let below: Vec<u32> = groups.filter(|&group| self.is_below(group, slot)).collect();
         for &group in [slot].iter().chain(&below) {
             match &mut self.class.groups[group].cfs.bandwidth {
-                // It has a limit, or is below one. Those above it that have just got theirs are not throttled.
+                // The group has a limit, or is below one. Groups above that have just got state are not throttled.
                 Some(local) => {
                     local.below.clear();
                     self.tell_above(group);
@@ -513,7 +496,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Lets every group above that keeps state know that `slot` is below it.
+    /// Adds `slot` to [`Local::below`] of every group above that keeps state.
     fn tell_above(&mut self, slot: u32) {
         let mut group = self.class.groups[slot].parent;
         while let Some(above) = &mut self.class.groups[group].cfs.bandwidth {
@@ -522,7 +505,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A queue with a limit, or below one, gets its state. Queues above it that are to have it have it already.
+    /// The queues above that need state must have it already.
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };
@@ -538,7 +521,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.tell_above(slot);
     }
 
-    /// A group that waits on this CPU is given from the pool what it owes; if that was enough, it may run again.
+    /// Pays a waiting group's debt from the pool, and unthrottles it if that was enough.
     pub(crate) fn distribute_to(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
         let Some(&slot) = self.class.by_id.get(&group) else { return };
         if !self.class.groups[slot].cfs.bandwidth.as_ref().is_some_and(|local| local.throttled) {
@@ -554,14 +537,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether a task is kept from running by a limit.
     pub(crate) fn is_throttled(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         let entity = &self.class.entities[Se::task(task)];
         let hierarchy = !shared.config.has(Behaviour::TaskThrottle);
         entity.throttled || (hierarchy && self.class.groups[entity.parent].cfs.in_throttled_hierarchy())
     }
 
-    /// Whether the balancer must not move a task to another CPU because of its group's limit (`throttled_lb_pair`).
+    /// Whether a limit forbids the balancer to move a task (`throttled_lb_pair`).
     pub(crate) fn limit_forbids_move(&self, shared: &Shared<Fair<D, T>>, task: u32, to: &Self) -> bool {
         let parent = self.class.entities[Se::task(task)].parent;
         self.class.limits
@@ -569,7 +551,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
     }
 
-    /// Whether tasks of `group` would be throttled here.
     fn holds_back(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
         let mut group = group;
         loop {
@@ -580,7 +561,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether a group is somewhere below another.
     fn is_below(&self, group: u32, above: u32) -> bool {
         let mut at = group;
         while at != ROOT {

@@ -1,21 +1,20 @@
 //! A limit, and its pool of runtime for all CPUs of a group (`cfs_bandwidth`).
 //!
-//! A period begins with `quota` in the pool, and up to `burst` of the previous remainder. A CPU that runs the group
-//! takes a slice at a time. If the pool is empty, CPUs without runtime are throttled and join a list. At the start of
-//! the next period, each CPU of the list, in order, is unthrottled with its debt and a nanosecond more. It takes a
-//! slice when it runs. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
+//! A period begins with `quota`, and up to `burst` of the previous remainder. CPUs take slices. If the pool is empty,
+//! CPUs without runtime are throttled and join a list. The next period unthrottles them in order, each with its debt
+//! and a nanosecond more. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::ids::CpuId;
 
-/// The least time until the end of the period for which unused runtime is distributed again.
+/// Least rest of a period for a redistribution of unused runtime.
 const SLACK_PERIOD_NS: u64 = 5_000_000;
-/// The least time before the end of a period at which that is worth while.
+/// Least rest of a period at the slack timer.
 const MIN_EXPIRATION_NS: u64 = 2_000_000;
 
-/// How much CPU time a group may use: `cpu.max` and `cpu.max.burst`. Nanoseconds.
+/// CPU time that a group may use: `cpu.max` and `cpu.max.burst`. Nanoseconds.
 ///
 /// ```
 /// use vruntime_sched::Limit;
@@ -33,18 +32,19 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The least quota and the shortest period that the kernel accepts.
+    /// Least quota and period that the kernel accepts.
     pub const MIN_NS: u64 = 1_000_000;
-    /// The longest period that the kernel accepts.
+    /// Longest period that the kernel accepts.
     pub const MAX_PERIOD_NS: u64 = 1_000_000_000;
-    /// The most that quota and burst may be together (`max_cfs_runtime`).
+    /// Greatest sum of quota and burst (`max_cfs_runtime`).
     pub const MAX_RUNTIME_NS: u64 = ((1 << 44) - 1) * 1_000;
 
-    /// At most `quota` of CPU time in each `period`; what was not used of it is saved up to `burst`.
+    /// At most `quota` of CPU time in each `period`; unused quota is saved up to `burst`.
     ///
     /// # Errors
     ///
-    /// What the kernel refuses: a quota or a period below 1 ms, a period above 1 s, a burst above the quota.
+    /// A quota or a period below 1 ms, a period above 1 s, a burst above the quota, or a sum above
+    /// [`Self::MAX_RUNTIME_NS`].
     pub fn new(quota: u64, period: u64, burst: u64) -> Result<Self, LimitError> {
         if quota < Self::MIN_NS {
             return Err(LimitError::ShortQuota(quota));
@@ -71,18 +71,18 @@ impl Limit {
         self.period
     }
 
-    /// How much may be saved up.
+    /// Most unused quota that is saved.
     pub const fn burst_ns(self) -> u64 {
         self.burst
     }
 }
 
-/// Why something is no limit. Times are nanoseconds.
+/// Why a limit is invalid. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitError {
     /// A quota below 1 ms.
     ShortQuota(u64),
-    /// Quota and burst together are beyond what the kernel can count.
+    /// Quota and burst exceed [`Limit::MAX_RUNTIME_NS`].
     LongQuota(u64),
     /// A period outside 1 ms to 1 s.
     Period(u64),
@@ -115,57 +115,51 @@ impl fmt::Display for LimitError {
 
 impl core::error::Error for LimitError {}
 
-/// What a group's limit has done so far: the fields of `cpu.stat`, times in nanoseconds.
+/// Statistics of a group's limit: the fields of `cpu.stat`, times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BandwidthStat {
     /// Periods that passed while the timer ran.
     pub nr_periods: u64,
-    /// Those at whose end some CPU waited for run time.
+    /// Periods at whose end a CPU was throttled.
     pub nr_throttled: u64,
-    /// For how long its CPUs were throttled, summed over CPUs; those that still are do not count yet
-    /// (`throttled_usec`).
+    /// Throttled time, summed over CPUs; counted when it ends (`throttled_usec`).
     pub throttled_ns: u64,
     /// Periods in which more than the quota was used.
     pub nr_bursts: u64,
-    /// How much more, in all (`burst_usec`).
+    /// Use beyond the quota in all periods (`burst_usec`).
     pub burst_ns: u64,
 }
 
-/// What the end of a period asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PeriodEnd {
-    /// Periods that ended.
     pub(crate) periods: u64,
-    /// Set if a CPU is throttled: the pool is to be distributed.
     pub(crate) throttled: bool,
-    /// What was used beyond the quota.
+    /// Use beyond the quota.
     pub(crate) burst: u64,
 }
 
-/// The pool of one group.
 #[derive(Debug)]
 pub(crate) struct Pool {
     limit: Option<Limit>,
     runtime: u64,
-    /// What there was when the period began.
     runtime_snap: u64,
-    /// Set if no CPU has taken runtime since the period began.
+    /// Whether no CPU has taken runtime since the period began.
     idle: bool,
     period_active: bool,
-    /// Where the beat of periods is, before the timer has run at all.
+    /// Phase of the periods, before the first start.
     phase: Option<u64>,
-    /// When the period ends; while the timer does not run, what the beat of periods is counted from.
+    /// End of the period. While the timer is off: the origin of periods.
     expires: u64,
-    /// Number of times that a period has begun.
+    /// Number of refills, which counts periods.
     refills: u64,
     slack_started: bool,
-    /// CPUs that wait for run time, in the order in which they came.
+    /// Throttled CPUs, in order.
     waiting: Vec<CpuId>,
     pub(crate) stat: BandwidthStat,
 }
 
 impl Pool {
-    /// Without a limit. Periods will begin `phase` after a multiple of their length.
+    /// Periods will begin `phase` after a multiple of their length.
     pub(crate) fn new(phase: u64) -> Self {
         Self {
             limit: None,
@@ -186,14 +180,14 @@ impl Pool {
         self.limit
     }
 
-    /// Another limit from now on. When the timer must be set: for when.
+    /// Sets the limit. Returns the time for the timer, if it must be set.
     pub(crate) fn set(&mut self, limit: Option<Limit>, now: u64) -> Option<u64> {
         self.limit = limit;
         self.refill();
         limit.and_then(|_| self.start(now))
     }
 
-    /// `__refill_cfs_bandwidth_runtime`: a period begins. What was used beyond the quota in the last one.
+    /// Begins a period (`__refill_cfs_bandwidth_runtime`). Returns the use beyond the quota in the last one.
     fn refill(&mut self) -> u64 {
         let Some(limit) = self.limit else { return 0 };
         self.refills += 1;
@@ -208,7 +202,7 @@ impl Pool {
         burst
     }
 
-    /// `start_cfs_bandwidth`: the period timer runs from now on. For when it must be set, if it did not run.
+    /// Starts the period timer (`start_cfs_bandwidth`). Returns its time if it did not run.
     pub(crate) fn start(&mut self, now: u64) -> Option<u64> {
         let limit = self.limit?;
         if self.period_active {
@@ -223,7 +217,7 @@ impl Pool {
         Some(self.expires)
     }
 
-    /// `hrtimer_forward`: keeps the beat, to the first that is after `now`; how many were passed.
+    /// Moves `expires` past `now` by whole periods (`hrtimer_forward`). Returns their number.
     fn forward(&mut self, now: u64, period: u64) -> u64 {
         if now < self.expires {
             return 0;
@@ -233,8 +227,8 @@ impl Pool {
         beats
     }
 
-    /// A CPU that has `remaining`, not more than 0, wants to have `target`. What it gets, and when the period timer
-    /// must be set if it did not run.
+    /// Returns what a CPU with `remaining` <= 0 gets to reach `target`. The second value is the time of the period
+    /// timer if it did not run.
     pub(crate) fn assign(&mut self, remaining: i64, target: u64, now: u64) -> (u64, Option<u64>) {
         debug_assert!(remaining <= 0);
         let wanted = target.saturating_add(remaining.unsigned_abs());
@@ -250,30 +244,26 @@ impl Pool {
         (amount, arm)
     }
 
-    /// A CPU found the pool empty: it waits.
     pub(crate) fn wait(&mut self, cpu: CpuId) {
         debug_assert!(!self.waiting.contains(&cpu));
         self.waiting.push(cpu);
     }
 
-    /// Unthrottles a CPU. `throttled` is the counted time.
+    /// `throttled` is the counted time.
     pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
         self.waiting.retain(|&other| other != cpu);
         self.stat.throttled_ns += throttled;
     }
 
-    /// Returns the throttled CPUs, in order.
     pub(crate) fn waiting(&self) -> &[CpuId] {
         &self.waiting
     }
 
-    /// Whether anything is left, or everything is free.
     pub(crate) fn has_runtime(&self) -> bool {
         self.runtime > 0
     }
 
-    /// What a waiting CPU that has `remaining`, not more than 0, is given: what it owes and a nanosecond, if there is
-    /// as much.
+    /// Takes the debt of a waiting CPU with `remaining` <= 0, and a nanosecond, or what there is.
     pub(crate) fn pay(&mut self, remaining: i64) -> u64 {
         let wanted = remaining.min(0).unsigned_abs().saturating_add(1);
         let amount = wanted.min(self.runtime);
@@ -281,7 +271,7 @@ impl Pool {
         amount
     }
 
-    /// The period timer went off (`do_sched_cfs_period_timer`, up to the distribution).
+    /// Handles the period timer (`do_sched_cfs_period_timer`, up to the distribution).
     pub(crate) fn period_timer(&mut self, now: u64) -> PeriodEnd {
         let nothing = PeriodEnd { periods: 0, throttled: false, burst: 0 };
         let Some(limit) = self.limit else {
@@ -289,7 +279,7 @@ impl Pool {
             return nothing;
         };
         let periods = self.forward(now, limit.period);
-        // Not yet: an earlier wish of the host's.
+        // Too early, as the host was asked before.
         if periods == 0 {
             return nothing;
         }
@@ -298,7 +288,7 @@ impl Pool {
         let burst = self.refill();
         if throttled {
             self.stat.nr_throttled += periods;
-            // Whoever is let go will take something.
+            // The unthrottled CPUs will take runtime.
             self.idle = false;
         } else if self.idle {
             self.period_active = false;
@@ -308,23 +298,21 @@ impl Pool {
         PeriodEnd { periods, throttled, burst }
     }
 
-    /// When the period timer must go off next, if it runs.
     pub(crate) fn next_period(&self) -> Option<u64> {
         self.period_active.then_some(self.expires)
     }
 
-    /// Returns which period this is, and when it ends: what slices carry along where they expire.
+    /// Number and end of this period.
     pub(crate) fn deadline(&self) -> (u64, u64) {
         (self.refills, self.expires)
     }
 
-    /// Whether the period ends within `ns`.
     fn refresh_within(&self, now: u64, ns: u64) -> bool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// Returns the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the time of
-    /// the slack timer if CPUs are throttled. They are not unthrottled at once, since the caller holds its run queue.
+    /// Takes back the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the
+    /// time of the slack timer if CPUs are throttled, since the caller's run queue is locked.
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);
@@ -339,7 +327,7 @@ impl Pool {
         Some(now + SLACK_PERIOD_NS)
     }
 
-    /// The slack timer went off: whether to distribute what is in the pool.
+    /// Handles the slack timer. Returns whether to distribute the pool.
     pub(crate) fn slack_timer(&mut self, slice: u64, now: u64) -> bool {
         self.slack_started = false;
         self.limit.is_some() && self.runtime > slice && !self.refresh_within(now, MIN_EXPIRATION_NS)
@@ -380,7 +368,7 @@ mod tests {
         assert_eq!(pool.assign(-2_000_000, 5 * MS, 0), (7 * MS, None));
         assert_eq!(pool.assign(0, 5 * MS, 0), (0, None));
         assert!(!pool.has_runtime());
-        // The next period: as much again, and no more, whatever the burst of a group that has none.
+        // The next period: a quota, and no burst.
         assert_eq!(pool.period_timer(100 * MS), PeriodEnd { periods: 1, throttled: false, burst: 0 });
         assert_eq!(pool.runtime, 12 * MS);
         assert_eq!(pool.next_period(), Some(200 * MS));
@@ -396,7 +384,7 @@ mod tests {
         assert!(pool.period_timer(100 * MS).throttled);
         assert_eq!(pool.pay(-3_999_999), 4 * MS);
         pool.let_go(CpuId(3), 60 * MS);
-        // The second owes more than is left: it goes on waiting, its debt the smaller.
+        // The second owes more than is left: it still waits, with a smaller debt.
         assert_eq!(pool.pay(-9_000_000), 6 * MS);
         assert_eq!(pool.waiting(), [CpuId(1)]);
         let stat = pool.stat;
@@ -411,7 +399,7 @@ mod tests {
         assert_eq!(pool.period_timer(350 * MS).periods, 3);
         assert_eq!((pool.stat.nr_periods, pool.stat.nr_throttled, pool.runtime), (3, 3, 10 * MS));
         assert_eq!(pool.next_period(), Some(400 * MS));
-        // Too early, as when a limit was changed meanwhile: nothing happens.
+        // Too early, as after a change of the limit.
         assert_eq!(pool.period_timer(399 * MS).periods, 0);
     }
 
@@ -424,7 +412,7 @@ mod tests {
         pool.period_timer(200 * MS);
         assert_eq!(pool.next_period(), None);
         assert_eq!(pool.stat.nr_periods, 2);
-        // The pool was filled for the last time at 200 ms; periods that nobody counts do not fill it.
+        // The last refill was at 200 ms. Periods without the timer do not refill.
         assert_eq!(pool.assign(0, 5 * MS, 777 * MS), (5 * MS, Some(800 * MS)));
         assert_eq!(pool.assign(0, 5 * MS, 778 * MS), (5 * MS, None));
     }
@@ -461,10 +449,10 @@ mod tests {
     fn slack_goes_to_those_who_wait_unless_the_period_ends_soon() {
         let mut pool = pool(20, 100, 0);
         pool.assign(0, 20 * MS, 0);
-        // Nobody waits.
+        // No CPU waits.
         assert_eq!(pool.give_back(3 * MS, 5 * MS, 10 * MS), None);
         pool.wait(CpuId(2));
-        // Less than a slice is not worth the trouble.
+        // Less than a slice is not worth it.
         assert_eq!(pool.give_back(2 * MS, 5 * MS, 10 * MS), None);
         assert_eq!(pool.give_back(MS, 5 * MS, 10 * MS), Some(15 * MS));
         // The timer runs already.
@@ -473,7 +461,7 @@ mod tests {
         // The refill comes within 7 ms: wait for that.
         assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS + 1), None);
         assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS), Some(98 * MS));
-        // By then it is too late.
+        // Too late.
         assert!(!pool.slack_timer(5 * MS, 98 * MS + 1));
     }
 
@@ -485,7 +473,7 @@ mod tests {
         assert_eq!(pool.assign(-5, 5 * MS, 60 * MS), (5 * MS + 5, None));
         assert_eq!(pool.period_timer(100 * MS).periods, 0);
         assert_eq!(pool.next_period(), None);
-        // And again with one: at once a quota, and the beat goes on.
+        // A new limit: a quota at once, and the old beat.
         let limit = Limit::new(7 * MS, 20 * MS, 0).unwrap();
         assert_eq!(pool.set(Some(limit), 110 * MS), Some(120 * MS));
         assert_eq!(pool.runtime, 7 * MS);

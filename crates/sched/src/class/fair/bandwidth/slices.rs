@@ -1,4 +1,4 @@
-//! Slices of a quota: what a CPU draws from its group's pool, uses up, gives back, and loses.
+//! Slices of a quota: a CPU draws them from its group's pool, uses them, and returns or loses the rest.
 
 use super::{Local, MIN_RUNTIME_NS, Pool};
 use crate::class::fair::{Discipline, Fair};
@@ -22,7 +22,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[cfs].cfs.bandwidth.as_mut().expect("asked only of queues that have it")
     }
 
-    /// Runs `with` on the pool of a group that has, or had, a limit.
+    /// Calls `with` on the pool of a group that has, or had, a limit.
     #[expect(clippy::expect_used, reason = "a limit comes with its pool, which stays")]
     pub(super) fn pool<R>(&self, shared: &Shared<Fair<D, T>>, cfs: u32, with: impl FnOnce(&mut Pool) -> R) -> R {
         let pool = shared.group(self.class.groups[cfs].id).pool().expect("a group with a limit has a pool");
@@ -49,8 +49,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Drops what is left of a slice of an earlier period (`expire_cfs_rq_runtime`). If the pool's period has not
-    /// ended, the CPU's clock is ahead, and the slice lasts for another tick. Debts stay.
+    /// Drops the rest of a slice of an earlier period (`expire_cfs_rq_runtime`). If the pool's period has not ended,
+    /// the CPU's clock is ahead, and the slice lasts for another tick. Debts stay.
     fn expire(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let (now, local) = (self.clock.now(), self.local(cfs));
         if now < local.expires || local.runtime_remaining < 0 {
@@ -65,7 +65,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The CPU has drawn on the pool: its slice ends with the pool's period.
+    /// Ends the CPU's slice with the pool's period, after a draw.
     pub(super) fn renew(&mut self, cfs: u32, (period, expires): (u64, u64)) {
         let local = self.local_mut(cfs);
         if local.period != period {
@@ -73,7 +73,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Draws on the pool until the CPU has `target`. True if it has anything now.
+    /// Draws on the pool up to `target`. Returns whether the CPU has runtime now.
     pub(super) fn assign_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, target: u64) -> bool {
         let (now, remaining) = (self.clock.now(), self.local(cfs).runtime_remaining);
         let ((amount, arm), deadline) =
@@ -90,7 +90,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// `check_cfs_rq_runtime`.
     pub(super) fn check_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         let local = self.local(cfs);
-        // One that is throttled may be running all the same: the running task was moved here.
+        // A throttled queue has a running task if that was moved here.
         local.used_up() && (local.throttled || self.throttle(shared, cfs))
     }
 
@@ -112,7 +112,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What an empty queue does not need goes back to the pool (`return_cfs_rq_runtime`).
+    /// Returns the surplus of an empty queue to the pool (`return_cfs_rq_runtime`).
     pub(super) fn last_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.groups[cfs].cfs.nr_queued > 0 {
             return;
@@ -128,7 +128,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         local.runtime_remaining -= slack;
         let period = local.period;
-        // What was drawn in an earlier period is lost.
+        // A slice of an earlier period is lost.
         if shared.config.has(Behaviour::SlicesExpire) && period != self.pool(shared, cfs, |pool| pool.deadline().0) {
             return;
         }

@@ -6,7 +6,7 @@ use crate::shared::FairStats;
 use crate::task::TaskAttrs;
 use crate::topology::{CpuPlace, Topology};
 
-/// Nodes of so many CPUs, each with a cache of its own.
+/// Nodes of `cpus` CPUs, each with a cache.
 fn machine(nodes: u32, cpus: u32) -> Shared<Eevdf> {
     let place = |cpu: u32| {
         let node = cpu / cpus;
@@ -17,8 +17,8 @@ fn machine(nodes: u32, cpus: u32) -> Shared<Eevdf> {
     Shared::new(topology, config)
 }
 
-/// `find_idlest_group` between nodes with 32 CPUs, of which an eighth is filled before two tasks more here than there
-/// matter; for a task that may run on fewer CPUs here fewer are.
+/// `find_idlest_group` between nodes with 32 CPUs: an eighth of a node is filled before two more tasks here than
+/// there matter. A smaller affinity counts as a smaller node.
 #[test]
 fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     let shared = machine(2, 32);
@@ -41,8 +41,8 @@ fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     assert_eq!([leaves(8, 8, 32), leaves(8, 7, 32), leaves(7, 8, 32)], [false, true, false]);
 }
 
-/// Within a node a group is left for one that is a sixth less loaded; for another node the difference has to be 17 % of
-/// a task more.
+/// Within a node, a task leaves for a group that is a sixth less loaded. For another node, the difference has to be
+/// 17 % of a task more.
 #[test]
 fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
     let leaves = |shared: &Shared<Eevdf>, here: u64, there: u64| {
@@ -58,7 +58,7 @@ fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
     assert_eq!([1174, 1175].map(|here| leaves(&nodes, here, 1000)), [false, true]);
 }
 
-/// Of groups with room that with more idle CPUs is the idler one, then that which is used less; of equals the first.
+/// The group with more idle CPUs wins, then the less used one; of equals the first.
 #[test]
 fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
     let shared = machine(2, 4);
@@ -72,8 +72,8 @@ fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
     assert!(idler((1, 99), (1, 100)) && !idler((1, 100), (1, 100)));
 }
 
-/// `find_idlest_group_cpu`: the idle CPU whose state is left soonest, then the one that went idle last; if none idles,
-/// the first of those with the least load.
+/// `find_idlest_group_cpu`: the shallowest idle CPU, then the last to become idle; without one, the first with the
+/// least load.
 #[test]
 fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     let shared = machine(2, 4);
@@ -97,9 +97,9 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     assert_eq!(idlest(&[0, 1, 2, 3]), 3, "nothing but a SCHED_IDLE task");
 }
 
-/// `wake_affine`, rule by rule: an idle waker's CPU only if the previous one is not idle; that of a waker which is
-/// alone and about to sleep; then whichever is less loaded with the task, the previous one counting for 8 % more, and
-/// of equals the previous one, or the waker's if it is about to sleep.
+/// `wake_affine`, rule by rule. First an idle waker's CPU, only if the previous one is not idle. Then the CPU of a
+/// waker that is alone and about to sleep. Then the less loaded one with the task, the previous one counting for 8 %
+/// more. Of equals the previous one, or the waker's if it is about to sleep.
 #[test]
 fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
     let shared = machine(1, 4);

@@ -1,15 +1,13 @@
-//! An inner node: up to sixteen children in order, with what is to be known about each without looking into it.
+//! An inner node: up to sixteen children in order, with their fences and summaries.
 
 use super::{Summary, before, earlier};
 
-/// Children of a full inner node.
 pub(super) const CHILDREN: usize = 16;
 
-/// A child as its parent sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Child {
-    /// Key and sequence number that are after everything in the child to the left, and not after anything in this one.
-    /// Only to be relied on if there is a child to the left.
+    /// After all entries of the child to the left, and not after any of this child. Valid if there is a child to the
+    /// left.
     pub(super) fence: (u64, u64),
     pub(super) summary: Summary,
     pub(super) node: u32,
@@ -20,8 +18,8 @@ pub(super) struct Inner {
     fence_keys: [u64; CHILDREN],
     fence_seqs: [u64; CHILDREN],
     min_vruntimes: [u64; CHILDREN],
-    /// The least vruntime of the child and of all to its right. Entities leave from the left and arrive on the right
-    /// with late vruntimes, so the first entry is usually the node's minimum.
+    /// The least vruntime of the child and of all to its right. Late vruntimes arrive on the right, so the first is
+    /// usually the node's minimum.
     min_vruntimes_from: [u64; CHILDREN],
     min_slices: [u64; CHILDREN],
     max_slices: [u64; CHILDREN],
@@ -73,13 +71,13 @@ impl Inner {
         if !before(key, self.fence_keys[self.len() - 1]) {
             return self.len() - 1;
         }
-        // The sign bit of key - fence is "the fence is after key", that of at - len is "there is such a child".
+        // The sign bit of key - fence is "the fence is after key", that of at - len is "the child exists".
         let after: u64 =
             (1..CHILDREN).map(|at| (key.wrapping_sub(self.fence_keys[at]) & (at as u64).wrapping_sub(len)) >> 63).sum();
         self.len() - 1 - after as usize
     }
 
-    /// Which child the entry with this key and sequence number is in, if it is in one.
+    /// Returns the child that has the entry with this key and sequence number, if queued.
     #[inline]
     pub(super) fn child_of(&self, key: u64, seq: u64) -> usize {
         if self.len > 1 && before(key, self.fence_keys[1]) {
@@ -105,7 +103,7 @@ impl Inner {
         self.refresh_from(at);
     }
 
-    /// Tells that something was inserted below the child.
+    /// Adds `by` to the summary of the child.
     #[inline]
     pub(super) fn widen(&mut self, at: usize, by: Summary) {
         if by.min_slice < self.min_slices[at] {
@@ -120,7 +118,7 @@ impl Inner {
         }
     }
 
-    /// Updates `min_vruntimes_from` after a change of the child `at`, to the left as far as it has an effect.
+    /// Updates `min_vruntimes_from` after a change of the child `at`.
     #[inline]
     fn refresh_from(&mut self, at: usize) {
         let mut least = self.min_vruntimes[at];
@@ -146,7 +144,6 @@ impl Inner {
         }
     }
 
-    /// The summary of all children.
     pub(super) fn summary(&self) -> Summary {
         let len = self.len();
         Summary {
@@ -156,7 +153,7 @@ impl Inner {
         }
     }
 
-    /// The summary of all children after one of them has lost something, when it was `old`.
+    /// As [`Self::summary`] after a removal, when it was `old`.
     #[inline]
     pub(super) fn summary_without(&self, old: Summary) -> Summary {
         let len = self.len();
@@ -170,14 +167,14 @@ impl Inner {
         summary
     }
 
-    /// The first child with something eligible in it.
+    /// Returns the first child with an eligible entry.
     #[inline]
     pub(super) fn pick(&self, eligible: &impl Fn(u64) -> bool) -> Option<u32> {
         let at = self.min_vruntimes[..self.len()].iter().position(|&vruntime| eligible(vruntime))?;
         Some(self.nodes[at])
     }
 
-    /// Makes `child` the one at `at`. The node must not be full.
+    /// The node must not be full.
     pub(super) fn insert(&mut self, at: usize, child: Child) {
         let len = self.len();
         self.fence_keys.copy_within(at..len, at + 1);
@@ -189,7 +186,7 @@ impl Inner {
         self.nodes.copy_within(at..len, at + 1);
         self.len += 1;
         self.put(at, child);
-        // Nothing was in the last place before, so there is nothing that `refresh_from` could compare with.
+        // The last place was free, so `refresh_from` has nothing to compare.
         self.min_vruntimes_from[at] = child.summary.min_vruntime;
         if at < len {
             self.min_vruntimes_from[at] = earlier(child.summary.min_vruntime, self.min_vruntimes_from[at + 1]);
@@ -199,7 +196,7 @@ impl Inner {
         }
     }
 
-    /// Appends the children of `other` from `from` on. There must be room for them.
+    /// Appends the children of `other` from `from` on. There must be room.
     pub(super) fn append(&mut self, other: &Self, from: usize) {
         for at in from..other.len() {
             self.len += 1;
@@ -216,7 +213,7 @@ impl Inner {
         self.nodes[at] = child.node;
     }
 
-    /// Takes the child at `at`, which must not be the only one.
+    /// The child must not be the only one.
     pub(super) fn remove(&mut self, at: usize) -> Child {
         let child = self.child(at);
         let len = self.len();
@@ -234,7 +231,7 @@ impl Inner {
         child
     }
 
-    /// Moves the children from `at` on to a new node; `at` must not be 0.
+    /// Moves the children from `at`, not 0, to a new node.
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let mut right = Self::EMPTY;
         right.append(self, at);

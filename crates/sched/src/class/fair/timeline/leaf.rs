@@ -1,11 +1,11 @@
 //! A leaf: up to sixteen entries that never move, and their order as sixteen nibbles of one `u64`.
 //!
-//! Inserting in the middle and removing the front shift nibbles, and no entries (the permutation of Mao, Kohler and
-//! Morris, "Cache craftiness for fast multicore key-value storage", EuroSys 2012, section 4.6.2).
+//! Insertions and removals only shift nibbles (Mao, Kohler and Morris, "Cache craftiness for fast multicore key-value
+//! storage", EuroSys 2012, section 4.6.2).
 
 use super::{Entry, Summary, before};
 
-/// Entries in a full leaf: as many as a `u64` has nibbles.
+/// Entries of a full leaf: the nibbles of a `u64`.
 pub(super) const SLOTS: usize = 16;
 /// "No node".
 pub(super) const NONE: u32 = u32::MAX;
@@ -16,15 +16,15 @@ const ONES: u64 = 0x1111_1111_1111_1111;
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     keys: [u64; SLOTS],
-    /// 0 where nothing is: every scan that does not care for the order looks at all sixteen, and leaves those out.
+    /// 0 for a free slot, which scans leave out.
     seqs: [u64; SLOTS],
     vruntimes: [u64; SLOTS],
     slices: [u64; SLOTS],
     entities: [u32; SLOTS],
-    /// Nibble `i` is the slot of the entry in place `i`; beyond `len` they are the free slots.
+    /// Nibble `i` is the slot of the entry in place `i`; beyond `len`, a free slot.
     order: u64,
     len: u32,
-    /// The leaf after this one; in a free leaf, the next free one.
+    /// The next leaf; in a free leaf, the next free one.
     pub(super) next: u32,
 }
 
@@ -68,14 +68,14 @@ impl Leaf {
         }
     }
 
-    /// The place after all entries whose key is equal or before.
+    /// Returns the place after all entries whose key is equal or before.
     #[inline]
     pub(super) fn place_for(&self, key: u64) -> usize {
-        // What comes back to the queue mostly comes last.
+        // A requeued entity is mostly the last.
         if self.len > 0 && !before(key, self.keys[self.slot(self.len() - 1)]) {
             return self.len();
         }
-        // The sign bit of key - k is "k is after key", that of -seq is "something is here".
+        // The sign bit of key - k is "k is after key", that of -seq is "the slot is used".
         let mut after = [0_u64; 4];
         for (keys, seqs) in self.keys.as_chunks::<4>().0.iter().zip(self.seqs.as_chunks::<4>().0) {
             for lane in 0..4 {
@@ -85,20 +85,19 @@ impl Leaf {
         self.len() - (after[0] + after[1] + after[2] + after[3]) as usize
     }
 
-    /// The place of the entry with this sequence number.
     #[inline]
     pub(super) fn place_of(&self, seq: u64) -> Option<usize> {
         if self.len > 0 && self.seqs[self.slot(0)] == seq {
             return Some(0);
         }
         let slot = self.seqs.iter().position(|&other| other == seq)?;
-        // The nibble that equals `slot` is the one that becomes 0; the lowest 0 is found exactly by the borrow.
+        // Finds the nibble that equals `slot`, which is 0 after the xor. The lowest 0 is found exactly by the borrow.
         let differs = self.order ^ (slot as u64 * ONES);
         let zero = differs.wrapping_sub(ONES) & !differs & (ONES << 3);
         Some(zero.trailing_zeros() as usize / 4)
     }
 
-    /// Puts an entry in `place`. The leaf must not be full.
+    /// The leaf must not be full.
     #[inline]
     pub(super) fn insert(&mut self, place: usize, entry: Entry) {
         debug_assert!(place <= self.len() && self.len() < SLOTS);
@@ -111,7 +110,7 @@ impl Leaf {
         self.len += 1;
     }
 
-    /// Puts an entry behind all others. The leaf must not be full.
+    /// Appends an entry. The leaf must not be full.
     pub(super) fn push(&mut self, entry: Entry) {
         self.put(self.slot(self.len()), entry);
         self.len += 1;
@@ -126,7 +125,6 @@ impl Leaf {
         self.entities[slot] = entry.entity;
     }
 
-    /// Removes the entry in `place`, and tells which entity it was.
     #[inline]
     pub(super) fn remove(&mut self, place: usize) -> u32 {
         debug_assert!(place < self.len());
@@ -140,7 +138,7 @@ impl Leaf {
         self.entities[slot]
     }
 
-    /// Moves the entries from `place` on to `right`, whatever that held, and lets it follow this leaf.
+    /// Moves the entries from `place` on to `right`, which loses its own and follows this leaf.
     pub(super) fn split_off(&mut self, place: usize, right: &mut Self) {
         right.seqs = [0; SLOTS];
         right.order = IDENTITY;
@@ -153,20 +151,18 @@ impl Leaf {
         self.len = place as u32;
     }
 
-    /// The first entry in order whose vruntime is eligible.
     #[inline]
     pub(super) fn pick(&self, eligible: &impl Fn(u64) -> bool) -> Option<Entry> {
         (0..self.len()).find(|&place| eligible(self.vruntimes[self.slot(place)])).map(|place| self.entry(place))
     }
 
-    /// The summary of a leaf that is not empty.
+    /// The leaf must not be empty.
     pub(super) fn summary(&self) -> Summary {
         Summary { min_vruntime: self.min_vruntime(), min_slice: self.min_slice(), max_slice: self.max_slice() }
     }
 
-    /// The summary of what is left of a leaf that is not empty, when it was `old` before an entry was removed.
-    ///
-    /// One slice of the same length settles that a bound on them stands: most entities have the same.
+    /// Returns the summary after a removal; it was `old` before. The leaf must not be empty. Most slices are equal,
+    /// so an equal slice mostly proves the old bound.
     #[inline]
     pub(super) fn summary_without(&self, old: Summary) -> Summary {
         let mut summary = Summary { min_vruntime: self.min_vruntime(), ..old };
@@ -179,15 +175,15 @@ impl Leaf {
         summary
     }
 
-    /// The earliest vruntime of a leaf that is not empty.
+    /// The leaf must not be empty.
     #[inline]
     pub(super) fn min_vruntime(&self) -> u64 {
-        // Distances from any vruntime compare as signed numbers; four chains of comparisons instead of one long one.
+        // Distances from any vruntime compare as signed numbers. Four chains of comparisons are shorter than one.
         let base = self.vruntimes[self.slot(0)];
         let mut ahead = [0_i64; 4];
         for (vruntimes, seqs) in self.vruntimes.as_chunks::<4>().0.iter().zip(self.seqs.as_chunks::<4>().0) {
             for lane in 0..4 {
-                // Nothing here: as if the base was here again.
+                // A free slot counts as the base.
                 let something = u64::from(seqs[lane] == 0).wrapping_sub(1);
                 ahead[lane] = ahead[lane].min((vruntimes[lane].wrapping_sub(base) & something) as i64);
             }
@@ -195,13 +191,11 @@ impl Leaf {
         base.wrapping_add(ahead[0].min(ahead[1]).min(ahead[2].min(ahead[3])) as u64)
     }
 
-    /// The shortest slice.
     #[inline]
     pub(super) fn min_slice(&self) -> u64 {
         self.slices().min().unwrap_or(u64::MAX)
     }
 
-    /// The longest slice.
     #[inline]
     pub(super) fn max_slice(&self) -> u64 {
         self.slices().max().unwrap_or(0)
@@ -212,7 +206,7 @@ impl Leaf {
         (0..self.len()).map(|place| self.slices[self.slot(place)])
     }
 
-    /// Order is a permutation, and what is not there is marked so.
+    /// Checks that `order` is a permutation, and that free slots are marked.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut seen = 0_u32;

@@ -1,21 +1,17 @@
 //! The timeline of one `cfs_rq`: its queued entities in the order in which they would run.
 //!
 //! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
-//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime below every subtree. The
-//! kernel keeps an augmented red-black tree. This is an augmented B+tree (Bayer and McCreight 1972; the EEVDF search is
-//! Stoica and Abdel-Wahab 1995, section 5), because on current machines an array of sixteen is faster than sixteen
-//! pointers.
+//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. The
+//! kernel's tree is red-black; this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica and
+//! Abdel-Wahab 1995, section 5). An array of sixteen is faster than sixteen pointers.
 //!
-//! The shape depends on the number of entities:
+//! Shapes by the number of entities:
 //!
-//! * none: 32 bytes and no allocation (most of the timelines, of groups times CPUs, are empty);
+//! * none: 32 bytes and no allocation, as in most timelines (groups times CPUs);
 //! * up to eight: one sorted array;
-//! * more: leaves of up to sixteen. The first leaf is the head; the others are behind it, under inner nodes.
+//! * more: leaves of up to sixteen. The first leaf is the head; the others are under inner nodes.
 //!
-//! Keys and vruntimes are `u64` that wrap: `a` is before `b` if `a - b` is negative as a signed number. All queued keys
-//! must therefore lie within 2^63 of each other. Equal keys are in order of insertion, by a sequence number.
-//! [`Timeline::insert`] returns it in a [`Ticket`], so that [`Timeline::remove`] is a search from the top even if a
-//! thousand entities have one deadline, as after a mass wakeup.
+//! Keys and vruntimes are `u64` that wrap, so all queued keys must lie within 2^63 of each other.
 
 mod inner;
 mod leaf;
@@ -30,10 +26,9 @@ use core::num::NonZeroU64;
 
 use tree::Tree;
 
-/// The most entities that are kept in one sorted array.
+/// Most entities in one sorted array.
 const FEW: usize = 8;
-/// The number of entities at which a tree becomes an array again. It is well below [`FEW`], so that a run queue around
-/// one length does not change its shape each time.
+/// Entities at which a tree becomes an array again: below [`FEW`], so that a steady run queue keeps its shape.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.
@@ -42,15 +37,13 @@ const fn before(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) < 0
 }
 
-/// The earlier of two times on a clock that wraps.
 #[inline]
 const fn earlier(a: u64, b: u64) -> u64 {
     if before(b, a) { b } else { a }
 }
 
-/// The receipt for a queued entity: what [`Timeline::remove`] finds it by, whatever became of its deadline since.
-///
-/// `Option<Ticket>` takes no more room than `Ticket`, and says at the same time whether the entity is queued.
+/// The receipt for a queued entity, for [`Timeline::remove`]. It has a sequence number, so that removal is fast even
+/// if a thousand entities have one deadline. An `Option<Ticket>` is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
     key: u64,
@@ -58,25 +51,23 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The key under which the entity is queued: its virtual deadline (EEVDF) or vruntime (CFS) at the time.
+    /// The virtual deadline (EEVDF) or vruntime (CFS) at insertion.
     #[inline]
     pub const fn key(self) -> u64 {
         self.key
     }
 }
 
-/// One queued entity, and what is known about it here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     key: u64,
-    /// Greater for what was inserted later; never 0.
+    /// Increases with each insertion; never 0.
     seq: u64,
     vruntime: u64,
     slice: u64,
     entity: u32,
 }
 
-/// What a subtree knows of the entities below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Summary {
     min_vruntime: u64,
@@ -106,10 +97,9 @@ impl Summary {
     }
 }
 
-/// The entities queued on one `cfs_rq`, ordered by key, first in first out among equals.
+/// The entities queued on one `cfs_rq`, by key, and in order of insertion among equals.
 ///
-/// `n` is the number queued. An entity is named by a `u32` of the caller's choosing, which is kept and given back and
-/// never looked at.
+/// `n` is their number. The caller names entities by any `u32`.
 ///
 /// ```
 /// use vruntime_sched::class::fair::timeline::Timeline;
@@ -124,13 +114,11 @@ impl Summary {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     shape: Shape,
-    /// The sequence number of the newest entity.
     seq: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// In order, at most [`FEW`].
     Few(Vec<Entry>),
     Many(Box<Tree>),
 }
@@ -147,7 +135,7 @@ impl Timeline {
         Self { shape: Shape::Few(Vec::new()), seq: 0 }
     }
 
-    /// The number of entities queued.
+    /// The number of queued entities.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.shape {
@@ -156,7 +144,7 @@ impl Timeline {
         }
     }
 
-    /// Whether nothing is queued.
+    /// Whether no entity is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match &self.shape {
@@ -167,8 +155,8 @@ impl Timeline {
 
     /// Queues an entity, after all whose key is equal or before. O(log n).
     ///
-    /// `key` is its virtual deadline (EEVDF) or its vruntime (CFS), `slice` the length of its slice. The three are
-    /// copied: an entity whose deadline, vruntime or slice changes must be removed and inserted again.
+    /// `key` is its virtual deadline (EEVDF) or vruntime (CFS). If an argument changes, the entity must be inserted
+    /// again.
     #[inline]
     pub fn insert(&mut self, entity: u32, key: u64, vruntime: u64, slice: u64) -> Ticket {
         self.seq += 1;
@@ -178,7 +166,7 @@ impl Timeline {
                 if few.len() == few.capacity() {
                     grow(few);
                 }
-                // From the back: what is queued again has mostly just run, and has the latest key.
+                // From the back: the entity has mostly just run, and has the latest key.
                 let mut at = few.len();
                 while at > 0 && before(key, few[at - 1].key) {
                     at -= 1;
@@ -195,9 +183,7 @@ impl Timeline {
         Ticket { key, seq: NonZeroU64::MIN.saturating_add(self.seq - 1) }
     }
 
-    /// Takes an entity off the timeline, and gives back which one it was. O(log n).
-    ///
-    /// `None` if the ticket is of an entity that was removed before.
+    /// Removes and returns an entity, or `None` if it was removed before. O(log n).
     #[inline]
     pub fn remove(&mut self, ticket: Ticket) -> Option<u32> {
         let seq = ticket.seq.get();
@@ -243,9 +229,7 @@ impl Timeline {
         }
     }
 
-    /// The entity after the one with this ticket. O(log n).
-    ///
-    /// `None` if it is the last, or no longer queued.
+    /// The entity after the one with this ticket, if both are queued. O(log n).
     #[inline]
     pub fn next_after(&self, ticket: Ticket) -> Option<u32> {
         let seq = ticket.seq.get();
@@ -258,10 +242,9 @@ impl Timeline {
         }
     }
 
-    /// The first entity in order whose vruntime is eligible: EEVDF's choice. O(log n), and one call of `eligible` if
-    /// the first entity is.
+    /// The first entity whose vruntime is eligible, which is EEVDF's choice. O(log n).
     ///
-    /// `eligible` must be monotone: if it says yes to a vruntime it says yes to every earlier one.
+    /// `eligible` must be monotone: true for all vruntimes before a true one.
     #[inline]
     pub fn pick(&self, eligible: impl Fn(u64) -> bool) -> Option<u32> {
         match &self.shape {
@@ -270,7 +253,7 @@ impl Timeline {
         }
     }
 
-    /// The earliest vruntime queued. O(1).
+    /// The earliest queued vruntime. O(1).
     #[inline]
     pub fn min_vruntime(&self) -> Option<u64> {
         match &self.shape {
@@ -279,7 +262,7 @@ impl Timeline {
         }
     }
 
-    /// The shortest slice queued. O(1).
+    /// The shortest queued slice. O(1).
     #[inline]
     pub fn min_slice(&self) -> Option<u64> {
         match &self.shape {
@@ -288,7 +271,7 @@ impl Timeline {
         }
     }
 
-    /// The longest slice queued. O(1).
+    /// The longest queued slice. O(1).
     #[inline]
     pub fn max_slice(&self) -> Option<u64> {
         match &self.shape {
@@ -307,7 +290,7 @@ impl Timeline {
     }
 }
 
-/// Doubles the room, from one up: most timelines never hold more than one or two, and there may be a million of them.
+/// From one: most timelines hold at most two, and there may be a million.
 #[cold]
 fn grow(few: &mut Vec<Entry>) {
     few.reserve_exact(few.len().max(1));

@@ -23,7 +23,6 @@ impl Timeline {
     }
 }
 
-/// What a timeline should do, in the simplest way there is.
 #[derive(Default)]
 struct Model {
     queued: Vec<(Entry, Ticket)>,
@@ -71,9 +70,9 @@ enum Step {
         vruntime: u64,
         slice: u64,
     },
-    /// The one that is so far into the queue, in 65536ths.
+    /// Position in the queue, in 65536ths.
     Remove(u16),
-    /// Takes the first, and queues it again with a later key, as a scheduler does.
+    /// Queues the first again with a later key, as a scheduler does.
     Requeue {
         later: u64,
     },
@@ -81,7 +80,7 @@ enum Step {
     PopLast,
 }
 
-/// Steps whose mix of inserts and removes is `grow` to 10, so that queues of all lengths are visited.
+/// Steps whose mix of inserts and removes is `grow` to 10, for queues of all lengths.
 fn steps(grow: u32, spread: u64, count: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         grow => (0..spread, 0..spread, 1_u64..5).prop_map(|(key, vruntime, slice)| Step::Insert { key, vruntime, slice }),
@@ -93,10 +92,10 @@ fn steps(grow: u32, spread: u64, count: usize) -> impl Strategy<Value = Vec<Step
     proptest::collection::vec(step, 0..count)
 }
 
-/// Grows to thousands, then shrinks to nothing, then some of both.
+/// Grows to thousands, shrinks to nothing, then some of both.
 fn history() -> impl Strategy<Value = (u64, Vec<Step>)> {
     let start = prop_oneof![Just(0), Just(u64::MAX - 20), Just(i64::MAX as u64 - 20), any::<u64>()];
-    // 3: most keys are equal; 40: many; the last: as far apart as keys may be.
+    // 3: most keys are equal; 40: many; the last: as far apart as allowed.
     let spread = prop_oneof![Just(3_u64), Just(40), Just(100_000), Just(1 << 61)];
     let length = prop_oneof![4 => Just(60_usize), 3 => Just(600), 1 => Just(5000)];
     (start, spread, length).prop_flat_map(|(start, spread, length)| {
@@ -138,7 +137,7 @@ fn replay(start: u64, steps: &[Step]) {
             Step::PopLast if len > 0 => _ = take(&mut model, &mut timeline, len - 1),
             Step::Requeue { later } if len > 0 => {
                 let mut entry = take(&mut model, &mut timeline, 0);
-                // Not past the window: a quarter of all keys at most, wherever it started.
+                // Not past the window: at most a quarter of all keys from its start.
                 entry.key = start.wrapping_add(entry.key.wrapping_sub(start).wrapping_add(later).min(1 << 62));
                 entry.vruntime = entry.key.wrapping_sub(entry.slice);
                 put(&mut model, &mut timeline, entry);
@@ -164,7 +163,7 @@ proptest! {
     }
 }
 
-/// Numbers that look random: xorshift64 (Marsaglia 2003).
+/// Xorshift64 (Marsaglia 2003).
 fn scramble(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -203,7 +202,7 @@ fn three_thousand_in_and_out() {
     }
 }
 
-/// Lengths around one, two and three leaves, where a tree comes, goes and has a root that is hardly filled.
+/// Lengths around one, two and three leaves, where a tree appears, disappears, and has an almost empty root.
 #[test]
 fn swings_around_every_small_length() {
     let mut state = 7;
@@ -217,7 +216,7 @@ fn swings_around_every_small_length() {
                 let ticket = timeline.insert(entity, key, vruntime, entity as u64 % 3);
                 model.insert(Entry { key, seq: 0, vruntime, slice: entity as u64 % 3, entity }, ticket);
             } else if !model.queued.is_empty() {
-                // From the back half the time, so that the head stays full and the tree is short.
+                // From the back half the time, so that the head stays full and the tree short.
                 let at = (scramble(&mut state) as usize % model.queued.len())
                     .max(model.queued.len() * (entity as usize % 2) / 2);
                 let (entry, ticket) = model.queued.remove(at);
@@ -230,7 +229,7 @@ fn swings_around_every_small_length() {
     }
 }
 
-/// A root leaf may hold one or two, but a child may not: it must not become one when the head splits.
+/// A root leaf may hold one or two entries, but must not become a child like that when the head splits.
 #[test]
 fn head_splits_before_a_small_root() {
     for left in 1..=5 {
@@ -255,7 +254,7 @@ fn equal_keys_run_first_in_first_out() {
         let tickets: Vec<Ticket> = (0..count).map(|entity| timeline.insert(entity, 5, 0, 1)).collect();
         timeline.insert(9998, 4, 0, 1);
         assert!(timeline.iter().eq([9998].into_iter().chain(0..count).chain([9999])));
-        // Every second one goes to the end of its equals.
+        // Every second one moves to the end of its equals.
         for (entity, &ticket) in (0..count).zip(&tickets).step_by(2) {
             assert_eq!(timeline.remove(ticket), Some(entity));
             timeline.insert(entity, 5, 0, 1);
@@ -266,7 +265,7 @@ fn equal_keys_run_first_in_first_out() {
     }
 }
 
-/// Keys that move on without end: no fence may stay behind, or it would compare as the future half a turn later.
+/// Keys advance without end. A fence that stayed behind would compare as the future half a turn later.
 #[test]
 fn time_wraps_round_many_times() {
     let mut timeline = Timeline::new();

@@ -1,15 +1,15 @@
-//! The head and the B+tree behind it. The head is the leaf with the first entries. All other leaves are in the tree,
-//! under inner nodes. Leaves are chained in order, and all nodes are in two arenas.
+//! The head and the B+tree behind it. The head is the leaf with the first entries. All other leaves are under inner
+//! nodes. Leaves are chained in order, and all nodes are in two arenas.
 //!
-//! Most entities leave from the front, so the head is outside of the tree: removing an entry from it does not change
-//! the tree. If the head is empty, about once in a dozen removals, the first leaf of the tree becomes the head.
+//! Most entities leave from the front, which only changes the head. When the head is empty, about once in a dozen
+//! removals, the first leaf of the tree becomes the head.
 //!
-//! Rules, which `check` verifies in the tests:
+//! Rules, which `check` verifies:
 //!
-//! * The head is not empty. Every leaf and inner node of the tree has at least [`MIN`] entries or children, but the
-//!   root may be a leaf with one entry or an inner node with two children.
+//! * The head is not empty. Every other node has at least [`MIN`] entries or children, but the root may have one
+//!   entry or two children.
 //! * A parent has the exact summary of each child, and `summary` is that of the root.
-//! * A fence lies between two queued keys, so it stays in the window in which keys can be compared.
+//! * A fence lies between two queued keys, so it can be compared with keys.
 
 #[cfg(test)]
 mod check;
@@ -21,12 +21,12 @@ use super::inner::{CHILDREN, Child, Inner};
 use super::leaf::{Leaf, NONE, SLOTS};
 use super::{Entry, Summary, before, earlier};
 
-/// The least number of entries of a node, except for the root. It is a quarter of the capacity, so that a node that was
-/// just split or filled stays unchanged for a while.
+/// Least number of entries of a node, except for the root: a quarter, so that a split or filled node stays unchanged
+/// for a while.
 const MIN: usize = 4;
-/// Two neighbours with no more than this become one, with room to grow.
+/// Most entries of two neighbours that become one, with room to grow.
 const MERGE: usize = 15;
-/// Levels of inner nodes at most: [`MIN`] to this power is more than a `u32` names.
+/// [`MIN`] to this power exceeds a `u32`.
 const LEVELS: usize = 16;
 const _: () = assert!(MERGE >= 3 * MIN && MERGE < SLOTS && SLOTS == CHILDREN);
 
@@ -35,27 +35,24 @@ pub(super) struct Tree {
     leaves: Vec<Leaf>,
     inners: Vec<Inner>,
     head: u32,
-    /// Entries in the head and the tree.
     len: u32,
-    /// A leaf if `levels` is 0; [`NONE`] if all there is fits in the head.
+    /// A leaf if `levels` is 0; [`NONE`] if the head has all entries.
     root: u32,
-    /// Levels of inner nodes.
     levels: u32,
-    /// After everything in the head, and not after anything in the tree. To be relied on if there is a tree.
+    /// After the head's entries, and not after any of the tree. Valid if there is a tree.
     fence: (u64, u64),
-    /// Of the tree, if there is one.
     summary: Summary,
     free_leaf: u32,
     free_inner: u32,
 }
 
-/// From the root to a leaf: at each level an inner node, and which of its children is next.
+/// From the root to a leaf: an inner node of each level, and the index of its child.
 struct Path {
     steps: [(u32, u32); LEVELS],
 }
 
 impl Tree {
-    /// Some entries, which are in order: at least one, at most a leaf full.
+    /// The entries are in order: at least one, at most a leaf.
     pub(super) fn of(entries: &[Entry]) -> Self {
         let mut head = Leaf::EMPTY;
         for &entry in entries {
@@ -156,7 +153,6 @@ impl Tree {
         self.leaf(node).pick(&eligible)
     }
 
-    /// All entries in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let follow = |leaf: &&Leaf| self.leaves.get(leaf.next as usize);
         core::iter::successors(self.leaves.get(self.head as usize), follow)
@@ -168,7 +164,7 @@ impl Tree {
         self.root != NONE
     }
 
-    /// Whether an entry, if it is queued at all, is in the tree and not in the head.
+    /// Whether an entry, if queued, is in the tree and not in the head.
     #[inline]
     const fn is_in_tree(&self, key: u64, seq: u64) -> bool {
         let (fence_key, fence_seq) = self.fence;
@@ -208,7 +204,7 @@ impl Tree {
         }
     }
 
-    /// Makes two of a full head, with `entry` in one of them: the second is the new first leaf of the tree.
+    /// Splits a full head to add `entry`. The right half becomes the tree's first leaf.
     #[cold]
     #[expect(clippy::unreachable, reason = "the new leaf is not the root")]
     fn split_head(&mut self, place: usize, entry: Entry) {
@@ -222,7 +218,7 @@ impl Tree {
         }
         self.summary = self.summary.and(summary);
         if self.levels == 0 && self.leaf(self.root).len() < MIN {
-            // Too little for a child: the new leaf has room for it.
+            // Too few for a child, but the new leaf has room for it.
             let old = self.root;
             let Ok([leaf, root]) = self.leaves.get_disjoint_mut([right as usize, old as usize]) else {
                 unreachable!("a new leaf is not the root")
@@ -240,7 +236,7 @@ impl Tree {
             self.add_root(Child { fence: first, summary, node: right }, old);
             return;
         }
-        // To put it in front of the first leaf is to put that one, as if it had been split off, after it.
+        // The new leaf takes the place of the first leaf, which is inserted after it as if split off.
         let mut path = Path { steps: [(0, 0); LEVELS] };
         let mut node = self.root;
         for level in 0..self.levels as usize {
@@ -255,14 +251,14 @@ impl Tree {
         self.add_child(&path, summary, Child { fence: old_fence, summary: leaf, node });
     }
 
-    /// Makes two of a full leaf, with `entry` in one of them, and tells the new one and what it begins with.
+    /// Splits a full leaf to add `entry`. Returns the new leaf and its first key.
     #[expect(clippy::unreachable, reason = "the new leaf is not an old one")]
     fn split_leaf(&mut self, node: u32, place: usize, entry: Entry) -> (u32, (u64, u64)) {
         let id = self.new_leaf();
         let Ok([leaf, right]) = self.leaves.get_disjoint_mut([node as usize, id as usize]) else {
             unreachable!("a new leaf is not an old one")
         };
-        // Where time only moves on, most splits are at the end, and the left half would stay half empty.
+        // As time advances, most splits are at the end: a left half would stay half empty.
         let half = if place == SLOTS { SLOTS - MIN } else { SLOTS / 2 };
         leaf.split_off(half, right);
         leaf.next = id;
@@ -275,7 +271,6 @@ impl Tree {
         (id, (first.key, first.seq))
     }
 
-    /// Makes two of a full leaf of the tree, with `entry` in one of them.
     #[cold]
     fn split(&mut self, path: &Path, node: u32, place: usize, entry: Entry) {
         let (right, fence) = self.split_leaf(node, place, entry);
@@ -283,8 +278,7 @@ impl Tree {
         self.add_child(path, self.leaf(node).summary(), new);
     }
 
-    /// Adds a leaf to the right of the one at the end of `path`, whose summary is now `left`. Splits each full inner
-    /// node.
+    /// Adds a leaf after the end of `path`, whose summary is now `left`. Splits full inner nodes.
     fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
         let (mut left, mut new) = (left, new);
         for &(node, at) in path.steps[..self.levels as usize].iter().rev() {
@@ -331,7 +325,6 @@ impl Tree {
         Some(entity)
     }
 
-    /// Makes the first leaf of the tree the head, in place of an empty one.
     #[cold]
     fn advance_head(&mut self) {
         let empty = self.head;
@@ -394,7 +387,7 @@ impl Tree {
         Some(entity)
     }
 
-    /// Brings everything above `node`, one of whose children has just lost something, up to date.
+    /// Updates all above `node`, one of whose children has lost `gone`.
     fn shrink(&mut self, above: &[(u32, u32)], node: u32, gone: Summary) {
         let mut node = node;
         for &(parent, at) in above.iter().rev() {
@@ -424,7 +417,7 @@ impl Tree {
         }
     }
 
-    /// Mends a leaf that has become too small, the child `at` of `parent`, with the help of a neighbour.
+    /// Merges the small leaf `at` of `parent` with a neighbour, or shares entries with it.
     #[cold]
     #[expect(clippy::unreachable, reason = "two children are two leaves")]
     fn refill_leaf(&mut self, parent: u32, at: usize) {
@@ -460,7 +453,7 @@ impl Tree {
         inner.set_summary(right_at, right.summary());
     }
 
-    /// Mends an inner node that has become too small, the child `at` of `parent`, with the help of a neighbour.
+    /// As [`Self::refill_leaf`], for an inner node.
     #[cold]
     #[expect(clippy::unreachable, reason = "two children and their parent are three nodes")]
     fn refill_inner(&mut self, parent: u32, at: usize) {
@@ -470,7 +463,7 @@ impl Tree {
         let Ok([inner, left, right]) = self.inners.get_disjoint_mut(nodes) else {
             unreachable!("two children and their parent are three nodes")
         };
-        // What is left of the right node's first child, only the parent knows for sure.
+        // The fence of the right node's first child is exact only in the parent.
         right.set_fence(0, inner.child(right_at).fence);
         let both = left.len() + right.len();
         if both <= MERGE {
@@ -501,7 +494,6 @@ impl Tree {
         &self.inners[id as usize]
     }
 
-    /// A leaf to be overwritten.
     fn new_leaf(&mut self) -> u32 {
         let id = self.free_leaf;
         if let Some(free) = self.leaves.get(id as usize) {
@@ -534,7 +526,6 @@ impl Tree {
     }
 }
 
-/// The child `at` and a neighbour of it, from left to right.
 const fn neighbours(at: usize) -> (usize, usize) {
     if at == 0 { (0, 1) } else { (at - 1, at) }
 }
