@@ -145,10 +145,11 @@ fn workload(parts: &[Part], duration_ns: u64) -> Workload {
             Part::Mutex { number: sharers, inside, outside } => {
                 let mutex = all.mutexes.len();
                 all.mutexes.push(Mutex { name: format!("mutex{number}"), priority_inheritance: false });
-                for sharer in 0..sharers {
-                    let ops = vec![run(outside), Op::Lock(mutex), run(inside), Op::Unlock(mutex)];
-                    all.tasks.push(forever(&format!("sharer{}of", ["a", "b", "c", "d"][sharer]), ops));
-                }
+                // Threads of one process and one name, as in real programs.
+                let ops = vec![run(outside), Op::Lock(mutex), run(inside), Op::Unlock(mutex)];
+                let process = u32::try_from(10_000 + number).ok();
+                let sharer = |_| Task { process, ..forever("sharer", ops.clone()) };
+                all.tasks.extend((0..sharers).map(sharer));
             }
             Part::Forks { parent, child } => {
                 let done = all.semaphores.len();

@@ -31,6 +31,7 @@ pub(super) enum Cause {
 }
 
 /// The causes of all threads.
+#[derive(Clone, Copy)]
 pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
     pub(super) kept: &'a [bool],
@@ -112,7 +113,7 @@ impl Causes<'_> {
         match act {
             Act::Wake { thread, stretch } => self.threads[thread].stretches[stretch].woken,
             Act::Fork(child) => self.threads[child].born.map_or(0, |(at, _)| at),
-            Act::Left { at, .. } => at,
+            Act::Left { at, .. } | Act::Awaits { at, .. } | Act::HandsBack { at, .. } => at,
         }
     }
 }

@@ -159,7 +159,7 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     let good = intervals.iter().copied().filter(|&interval| fits(interval));
     let (count, sum, total) =
         good.fold((0, 0, 0), |(count, sum, total), interval| (count + 1, sum + interval, total + beats(interval)));
-    let period = sum / u64::max(total, 1);
+    let period = refined(&times, sum / u64::max(total, 1));
     if period == 0 || count * 10 < intervals.len() * MOSTLY || total > 2 * count as u64 {
         return None;
     }
@@ -177,6 +177,26 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     // The timer was set to a time that no wakeup came before, and that most came after by the slack and its latency.
     let phase = origin as i64 + percentile(&strays, 5).min(high - lead as i64);
     Some((Rhythm::Periodic { phase: phase.rem_euclid(period as i64) as u64, period }, spread))
+}
+
+/// Returns a better period: with it, the last wakeups stray from the beats as the first ones do. An error of a
+/// millionth adds up over many beats.
+fn refined(times: &[u64], period: u64) -> u64 {
+    let part = times.len() / 4;
+    if part < MIN_SLEEPS || period == 0 {
+        return period;
+    }
+    let half = (period / 2) as i64;
+    // How far most of them are from the beats of the first wakeup, and the number of their middle beat.
+    let middle = |some: &[u64]| {
+        let mut strays: Vec<i64> =
+            some.iter().map(|time| ((time - times[0]) as i64 + half).rem_euclid(period as i64) - half).collect();
+        strays.sort_unstable();
+        ((some[some.len() / 2] - times[0] + period / 2) / period, percentile(&strays, 50))
+    };
+    let ((first, early), (last, late)) = (middle(&times[..part]), middle(&times[times.len() - part..]));
+    let drift = (late - early) / (last - first).max(1) as i64;
+    period.saturating_add_signed(drift)
 }
 
 /// Whether all sleeps are equally long, and how much they vary.

@@ -47,6 +47,10 @@ pub(super) enum Act {
     Fork(usize),
     /// It left its CPU at that time although it was runnable, after it had run for `ran`, and no wakeup explains that.
     Left { at: u64, ran: u64 },
+    /// It would have slept until that thread woke it, which it did at that time, and needed not ([`super::handoffs`]).
+    Awaits { thread: usize, at: u64 },
+    /// It would have woken that thread.
+    HandsBack { thread: usize, at: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

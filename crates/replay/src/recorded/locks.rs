@@ -12,6 +12,7 @@ use vruntime_workload::program::Op;
 use super::causes::{Cause, Causes};
 use super::lives::{Act, End, Stretch, Thread};
 use super::pools::Pools;
+use super::progress::Progress;
 
 /// A critical section takes at most this much work.
 const SHORT_NS: u64 = 100_000;
@@ -144,7 +145,10 @@ impl Locks {
                     continue;
                 }
                 let next = sections.get(place).map_or(stretch.work, |next| next.from.saturating_sub(1)).max(at);
-                sections.insert(place, Section { from: at, until: (at + after).min(next), lock });
+                let section = Section { from: at, until: (at + after).min(next), lock };
+                if !sleeps_inside(stretch, &section) {
+                    sections.insert(place, section);
+                }
             }
             // Who waited for the lock has it until then.
             if let Some(first) =
@@ -221,6 +225,13 @@ fn wakes(stretch: &Stretch, woken: usize, section: &Section) -> bool {
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Wake { thread, .. } if *thread == woken))
 }
 
+/// Whether a thread sleeps in that section, if it sleeps where it [would have](Act::Awaits). Two tasks could wait for each
+/// other then.
+fn sleeps_inside(stretch: &Stretch, section: &Section) -> bool {
+    let within = stretch.acts.iter().filter(|(at, _)| (section.from..=section.until).contains(at));
+    within.map(|(_, act)| act).any(|act| matches!(act, Act::Awaits { .. }))
+}
+
 /// Returns the threads outside of a pool that its members wake while they hold a lock, and how much work they do until
 /// they release it. In most sections in which the holder lost its CPU, it had just woken such a thread.
 fn guarded(threads: &[Thread], pools: &Pools, hits: &[Hit]) -> BTreeMap<(usize, usize), u64> {
@@ -276,8 +287,12 @@ fn hits(causes: &Causes<'_>, pools: &Pools) -> Vec<Hit> {
         let lost_cpu = progress.is_off(since);
         let from =
             if inherited { 0 } else { begins(stretch, progress.work(stretch.began, since).min(until), lost_cpu) };
+        let section = Section { from, until, lock: 0 };
+        if sleeps_inside(stretch, &section) {
+            continue;
+        }
         found.insert((wait.thread, wait.stretch));
-        hits.push(Hit { wait, at, section: Section { from, until, lock: 0 }, since, inherited, lost_cpu });
+        hits.push(Hit { wait, at, section, since, inherited, lost_cpu });
     }
     hits
 }
@@ -315,49 +330,4 @@ fn begins(holder: &Stretch, at: u64, lost_cpu: bool) -> u64 {
         .map(|(act, _)| *act)
         .filter(|act| lost_cpu && (at.saturating_sub(JUST_BEFORE_NS)..=at).contains(act));
     acts.min().unwrap_or(at)
-}
-
-/// How far a thread was at each time.
-struct Progress {
-    /// For each time on a CPU: since, until, the time and the work before.
-    ran: Vec<(u64, u64, u64, u64)>,
-    /// The work of each time on a CPU.
-    works: Vec<u64>,
-}
-
-impl Progress {
-    fn new(thread: &Thread) -> Self {
-        let (mut time, mut work) = (0, 0);
-        let mut this = Self { ran: Vec::with_capacity(thread.ran.len()), works: Vec::with_capacity(thread.ran.len()) };
-        for run in &thread.ran {
-            this.ran.push((run.since, run.until, time, work));
-            this.works.push(run.work);
-            time += run.until - run.since;
-            work += run.work;
-        }
-        this
-    }
-
-    /// Returns the time on a CPU, and the work, until `at`.
-    fn until(&self, at: u64) -> (u64, u64) {
-        let Some(last) = self.ran.partition_point(|run| run.0 <= at).checked_sub(1) else { return (0, 0) };
-        let (since, until, time, work) = self.ran[last];
-        let (passed, all) = (at.min(until) - since, (until - since).max(1));
-        let done = u128::from(self.works[last]) * u128::from(passed) / u128::from(all);
-        (time + passed, work + done as u64)
-    }
-
-    fn ran(&self, from: u64, until: u64) -> u64 {
-        self.until(until).0.saturating_sub(self.until(from).0)
-    }
-
-    fn work(&self, from: u64, until: u64) -> u64 {
-        self.until(until).1.saturating_sub(self.until(from).1)
-    }
-
-    /// Whether the thread is on no CPU.
-    fn is_off(&self, at: u64) -> bool {
-        let last = self.ran.partition_point(|run| run.0 <= at).checked_sub(1);
-        last.is_none_or(|last| self.ran[last].1 <= at)
-    }
 }

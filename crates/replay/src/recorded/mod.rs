@@ -25,12 +25,14 @@ mod clocks;
 mod cycle;
 mod endless;
 mod habits;
+mod handoffs;
 mod lives;
 mod locks;
 mod pairs;
 mod placing;
 mod pools;
 mod programs;
+mod progress;
 mod roster;
 pub mod rules;
 mod sessions;
@@ -233,6 +235,8 @@ pub struct Counts {
     /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
     /// others.
     pub together: u64,
+    /// Handoffs between two tasks that left no event.
+    pub hidden_handoffs: u64,
     /// Waits for locks among members of pools.
     pub lock_waits: u64,
     /// Tasks in closed loops, which do more when they get more CPU.

@@ -18,7 +18,7 @@ use super::pools::Pools;
 use super::roster::{Names, add_processes, before, forked, kept};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, How, Lateness, Recorded, Thread};
-use super::{causes, clocks, lives, placing};
+use super::{causes, clocks, handoffs, lives, placing};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -46,13 +46,17 @@ pub(super) fn build(
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
     let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
     let causes = Causes {
-        threads: &threads,
+        threads: &[],
         kept: &kept,
         rhythms: &rhythms,
         interrupted: &interrupted,
         keep_times: how.keep_times,
         ticks,
     };
+    let hidden = handoffs::hidden(&Causes { threads: &threads, ..causes });
+    counts.hidden_handoffs = hidden.len() as u64 / 2;
+    handoffs::add(&mut threads, hidden);
+    let causes = Causes { threads: &threads, ..causes };
     let mut pools = Pools::new(
         &threads,
         &causes.woken_by(),
@@ -100,6 +104,7 @@ pub(super) fn build(
         causes,
         cycle,
         paces,
+        pool_of: &pool_of,
         pools,
         locks,
         held_by_groups: &held_by_groups,
@@ -171,14 +176,22 @@ fn rhythms(
 /// out.
 fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
+    let counts =
+        |by: usize, woken: usize| follows(cycle, by, woken) && (!pools.are_mates(by, woken) || cycle.by_itself[by]);
     for (thread, life) in causes.threads.iter().enumerate() {
-        for stretch in 0..life.stretches.len() {
-            if let Cause::Thread(by) = causes.of(thread, stretch)
-                && follows(cycle, by, thread)
-                && (!pools.are_mates(by, thread) || cycle.by_itself[by])
-                && locks.wait(thread, stretch).is_none()
+        for (number, stretch) in life.stretches.iter().enumerate() {
+            if let Cause::Thread(by) = causes.of(thread, number)
+                && counts(by, thread)
+                && locks.wait(thread, number).is_none()
             {
                 wakes[by].insert(thread);
+            }
+            for (_, act) in &stretch.acts {
+                if let Act::HandsBack { thread: woken, .. } = *act
+                    && counts(thread, woken)
+                {
+                    wakes[thread].insert(woken);
+                }
             }
         }
     }
@@ -210,6 +223,8 @@ struct Builder<'a> {
     endless: &'a [Option<usize>],
     /// How long each thread computes by the clock, if it does.
     paces: Vec<Option<u64>>,
+    /// Which threads may do each other's work.
+    pool_of: &'a [Option<usize>],
     /// Which threads do each other's work.
     pools: Pools,
     /// The locks that members of pools hold.
@@ -543,11 +558,21 @@ impl<'a> Builder<'a> {
 
     /// Whether a thread that was woken by another for that stretch waits for it.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
-        follows(&self.cycle, by, woken)
-            && match pass {
-                Pass::First => true,
-                Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && stretch.woken > self.cycle.from,
-            }
+        follows(&self.cycle, by, woken) && self.is_there(by, woken, stretch.woken, pass)
+    }
+
+    /// Whether two threads do in a pass what they did at that time.
+    fn is_there(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
+        match pass {
+            Pass::First => true,
+            Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && at > self.cycle.from,
+        }
+    }
+
+    /// Whether a [handoff](handoffs) that left no event, at that time, is one in the replay.
+    fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
+        let mates = self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken];
+        !mates && follows(&self.cycle, by, woken) && self.is_there(by, woken, at, pass)
     }
 
     /// The work of a stretch, with what is done to others on the way.
@@ -620,11 +645,19 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Fork(child) => {
-                // A child that goes on by itself is there already.
-                let again = self.cycle.there[child] && !self.cycle.goes_on[child] && self.endless[child].is_none();
+                // A child that has not ended is there already.
+                let ended = self.life(child).stretches.last().is_some_and(|last| last.end == End::Exit);
+                let again = self.cycle.there[child] && ended;
                 let forks = (pass == Pass::First || again) && !self.pools.attends(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
+            Act::Awaits { thread: by, at } if self.hands_back(by, thread, at, pass) => {
+                self.pairs.wait(by, thread, ops);
+            }
+            Act::HandsBack { thread: woken, at } if self.hands_back(thread, woken, at, pass) => {
+                self.pairs.wake(thread, woken, holds_lock, ops);
+            }
+            Act::Awaits { .. } | Act::HandsBack { .. } => {}
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {
                     ops.push(Op::Yield);

@@ -5,6 +5,7 @@ use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op,
 
 mod endless;
 mod habits;
+mod handoffs;
 mod hotplug;
 mod locks;
 mod pools;

@@ -1,0 +1,54 @@
+//! How much time on a CPU a thread had had, and how much work it had done, at each time.
+
+use super::lives::Thread;
+
+/// How far a thread was at each time.
+pub(super) struct Progress {
+    /// For each time on a CPU: since, until, the time and the work before.
+    ran: Vec<(u64, u64, u64, u64)>,
+    /// The work of each time on a CPU.
+    works: Vec<u64>,
+}
+
+impl Progress {
+    pub(super) fn new(thread: &Thread) -> Self {
+        let (mut time, mut work) = (0, 0);
+        let mut this = Self { ran: Vec::with_capacity(thread.ran.len()), works: Vec::with_capacity(thread.ran.len()) };
+        for run in &thread.ran {
+            this.ran.push((run.since, run.until, time, work));
+            this.works.push(run.work);
+            time += run.until - run.since;
+            work += run.work;
+        }
+        this
+    }
+
+    /// Returns the time on a CPU, and the work, until `at`.
+    fn until(&self, at: u64) -> (u64, u64) {
+        let Some(last) = self.ran.partition_point(|run| run.0 <= at).checked_sub(1) else { return (0, 0) };
+        let (since, until, time, work) = self.ran[last];
+        let (passed, all) = (at.min(until) - since, (until - since).max(1));
+        let done = u128::from(self.works[last]) * u128::from(passed) / u128::from(all);
+        (time + passed, work + done as u64)
+    }
+
+    pub(super) fn ran(&self, from: u64, until: u64) -> u64 {
+        self.until(until).0.saturating_sub(self.until(from).0)
+    }
+
+    pub(super) fn work(&self, from: u64, until: u64) -> u64 {
+        self.until(until).1.saturating_sub(self.until(from).1)
+    }
+
+    /// Whether the thread is on no CPU.
+    pub(super) fn is_off(&self, at: u64) -> bool {
+        let last = self.ran.partition_point(|run| run.0 <= at).checked_sub(1);
+        last.is_none_or(|last| self.ran[last].1 <= at)
+    }
+
+    /// Returns when a thread that is on a CPU at that time leaves it, and when it is back.
+    pub(super) fn break_after(&self, at: u64) -> Option<(u64, u64)> {
+        let last = self.ran.partition_point(|run| run.0 <= at).checked_sub(1)?;
+        Some((self.ran[last].1, self.ran.get(last + 1)?.0))
+    }
+}
