@@ -18,6 +18,7 @@ fn impossible(op: &Op) -> Option<&'static str> {
             Some("a pool whose members do each other's work")
         }
         Op::InboxWait { .. } | Op::InboxWake { .. } => Some("an inbox"),
+        Op::LeadMoves { .. } | Op::LeadAwaits { .. } => Some("the progress of another task"),
         _ => None,
     }
 }

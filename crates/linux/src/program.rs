@@ -201,6 +201,8 @@ impl Running {
             | Op::PoolWait { .. }
             | Op::InboxWait { .. }
             | Op::InboxWake { .. }
+            | Op::LeadMoves { .. }
+            | Op::LeadAwaits { .. }
             | Op::WaitEvent { .. }
             | Op::WakeUp { .. }
             | Op::WaitForCompletion { .. }

@@ -21,8 +21,8 @@ const RECORDED_KERNEL: &str = "6.18";
 
 /// The switches and the nanoseconds of a beginning that decides what a trace leaves open. With these bounds, the cost
 /// of a decision does not grow with the trace.
-const SAMPLE_SWITCHES: u64 = 20_000;
-const SAMPLE_NS: u64 = 500_000_000;
+const SAMPLE_SWITCHES: u64 = 50_000;
+const SAMPLE_NS: u64 = 1_000_000_000;
 
 /// How the programs of a trace are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -295,6 +295,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::InboxWait { inbox, answers } => self.inbox_wait(cpu, task, inbox, answers),
             Code::InboxWake { inbox, from, follow } => self.inbox_wake(cpu, task, inbox, from, follow),
+            Code::LeadMoves(lead) => self.lead_moves(cpu, task, lead),
+            Code::LeadAwaits(lead) => self.lead_awaits(cpu, task, lead),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {
                 let contended = self.unlock_in_user_mode(task, mutex);
@@ -385,6 +387,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.alive -= 1;
                 self.leaves_to_free(cpu);
                 self.leaves_inbox(cpu, task);
+                self.leads_nobody(cpu, task);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
@@ -412,6 +415,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
             Code::InboxWait { inbox, answers } => return self.inbox_sleep(cpu, task, inbox, answers),
             Code::InboxWake { inbox, from, follow } => return self.inbox_post(cpu, task, inbox, from, follow),
+            Code::LeadMoves(lead) => self.lead_wakes(cpu, lead),
+            Code::LeadAwaits(lead) => return self.lead_sleep(cpu, task, lead),
             Code::Yield => {
                 sched!(self, cpu).yield_task(CpuId(cpu as u32));
                 let this = &mut self.tasks[task as usize];
@@ -508,6 +513,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         this.owes_return = true;
         self.leaves_inbox(cpu, task);
+        self.leads_nobody(cpu, task);
         self.schedule(cpu, state);
         Flow::Gone
     }

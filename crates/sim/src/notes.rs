@@ -139,6 +139,7 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
         Code::SemWait(index) => other("semaphore", &workload.semaphores[index as usize].name),
         Code::InboxWait { .. } => Some(Waits::Other("a task that wakes it".to_owned())),
         Code::InboxWake { inbox, .. } => other("the progress of", &workload.inboxes[inbox as usize]),
+        Code::LeadAwaits(lead) => other("the progress of", &workload.leads[lead as usize]),
         Code::PipeRead { pipe, .. } => other("a message in pipe", &workload.pipes[pipe as usize].name),
         Code::PipeWrite { pipe, .. } => other("room in pipe", &workload.pipes[pipe as usize].name),
         Code::WaitEvent { queue, timeout: NEVER, .. } => other("wait queue", &workload.wait_queues[queue as usize]),

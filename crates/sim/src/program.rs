@@ -115,6 +115,8 @@ pub(crate) enum Code {
         from: u32,
         follow: Follow,
     },
+    LeadMoves(u32),
+    LeadAwaits(u32),
     /// Between its own `Lock` and `Unlock`.
     Suspend {
         condition: u32,
@@ -461,6 +463,7 @@ impl<'a> Compiler<'a> {
         let semaphore = |index| check("semaphore", index, workload.semaphores.len());
         let pool = |index| check("pool", index, workload.pools.len());
         let inbox = |index| check("inbox", index, workload.inboxes.len());
+        let lead = |index| check("lead", index, workload.leads.len());
         let queue = |index| check("wait queue", index, workload.wait_queues.len());
         let spin = |index| check("spin word", index, workload.spins.len());
         let completion = |index| check("completion", index, workload.completions.len());
@@ -471,6 +474,8 @@ impl<'a> Compiler<'a> {
             Op::InboxWake { inbox: index, from, follow } => {
                 Code::InboxWake { inbox: inbox(index)?, from: self.waker(from), follow }
             }
+            Op::LeadMoves { lead: index } => Code::LeadMoves(lead(index)?),
+            Op::LeadAwaits { lead: index } => Code::LeadAwaits(lead(index)?),
             Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },
             Op::PoolHelp { pool: p, work } => Code::PoolHelp { pool: pool(p)?, work },
             Op::PoolSleep { pool: p, work } => Code::PoolSleep { pool: pool(p)?, work },

@@ -46,6 +46,7 @@ impl Code {
             | Self::Barrier { .. }
             | Self::SemWait(_)
             | Self::InboxWait { .. }
+            | Self::LeadAwaits(_)
             | Self::Suspend { .. }
             | Self::SpinWait { lock: false, .. }
             | Self::SpinBarrier(_)

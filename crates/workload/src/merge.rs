@@ -60,6 +60,7 @@ struct Offsets {
     completions: usize,
     pools: usize,
     inboxes: usize,
+    leads: usize,
     processes: u32,
     /// The new number of each of its groups.
     groups: Vec<usize>,
@@ -107,6 +108,7 @@ impl Merged {
             completions: into.completions.len(),
             pools: into.pools.len(),
             inboxes: into.inboxes.len(),
+            leads: into.leads.len(),
             processes: self.processes,
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
@@ -144,6 +146,7 @@ impl Merged {
         into.completions.extend(added.completions.iter().cloned());
         into.pools.extend(added.pools.iter().cloned());
         into.inboxes.extend(added.inboxes.iter().cloned());
+        into.leads.extend(added.leads.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
@@ -303,6 +306,8 @@ impl Offsets {
             Op::SemReset(semaphore) => Op::SemReset(semaphore + self.semaphores),
             Op::InboxWait { inbox, from } => Op::InboxWait { inbox: inbox + self.inboxes, from },
             Op::InboxWake { inbox, from, follow } => Op::InboxWake { inbox: inbox + self.inboxes, from, follow },
+            Op::LeadMoves { lead } => Op::LeadMoves { lead: lead + self.leads },
+            Op::LeadAwaits { lead } => Op::LeadAwaits { lead: lead + self.leads },
             Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },
             Op::PoolHelp { pool, work } => Op::PoolHelp { pool: pool + self.pools, work },
             Op::PoolSleep { pool, work } => Op::PoolSleep { pool: pool + self.pools, work },

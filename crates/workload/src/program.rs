@@ -62,6 +62,8 @@ pub struct Workload {
     /// Where tasks wait for whichever other wakes them first, by the name of the task that waits there (replays; rt-app
     /// and scenarios have none).
     pub inboxes: Vec<String>,
+    /// Tasks that follow the progress of another, by the names of both (replays; rt-app and scenarios have none).
+    pub leads: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
     /// How it stops then.
@@ -93,6 +95,7 @@ impl Default for Workload {
             requests: Vec::new(),
             completions: Vec::new(),
             inboxes: Vec::new(),
+            leads: Vec::new(),
             pools: Vec::new(),
             duration: None,
             stop: Stop::default(),
@@ -512,6 +515,17 @@ pub enum Op {
         from: usize,
         /// How far this task may get ahead of that one.
         follow: Follow,
+    },
+    /// The leader of a lead has come one step further.
+    LeadMoves {
+        /// Index in [`Workload::leads`].
+        lead: usize,
+    },
+    /// Sleeps until the leader has come as many steps as this task has awaited so far. A leader that sleeps, has ended
+    /// or has not moved yet is not awaited: two tasks that await each other never both sleep.
+    LeadAwaits {
+        /// Index in [`Workload::leads`].
+        lead: usize,
     },
     /// Sleeps until resumed (rt-app `suspend`: a condition and a mutex of one name, or its own). The mutex is locked
     /// for the wait and unlocked afterwards, so another holder keeps the task waiting.

@@ -113,7 +113,11 @@ impl Causes<'_> {
         match act {
             Act::Wake { thread, stretch } => self.threads[thread].stretches[stretch].woken,
             Act::Fork(child) => self.threads[child].born.map_or(0, |(at, _)| at),
-            Act::Left { at, .. } | Act::Awaits { at, .. } | Act::HandsBack { at, .. } => at,
+            Act::Left { at, .. }
+            | Act::Awaits { at, .. }
+            | Act::HandsBack { at, .. }
+            | Act::Leads { at, .. }
+            | Act::Follows { at, .. } => at,
         }
     }
 }

@@ -51,6 +51,10 @@ pub(super) enum Act {
     Awaits { thread: usize, at: u64 },
     /// It would have woken that thread.
     HandsBack { thread: usize, at: u64 },
+    /// It came one step further with what a follower reads, at that time ([`super::leads`]).
+    Leads { lead: usize, at: u64 },
+    /// It read that at that time. The leader had come so far at `moved`.
+    Follows { lead: usize, at: u64, moved: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

@@ -26,6 +26,7 @@ mod cycle;
 mod endless;
 mod habits;
 mod handoffs;
+mod leads;
 mod lives;
 mod locks;
 mod pairs;

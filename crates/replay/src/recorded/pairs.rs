@@ -23,11 +23,13 @@ pub enum Coupling {
     OneAhead,
     /// The waker does not wait for the threads that it wakes.
     Free,
+    /// As [`Self::Free`], but the woken thread does not get ahead of the data of its waker ([`super::leads`]).
+    InStep,
 }
 
 impl Coupling {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free];
+    pub const ALL: [Self; 5] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free, Self::InStep];
 
     /// In a word, for JSON.
     pub const fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Coupling {
             Self::Asleep => "asleep",
             Self::OneAhead => "one-ahead",
             Self::Free => "free",
+            Self::InStep => "in-step",
         }
     }
 
@@ -44,7 +47,7 @@ impl Coupling {
             Self::Together => Follow::Together,
             Self::Asleep => Follow::Asleep,
             Self::OneAhead => Follow::OneAhead,
-            Self::Free => Follow::Free,
+            Self::Free | Self::InStep => Follow::Free,
         }
     }
 }

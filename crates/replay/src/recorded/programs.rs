@@ -17,8 +17,8 @@ use super::placing::{Allowed, Said};
 use super::pools::Pools;
 use super::roster::{Names, add_processes, before, forked, kept};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Counts, How, Lateness, Recorded, Thread};
-use super::{causes, clocks, handoffs, lives, placing};
+use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
+use super::{causes, clocks, handoffs, leads, lives, placing};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -45,7 +45,7 @@ pub(super) fn build(
     let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
     let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
-    let causes = Causes {
+    let bare = Causes {
         threads: &[],
         kept: &kept,
         rhythms: &rhythms,
@@ -53,10 +53,10 @@ pub(super) fn build(
         keep_times: how.keep_times,
         ticks,
     };
-    let hidden = handoffs::hidden(&Causes { threads: &threads, ..causes });
+    let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
     counts.hidden_handoffs = hidden.len() as u64 / 2;
     handoffs::add(&mut threads, hidden);
-    let causes = Causes { threads: &threads, ..causes };
+    let causes = Causes { threads: &threads, ..bare };
     let mut pools = Pools::new(
         &threads,
         &causes.woken_by(),
@@ -81,6 +81,10 @@ pub(super) fn build(
         pools.without(&threads, &|thread| !cycle.goes_on[thread]);
     }
     let wakes = wakes(&causes, &cycle, &pools, &locks);
+    let in_step = how.coupling == Coupling::InStep;
+    let leads = if in_step { leads::find(&causes, &wakes, &pools, &cycle) } else { leads::Leads::default() };
+    leads.add(&mut threads);
+    let causes = Causes { threads: &threads, ..bare };
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
@@ -97,6 +101,7 @@ pub(super) fn build(
     workload.mutexes =
         locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
+    workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let builder = Builder {
         numbers: &numbers,
         endless: &endless,
@@ -658,6 +663,13 @@ impl<'a> Builder<'a> {
                 self.pairs.wake(thread, woken, holds_lock, ops);
             }
             Act::Awaits { .. } | Act::HandsBack { .. } => {}
+            Act::Leads { lead, at } | Act::Follows { lead, moved: at, .. } => {
+                // Both have to be in what is repeated.
+                if pass == Pass::First || at > self.cycle.from {
+                    let leads = matches!(act, Act::Leads { .. });
+                    ops.push(if leads { Op::LeadMoves { lead } } else { Op::LeadAwaits { lead } });
+                }
+            }
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {
                     ops.push(Op::Yield);

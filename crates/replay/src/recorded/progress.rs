@@ -32,6 +32,16 @@ impl Progress {
         (time + passed, work + done as u64)
     }
 
+    /// Returns when the thread had done `work`.
+    pub(super) fn when(&self, work: u64) -> u64 {
+        let Some(last) = self.ran.partition_point(|run| run.3 < work).checked_sub(1) else {
+            return self.ran.first().map_or(0, |run| run.0);
+        };
+        let (since, until, _, before) = self.ran[last];
+        let (done, all) = ((work - before).min(self.works[last]), self.works[last].max(1));
+        since + (u128::from(until - since) * u128::from(done) / u128::from(all)) as u64
+    }
+
     pub(super) fn ran(&self, from: u64, until: u64) -> u64 {
         self.until(until).0.saturating_sub(self.until(from).0)
     }

@@ -7,6 +7,7 @@ mod endless;
 mod habits;
 mod handoffs;
 mod hotplug;
+mod leads;
 mod locks;
 mod pools;
 mod start;

@@ -226,7 +226,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    fn block_here(&mut self, cpu: usize, task: u32) -> Flow {
+    pub(crate) fn block_here(&mut self, cpu: usize, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];
         (this.woken, this.due) = (false, self.core.now);
         self.block_once_paid(cpu, task)

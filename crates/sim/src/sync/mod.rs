@@ -9,6 +9,7 @@ mod completion;
 mod condition;
 pub(crate) mod inbox;
 mod inherit;
+mod lead;
 mod mutex;
 mod pipe;
 mod pool;
@@ -22,6 +23,7 @@ use vruntime_workload::program::Workload;
 pub(crate) use barrier::Barrier;
 pub(crate) use completion::Completion;
 pub(crate) use inbox::Inbox;
+pub(crate) use lead::Leads;
 pub(crate) use mutex::{Mutex, mutex_of};
 pub(crate) use pipe::Pipe;
 pub(crate) use pool::Pool;
@@ -47,6 +49,7 @@ pub(crate) struct Objects {
     pub(crate) completions: Vec<Completion>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) leads: Leads,
     /// The inbox at which instances of each task wait; empty without inboxes.
     pub(crate) owners: Vec<Option<u32>>,
     /// Each timer's last beat, or the start of its beats; `None` before its use.
@@ -70,6 +73,7 @@ impl Objects {
             spins: workload.spins.iter().map(SpinWord::new).collect(),
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
             inboxes: workload.inboxes.iter().map(|_| Inbox::default()).collect(),
+            leads: Leads::new(workload.leads.len()),
             owners: inbox::owners(workload),
             pools: workload.pools.iter().map(|_| Pool::default()).collect(),
             completions: vec![Completion::default(); workload.completions.len()],

@@ -220,6 +220,7 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 Op::InboxWait { inbox, .. } | Op::InboxWake { inbox, .. } => {
                     within(inbox, "inbox", workload.inboxes.len())
                 }
+                Op::LeadMoves { lead } | Op::LeadAwaits { lead } => within(lead, "lead", workload.leads.len()),
                 Op::SpinWait { spin: number, .. } | Op::SpinPost { spin: number, .. } | Op::SpinBarrier(number) => {
                     within(number, "spin word", workload.spins.len())
                 }
