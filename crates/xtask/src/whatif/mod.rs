@@ -39,6 +39,9 @@ pub(crate) struct WhatIf {
     /// Leave the recordings in this folder
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Predict once more from the recordings in this folder, which --keep left, and run no program
+    #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+    again: Option<PathBuf>,
     /// Use this command instead of building one
     #[arg(long, value_name = "FILE")]
     vruntime: Option<PathBuf>,
@@ -91,12 +94,17 @@ impl WhatIf {
             .into_diagnostic()
             .wrap_err_with(|| format!("there is no command {}", vruntime.display()))?;
         let temporary = tempfile::tempdir().into_diagnostic()?;
-        let folder = self.keep.clone().unwrap_or_else(|| temporary.path().join("recordings"));
+        let kept = self.again.clone().or_else(|| self.keep.clone());
+        let folder = kept.unwrap_or_else(|| temporary.path().join("recordings"));
         fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
         let tool = Tool { vruntime, folder, seconds: self.seconds };
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
         let chosen = |program: &&Program| self.only.is_empty() || self.only.iter().any(|name| name == program.name);
         for program in PROGRAMS.iter().filter(chosen) {
+            if self.again.is_some() {
+                pairs.extend(tool.pairs_again(program)?);
+                continue;
+            }
             let lacks = program.lacks();
             if !lacks.is_empty() {
                 eprintln!("{}: left out; on Debian: apt-get install {}", program.name, lacks.join(" "));
@@ -187,6 +195,30 @@ impl Tool {
     }
 
     /// Records this machine.
+    /// Predicts each change of a program again, and compares with recordings of earlier runs. Changes without are left
+    /// out.
+    fn pairs_again(&self, program: &'static Program) -> miette::Result<Vec<Pair>> {
+        let recording = self.folder.join(format!("{}.dat", program.name));
+        if !recording.exists() {
+            return Ok(Vec::new());
+        }
+        let recorded = self.measured(&recording, program)?;
+        let mut pairs = Vec::new();
+        for (number, change) in changes(program).enumerate() {
+            let run = |run: u32| self.folder.join(format!("{}.{number}.{run}.dat", program.name));
+            let runs = (0..).map(run).take_while(|file| file.exists());
+            let measured: Vec<Share> = runs.map(|file| self.measured(&file, program)).collect::<miette::Result<_>>()?;
+            if measured.is_empty() {
+                continue;
+            }
+            let (verdict, replayed, predicted) = self.predicted(&recording, program, change)?;
+            let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
+            eprintln!("{}", page::line(&pair));
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+
     fn record(&self, file: &Path) -> miette::Result<()> {
         let duration = format!("{}s", self.seconds);
         let json =

@@ -100,15 +100,16 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
         (one.is_near(), other.worst()).partial_cmp(&(other.is_near(), one.worst())).unwrap_or(std::cmp::Ordering::Equal)
     });
     let near = pairs.iter().filter(|pair| pair.is_near()).count();
+    let program_near = pairs.iter().filter(|pair| pair.program().is_near()).count();
     let astray = pairs.iter().filter(|pair| pair.goes_astray()).count();
     let mut page = format!(
         "# What-if predictions\n\n\
          `cargo xtask whatif --runs {runs} --seconds {seconds} --out docs/what-if.md` has written this page on\n{machine}.\n\n\
          It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`). From the recording, it\n\
          predicts what happens when the hogs or the clients change. Then it makes each change {runs} times.\n\n\
-         **{near} of {} predictions are near**: CPU time of program and hogs is within 10 % of the measured mean,\n\
-         or within the measured range. {astray} have the wrong direction, with an effect larger than the difference\n\
-         of the runs.\n\n\
+         **{program_near} of {} predictions of the program's CPU time are near**: within 10 % of the measured mean,\n\
+         or within the measured range. In {near}, the CPU time of the hogs is near, too. {astray} have the wrong\n\
+         direction, with an effect larger than the difference of the runs.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
          Predictions that are not near are first, the furthest at the top.\n\n",
         pairs.len(),
@@ -195,7 +196,7 @@ mod tests {
     fn a_page_has_the_worst_first_and_says_what_was_left_out() {
         let mut pairs = [pair([100.0, 100.0], &[[100.0, 100.0]]), pair([10.0, 190.0], &[[100.0, 100.0]])];
         let page = page(&mut pairs, &["java (needs default-jdk-headless)".to_owned()], 1, 2, "2 CPUs");
-        assert!(page.contains("**1 of 2 predictions are near**"), "{page}");
+        assert!(page.contains("**1 of 2 predictions of the program"), "{page}");
         assert!(page.find("| no | good |").unwrap() < page.find("| yes | good |").unwrap(), "{page}");
         assert!(page.contains("java (needs default-jdk-headless)"), "{page}");
     }
