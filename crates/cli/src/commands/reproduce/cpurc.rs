@@ -353,7 +353,7 @@ fn config(features: &[&str], duration: u64) -> miette::Result<Config> {
     Ok(Config { duration: Some(duration), ..Config::new(kernel, spec) })
 }
 
-/// Runs of the second class without a switch.
+/// Mean time of a run of task 1.
 #[derive(Debug, Default)]
 struct Turns {
     since: Option<u64>,
@@ -374,7 +374,7 @@ impl Sink for Turns {
             self.total += at - since;
             self.count += 1;
         }
-        // Tasks have the order of their classes.
+        // The first task of the second class.
         if next.task().is_some_and(|task| task.0 == 1) {
             self.since = Some(at);
         }
