@@ -312,7 +312,7 @@ impl Ends {
                 continue;
             }
             if let Some(idle) = to.idle {
-                // A group that is idle, or no longer idle, loses its weight.
+                // A change of `idle` resets the weight.
                 (ends.idle, ends.weight) = (idle, 100);
             }
             ends.weight = to.weight.unwrap_or(ends.weight);
