@@ -74,11 +74,11 @@ mod tests {
         assert_eq!(there(), names(&["a", "b", "c", "mine"]));
         replace(&path, "run csv", &names(&["a"])).unwrap();
         assert_eq!(there(), names(&["a", "c", "mine"]));
-        // A file that both write is its last writer's.
+        // A file belongs to its last writer.
         replace(&path, "trace csv", &names(&["a", "c"])).unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert_eq!(there(), names(&["a", "c", "mine"]));
-        // A name in the list that leads out of the folder is ignored.
+        // Names outside the folder are ignored.
         fs::write(path.join(LIST), "run csv\t../outside\nrun csv\t/tmp\n").unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert!(outside.exists());
