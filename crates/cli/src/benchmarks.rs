@@ -12,10 +12,10 @@ use vruntime_workload::program::{Benchmark, Workload};
 /// The output of one benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-/// The command line.
+    /// The command line.
     pub(crate) command: String,
     pub(crate) lines: Vec<String>,
-/// The numbers in the lines, by name.
+    /// The numbers in the lines, by name.
     numbers: Value,
 }
 

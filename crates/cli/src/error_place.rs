@@ -12,7 +12,7 @@ use crate::simulate::Failure;
 
 /// The subject of an error: a part of the file, and its key.
 struct About<'a> {
-/// Candidates: the first that the file has counts.
+    /// Candidates: the first that the file has counts.
     parts: Vec<Part<'a>>,
     key: &'a str,
 }

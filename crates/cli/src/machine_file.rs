@@ -23,7 +23,7 @@ pub(crate) const HOST: &str = "host";
 #[serde(deny_unknown_fields)]
 pub(crate) struct MachineFile {
     pub(crate) machine: Machine,
-/// Costs by name, nanoseconds. Others are as in the profile `default`.
+    /// Costs by name, nanoseconds. Others are as in the profile `default`.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
     /// Costs of migrations by working set, for readers: the simulator charges one cost.
@@ -65,9 +65,9 @@ fn stalls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<St
 #[serde(deny_unknown_fields)]
 struct Migration {
     kib: Vec<u64>,
-/// Extra time of the first read after a migration.
+    /// Extra time of the first read after a migration.
     extra_ns: Vec<u64>,
-/// Time of the second read.
+    /// Time of the second read.
     again_ns: Vec<u64>,
 }
 

@@ -40,11 +40,11 @@ use args::{Arguments, Command};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Well,
-/// Violations or differences were found.
+    /// Violations or differences were found.
     Detected,
-/// A claim was not met, or events were not compared.
+    /// A claim was not met, or events were not compared.
     NotMet,
-/// Ctrl-C: the results so far are printed.
+    /// Ctrl-C: the results so far are printed.
     Interrupted,
 }
 

@@ -14,9 +14,9 @@ use vruntime_trace::{Batch, Sink};
 const BACKLOG: usize = 32;
 
 pub(crate) enum Observer<'scope, S> {
-/// On the run's thread.
+    /// On the run's thread.
     Here(S),
-/// On its own thread, which returns it.
+    /// On its own thread, which returns it.
     Apart(SyncSender<Arc<Batch>>, ScopedJoinHandle<'scope, S>),
 }
 

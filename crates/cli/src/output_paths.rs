@@ -67,7 +67,7 @@ impl OutputPaths {
 
     /// Adds the folder of `--rtapp-log`.
     pub(crate) fn rtapp_log(self, folder: Option<&Path>) -> Self {
-    // The tasks are not known yet, but only an existing log can be an input.
+        // The tasks are not known yet, but only an existing log can be an input.
         let there = folder.map_or_else(Vec::new, rtapp_log::logs_in);
         self.folder("--rtapp-log", folder, &[]).derived("--rtapp-log", there)
     }
@@ -230,7 +230,7 @@ fn folder(named: &Named) -> miette::Result<()> {
 
 /// Checks that files can be created in a folder, with a temporary one.
 fn scratch(folder: &Path) -> io::Result<()> {
-// The original error has the name of the temporary file.
+    // The original error has the name of the temporary file.
     tempfile::tempfile_in(folder).map(drop).map_err(|error| match error.kind() {
         // The folder exists, so this error would mislead.
         io::ErrorKind::NotFound if folder.is_dir() => {

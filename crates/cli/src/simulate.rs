@@ -81,16 +81,16 @@ pub(crate) struct Done {
     pub(crate) results: Results,
     pub(crate) outcome: Outcome,
     pub(crate) detected: Option<Detected>,
-/// Digest of the events.
+    /// Digest of the events.
     pub(crate) digest: u64,
-/// The output of simulated benchmarks.
+    /// The output of simulated benchmarks.
     pub(crate) benchmarks: Vec<Output>,
     pub(crate) seed: u64,
-/// Counters up to the requested snapshot.
+    /// Counters up to the requested snapshot.
     pub(crate) stat: Option<SchedStat>,
     pub(crate) analyses: Option<Arc<Analyses>>,
     pub(crate) series: Option<TimeSeries>,
-/// The error of an incomplete trace or log.
+    /// The error of an incomplete trace or log.
     pub(crate) unwritten: Option<Arc<miette::Report>>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
 /// Why a run failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-/// The simulator rejected the job.
+    /// The simulator rejected the job.
     Refused(vruntime_sim::Error),
     /// A trace could not be written.
     Output(miette::Report),

@@ -63,7 +63,7 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
 
 struct Judged {
     cells: Vec<Cell>,
-/// Recorded machines and the other side, for a page.
+    /// Recorded machines and the other side, for a page.
     lead: String,
     notes: Vec<String>,
     /// Recordings that were not compared, with reasons.
@@ -264,7 +264,7 @@ fn number(kernel: &str) -> Vec<u32> {
 /// Returns the last supported kernel before `kernel`.
 fn before(kernel: &str) -> Option<&'static str> {
     let wanted = number(kernel);
-// Other names are patched kernels.
+    // Other names are patched kernels.
     let plain = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
     let earlier = vruntime_sched::kernels::kernels()
         .iter()

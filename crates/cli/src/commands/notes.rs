@@ -6,9 +6,9 @@ use vruntime_workload::program::Group;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
-/// Sentences, the gravest first.
+    /// Sentences, the gravest first.
     pub(crate) all: Vec<String>,
-/// The number of grave notes, on missing or doubtful parts of the replay.
+    /// The number of grave notes, on missing or doubtful parts of the replay.
     pub(crate) grave: usize,
 }
 

@@ -109,12 +109,12 @@ fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths 
 struct Asked {
     rules: Rules,
     beside: Vec<Input>,
-/// The recorded machine, if described.
+    /// The recorded machine, if described.
     recorded_on: Option<Topology>,
-/// The highest frequency of each CPU, kHz; empty if unknown.
+    /// The highest frequency of each CPU, kHz; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
-/// The section of `vruntime record`.
+    /// The section of `vruntime record`.
     section: Option<Section>,
 }
 
@@ -151,7 +151,7 @@ impl Asked {
 struct Programs<'a> {
     replay: vruntime_replay::Replay<'a>,
     what_if: Option<WhatIf>,
-/// The changes of the what-if, one line each.
+    /// The changes of the what-if, one line each.
     changes: Vec<String>,
 }
 

@@ -22,13 +22,13 @@ use crate::trace_file::explain;
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) about: About,
-/// The recorded machine, with its costs if measured.
+    /// The recorded machine, with its costs if measured.
     pub(crate) machine: Machine,
-/// Groups before the first event, unless the part is empty.
+    /// Groups before the first event, unless the part is empty.
     pub(crate) cgroups: Option<Cgroups>,
-/// Tasks before the first event, by thread id.
+    /// Tasks before the first event, by thread id.
     pub(crate) tasks: BTreeMap<i32, Task>,
-/// Tasks after the last event, if listed.
+    /// Tasks after the last event, if listed.
     later: Vec<Task>,
 }
 

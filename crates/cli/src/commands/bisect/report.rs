@@ -7,10 +7,10 @@ use super::search::{Effect, Found};
 use super::sides::Words;
 
 pub(super) struct Report<'a> {
-/// Names of the sides.
+    /// Names of the sides.
     pub(super) from: &'a str,
     pub(super) to: &'a str,
-/// The input, the machine and the seeds, in words.
+    /// The input, the machine and the seeds, in words.
     pub(super) what: String,
     pub(super) figure: &'a Figure,
     pub(super) found: &'a Found,

@@ -10,9 +10,9 @@ use vruntime_report::Results;
 /// The runs of one combination, one for each seed.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
-/// The figure.
+    /// The figure.
     pub(super) values: Vec<f64>,
-/// Digests of the events.
+    /// Digests of the events.
     pub(super) digests: Vec<u64>,
     pub(super) results: Vec<Results>,
 }

@@ -88,7 +88,7 @@ fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words 
 
 pub(super) struct Sides<'a> {
     pub(super) space: Space<'a>,
-/// The input for places of errors.
+    /// The input for places of errors.
     pub(super) input: &'a Input,
     pub(super) seeds: u16,
     /// The figure, once known.

@@ -154,11 +154,11 @@ fn most_off(percents: impl Iterator<Item = f64>) -> f64 {
 
 /// Costs of the controller, for each N of [`LAT_CTX_US`].
 struct Overhead {
-/// Nanoseconds per switch in each round: for each N without, then with the controller.
+    /// Nanoseconds per switch in each round: for each N without, then with the controller.
     times: Vec<Times>,
-/// Instructions per switch: for each of `chosen` without, then with the controller.
+    /// Instructions per switch: for each of `chosen` without, then with the controller.
     counted: Counted,
-/// Indices of N.
+    /// Indices of N.
     chosen: Vec<usize>,
 }
 

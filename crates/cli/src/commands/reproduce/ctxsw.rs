@@ -39,13 +39,13 @@ const COLUMNS: [usize; 3] = [O1, KNOBS, CONSTANTS];
 
 /// Costs of the scheduler's own code per switch, and times of hackbench.
 struct Measured {
-/// Instructions.
+    /// Instructions.
     counted: Counted,
-/// Nanoseconds in each turn.
+    /// Nanoseconds in each turn.
     times: Vec<Times>,
-/// Means of [`TURNS`] turns each, nanoseconds.
+    /// Means of [`TURNS`] turns each, nanoseconds.
     rows: Vec<Times>,
-/// Simulated seconds under O(1) and CFS, for each seed.
+    /// Simulated seconds under O(1) and CFS, for each seed.
     hackbench: [Vec<f64>; 2],
 }
 

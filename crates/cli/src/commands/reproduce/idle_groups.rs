@@ -94,7 +94,7 @@ const NEW_MANY: usize = 3;
 struct Measured {
     runs: Vec<Results>,
     tops: Vec<Top>,
-/// The charge for a visit to a group under 3.10.
+    /// The charge for a visit to a group under 3.10.
     h_load_ns: u64,
 }
 
@@ -217,9 +217,9 @@ impl Measured {
 
 /// The ratio of our own time with groups to that without.
 struct OwnGrowth {
-/// Ratio of CPU time.
+    /// Ratio of CPU time.
     time: f64,
-/// Ratio of instructions, or why it is unknown.
+    /// Ratio of instructions, or why it is unknown.
     instructions: Result<f64, String>,
 }
 
