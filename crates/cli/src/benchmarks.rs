@@ -9,10 +9,8 @@ use vruntime_sim::Costs;
 use vruntime_trace::{TaskId, task_pid};
 use vruntime_workload::program::{Benchmark, Workload};
 
-/// The output of one benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// The command line.
     pub(crate) command: String,
     pub(crate) lines: Vec<String>,
     /// The numbers in the lines, by name.
@@ -90,7 +88,6 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Returns the lines, and the numbers in them.
     fn print(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
         match *self.words.first()? {
             "lat_ctx" => self.lat_ctx(costs),
@@ -251,7 +248,6 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// Prints the lateness of each thread.
     fn cyclictest(&self) -> (Vec<String>, Value) {
         let (interval, distance) = (self.option("-i").unwrap_or(1000), self.option("-d").unwrap_or(500));
         let threads = self.tasks.iter().zip(0_u64..).filter_map(|(task, index)| {

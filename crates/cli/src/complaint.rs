@@ -7,7 +7,6 @@ use miette::{Diagnostic, LabeledSpan, MietteDiagnostic, MietteHandlerOpts, Repor
 use serde::Serialize;
 use vruntime_workload::plain;
 
-/// Returns a report with optional help.
 pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette::Report {
     MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
 }

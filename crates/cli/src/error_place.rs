@@ -20,7 +20,6 @@ struct About<'a> {
 /// The most warnings of parts after the end of the run.
 const TOLD: usize = 10;
 
-/// Returns the failure as an error with its place.
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
         Failure::Refused(error) => refused(input, &error),

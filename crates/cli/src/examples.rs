@@ -52,7 +52,6 @@ impl Example {
         text
     }
 
-    /// Returns the scenario's `description`.
     pub(crate) fn description(&self) -> String {
         let file: Option<toml::Table> = embedded(self.file).parse().ok();
         let described = file.as_ref().and_then(|file| file.get("scenario")?.get("description")?.as_str());

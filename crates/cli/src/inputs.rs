@@ -20,7 +20,6 @@ pub(crate) fn check_output(path: &Path) -> io::Result<()> {
     refuse(Inputs::all(&[]).same_as(path))
 }
 
-/// Whether standard output writes to the file.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     of_stdout().is_some_and(|stdout| of_path(path) == Some(stdout))
 }
@@ -62,7 +61,6 @@ impl Inputs {
         self.find(of_path(output))
     }
 
-    /// Returns the input that standard output writes to.
     pub(crate) fn same_as_stdout(&self) -> Option<&Input> {
         self.find(of_stdout())
     }

@@ -218,7 +218,6 @@ fn machine(host: &vruntime_linux::Host) -> Machine {
     }
 }
 
-/// Formats a calibrated machine as a file.
 #[cfg(target_os = "linux")]
 pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     let host = &calibration.host;
@@ -259,7 +258,6 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     text
 }
 
-/// Formats background tasks, as one table each.
 #[cfg(target_os = "linux")]
 fn background(residents: &[Resident]) -> String {
     let of_a_cpu = 100.0 * residents.iter().map(Resident::taken).sum::<f64>();
@@ -331,7 +329,6 @@ fn columns<T>(lead: &str, measured: &[T], fields: &[Field<T>]) -> String {
     text
 }
 
-/// Formats the lateness of sleeps as comments.
 #[cfg(target_os = "linux")]
 fn timer_slacks(measured: &[vruntime_linux::TimerSlack]) -> String {
     let Some(shortest) = measured.last() else { return String::new() };

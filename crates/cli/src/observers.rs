@@ -1,6 +1,5 @@
-//! Runs observers on their own threads if CPUs are idle. Results do not depend on threads, since observers receive all
-//! events in order. Batches are faster even on one thread: the simulator and all observers together exceed a CPU's
-//! caches.
+//! Runs observers on their own threads if CPUs are idle. They receive all events in order, so results do not depend on
+//! threads. Batches are faster even on one thread: simulator and observers together exceed a CPU's caches.
 
 use std::io;
 use std::panic;

@@ -66,7 +66,6 @@ pub(crate) fn flush(written: io::Result<()>) {
     }
 }
 
-/// Returns the error of a failed standard output.
 pub(crate) fn cannot_print(error: &io::Error) -> miette::Report {
     let help = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or send standard output elsewhere",

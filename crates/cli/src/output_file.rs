@@ -84,7 +84,6 @@ impl Write for OutputFile {
     }
 }
 
-/// Writes a whole file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OutputFile::create(path)?;
     file.write_all(bytes)?;

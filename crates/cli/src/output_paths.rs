@@ -14,7 +14,6 @@ use crate::commands::LEFT;
 use crate::inputs::Inputs;
 use crate::{output_file, rtapp_log, tables};
 
-/// The outputs and inputs of a command.
 #[derive(Debug, Default)]
 pub(crate) struct OutputPaths {
     files: Vec<Named>,
@@ -35,7 +34,6 @@ struct Named {
 }
 
 impl OutputPaths {
-    /// Adds files or folders that the command reads.
     pub(crate) fn reads<'p>(mut self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         self.inputs.extend(inputs.into_iter().cloned());
         self
@@ -65,7 +63,6 @@ impl OutputPaths {
         self.folder("--tables", Some(folder), &[]).derived("--tables", paths)
     }
 
-    /// Adds the folder of `--rtapp-log`.
     pub(crate) fn rtapp_log(self, folder: Option<&Path>) -> Self {
         // The tasks are not known yet, but only an existing log can be an input.
         let there = folder.map_or_else(Vec::new, rtapp_log::logs_in);
@@ -77,7 +74,7 @@ impl OutputPaths {
         self
     }
 
-    /// Checks that no output is an input. Called again after reading the inputs, which name other files.
+    /// Checks that no output is an input. Called again after reading the inputs, which can name others.
     pub(crate) fn check_inputs(&self) -> miette::Result<()> {
         let inputs = Inputs::all(&self.inputs);
         for named in self.files.iter().chain(&self.derived) {

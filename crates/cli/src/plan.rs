@@ -18,7 +18,6 @@ use crate::{input, machine, output};
 
 pub(crate) use vruntime_sim::plan::{Plan, series};
 
-/// Returns the head of the results' JSON.
 pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns: u64) -> RunInfo {
     RunInfo {
         name: name.to_owned(),
@@ -37,7 +36,6 @@ pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns:
     }
 }
 
-/// Describes the machine in words.
 pub(crate) fn machine_words(plan: &Plan) -> String {
     let mut words = machine::words(&plan.config.machine.topology);
     if let Some(host) = host_words(&plan.config.machine) {
@@ -52,7 +50,6 @@ pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
     Some(format!("a host of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }))
 }
 
-/// Returns the kernels that an input names.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     input.says.planned().kernels()
 }
@@ -84,12 +81,10 @@ pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> 
     plan::plan(input.says.planned(), &overrides, loader).ok()
 }
 
-/// Returns the overrides of a trace's own settings.
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }
 }
 
-/// Returns the error of a trace that cannot be replayed.
 pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     match error.plan() {
         Some(error) => report(error),
@@ -132,7 +127,6 @@ fn overrides(options: &Model) -> Overrides {
     }
 }
 
-/// Parses a kernel with its features and tunables.
 pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
     let (kernel, notes) = plan::parse_kernel(text).map_err(|error| report(&error))?;
     tell(&notes);
@@ -182,7 +176,6 @@ fn names_lstopo(input: &Input, place: &Place) -> bool {
     lstopo.is_some_and(|path| path.value == Path::new(place.source.name()))
 }
 
-/// Returns the error of an impossible plan.
 pub(crate) fn report(error: &Error) -> miette::Report {
     let help = help(error);
     match error.place() {

@@ -51,7 +51,6 @@ pub(crate) struct RtAppLog {
     headers: BTreeMap<String, String>,
     tasks: Vec<Log>,
     buffered: usize,
-    /// The first error.
     error: Option<io::Error>,
 }
 
@@ -125,7 +124,6 @@ impl RtAppLog {
         self.keep(done);
     }
 
-    /// Starts a task's log.
     pub(crate) fn begin(&mut self, task: usize, class: &str) {
         if self.tasks.len() <= task {
             self.tasks.resize_with(task + 1, Log::default);

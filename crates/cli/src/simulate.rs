@@ -29,12 +29,10 @@ use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
 use crate::{error_place, interrupt};
 
-/// A run to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) config: Config,
-    /// Folder for traces.
     pub(crate) traces: Option<PathBuf>,
     /// Folder for logs in rt-app's form, and the file's settings for them.
     pub(crate) rtapp_log: Option<(PathBuf, Global)>,
@@ -49,7 +47,6 @@ pub(crate) struct Job<'a> {
     pub(crate) target: Option<u64>,
     /// Whether a note reports shares that have not settled. In a replay, shares may move as in its recording.
     pub(crate) unsettled: bool,
-    /// The kernel's name in traces.
     pub(crate) kernel: String,
     /// The recorded names and ids of tasks, for traces.
     pub(crate) identities: Option<Identities>,
@@ -75,15 +72,12 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A completed run.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) results: Results,
     pub(crate) outcome: Outcome,
     pub(crate) detected: Option<Detected>,
-    /// Digest of the events.
     pub(crate) digest: u64,
-    /// The output of simulated benchmarks.
     pub(crate) benchmarks: Vec<Output>,
     pub(crate) seed: u64,
     /// Counters up to the requested snapshot.
@@ -105,7 +99,6 @@ pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
     }
 }
 
-/// Why a run failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The simulator rejected the job.

@@ -131,7 +131,6 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     miette!(help = help, "{message}")
 }
 
-/// Reads the file of `--cgroups`.
 pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
     let bytes = input::contents(path, "name the file that the script of docs/replay.md wrote")?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)

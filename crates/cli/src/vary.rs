@@ -17,10 +17,8 @@ pub(crate) struct Point {
     pub(crate) set: Vec<String>,
 }
 
-/// The most combinations.
 const MOST: usize = 1000;
 
-/// Returns every combination of values.
 pub(crate) fn points(vary: &[String]) -> miette::Result<Vec<Point>> {
     let mut points = vec![Point::default()];
     for text in vary {
@@ -58,7 +56,7 @@ fn axis(text: &str) -> miette::Result<Vec<Point>> {
     let text = text.trim();
     let wrong = |what: &str| miette!(help = help, "--vary `{text}` {what}");
     let named = ["kernel=", "machine=", "feature="].into_iter().find(|name| text.starts_with(name));
-    // Names may contain colons, but not before a blank.
+    // Names may contain colons: `: ` takes precedence.
     let rule = if named.is_some() { None } else { text.split_once(": ").or_else(|| text.split_once(':')) };
     let (fixed, last) = match rule {
         Some((_, what)) => {

@@ -66,7 +66,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), checks)?;
     let json = compared.json();
-    // Prints the comparison before the error of a file that cannot be written.
+    // Prints the comparison before errors of writing.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
     let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
     tell_notes(&runs);
@@ -148,8 +148,7 @@ impl Side<'_> {
         }
     }
 
-    /// Makes results of a trace's replays comparable: groups get the names of other files, and loops are removed, since
-    /// a recording does not show them.
+    /// Gives groups the names of other files, and removes loops, which recordings do not show.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -265,7 +264,6 @@ impl<'a> Compared<'a> {
         leave(out, "comparison.json", &format!("{json:#}\n"))
     }
 
-    /// Writes the requested page and tables.
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
             let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
@@ -416,8 +414,7 @@ fn varied<'a>(
     Ok(sides)
 }
 
-/// Returns every combination of files, kernels and machines, unchanged and with its what-if. The first is the
-/// reference.
+/// Returns every combination of files, kernels and machines, unchanged and as a what-if. The first is the reference.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Vec<Option<Workload>>],
@@ -551,7 +548,7 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     distinguish(sides);
 }
 
-/// Numbers labels with the same folder name (one kernel, given twice), so that no folder overwrites another.
+/// Numbers labels with one folder name (a kernel given twice).
 fn distinguish(sides: &mut [Side<'_>]) {
     for index in 1..sides.len() {
         if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {

@@ -73,13 +73,11 @@ pub(crate) fn compared_trace(
 }
 
 impl Traced {
-    /// Returns the replay as recorded.
     pub(crate) fn job(&self) -> Job<'_> {
         let Plan { config, kernel, .. } = &self.as_recorded;
         Job::new(&self.recorded.workload, config.clone(), kernel)
     }
 
-    /// Compares the recording with its replay.
     pub(crate) fn check(&self, replayed: &Done) -> Checked<'_> {
         let ran = Ran { results: &replayed.results, end: replayed.outcome.end };
         Checked { traced: self, check: compare(&self.recorded, None, &[ran], self.cpus) }

@@ -18,8 +18,7 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// The distinct texts of both traces' events, without times. Lanes have their numbers. Events with equal texts are
-/// equal.
+/// The distinct events of both traces, as texts without times. Lanes have their numbers.
 #[derive(Debug, Default)]
 struct Steps {
     texts: Vec<String>,
@@ -65,8 +64,8 @@ struct Side {
     damage: Vec<String>,
 }
 
-/// Names of tasks. Tasks with equal pid and name in both traces are the same, as in a recording and its replay. Other
-/// tasks of one name are numbered by first appearance, since pids differ between runs. A rename (`exec`) applies from
+/// Names of tasks. Equal pid and name are the same task in both traces, as in a recording and its replay. Otherwise,
+/// tasks of one name are numbered by first appearance, since pids differ between runs. Renames (`exec`) apply from
 /// then on.
 #[derive(Debug, Default)]
 struct Names {
@@ -130,7 +129,7 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     let damage = [(&diff.a, &one), (&diff.b, &other)]
         .into_iter()
         .flat_map(|(path, side)| side.damage.iter().map(|what| format!("{} is damaged: {what}", path.display())));
-    // Prints the result before the error of a file that cannot be written.
+    // Prints the result before errors of writing.
     let written =
         tables::write(&diff.tables, "diff", vec![vec![table(&lanes)].into()], &damage.collect::<Vec<String>>());
     if diff.json {
@@ -240,8 +239,7 @@ struct Compared<'a> {
 
 static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new(), not_compared: 0 };
 
-/// The most events of a CPU for an exhaustive search, whose time is quadratic. Common events at the beginning and the
-/// end do not count.
+/// The most events of a CPU, without a common beginning and end, for an exhaustive search, whose time is quadratic.
 const EXHAUSTIVE: usize = 10_000;
 
 /// Returns the operations from `a` to `b`, and whether more events may be alike.

@@ -202,11 +202,10 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
     Ok(Judged { cells: all, lead, notes, skipped, interrupted })
 }
 
-/// Prints the result in the requested forms.
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
     let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
-    // Prints the cells before the error of a file that cannot be written.
+    // Prints the cells before errors of writing.
     let page = fidelity
         .reports
         .html

@@ -37,7 +37,6 @@ pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
     output_paths::write(path, &page.html())
 }
 
-/// Adds the analyses of several runs, with labels.
 fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
     for (label, analyses) in runs {
         page.run(label, analyses);
@@ -147,7 +146,7 @@ fn say_of(page: &mut Page, label: &str, busy: Option<String>, analyses: Option<&
 const REPLAYED: [(ReplayRun, &str); 3] =
     [(ReplayRun::Recorded, "recorded"), (ReplayRun::Replayed, "replayed"), (ReplayRun::WhatIf, "what if")];
 
-/// Returns the page of a replay. `watched`: the recording, and each run.
+/// `watched`: the recording, and each run.
 pub(crate) fn replay_page(
     title: &str,
     lead: &str,
@@ -189,7 +188,6 @@ pub(crate) fn replay_page(
     page
 }
 
-/// Returns the page of an analysed trace.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
     let mut page = Page::new(short(file), "Analyses of the events of this trace.");
     for sentence in analyses.busy_sentence().into_iter().chain(analyses.sentences()) {

@@ -70,7 +70,6 @@ fn table() -> String {
     )
 }
 
-/// Lists every feature, its kernels, and its effect.
 fn all_features() -> String {
     let lines = FEATURES.iter().map(|row| {
         let kernels = match with_feature(row.feature) {

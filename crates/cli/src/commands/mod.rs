@@ -89,7 +89,6 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
     json
 }
 
-/// Counts the complete runs.
 fn finished(runs: &[Done]) -> usize {
     runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
@@ -151,7 +150,6 @@ fn leave_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], run
     leave(folder, "digest", &digests(runs))
 }
 
-/// Prints the notes of runs.
 fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {

@@ -58,7 +58,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     tell(&runs);
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let logged = match (&real.rtapp_log, runs.first()) {
         (Some(folder), Some(measured)) => write_rtapp_logs(folder, &input, measured)
             .into_diagnostic()

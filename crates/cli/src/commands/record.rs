@@ -229,7 +229,6 @@ fn word(stopped: Stopped) -> &'static str {
     }
 }
 
-/// The printed result.
 struct Told {
     stopped: Stopped,
     file: String,

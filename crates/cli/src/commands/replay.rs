@@ -76,7 +76,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
     let written = simulate::all_written(&runs).and(written);
     if arguments.json {
@@ -105,7 +105,6 @@ fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths 
     arguments.reports.output_paths(outputs.reads(inputs))
 }
 
-/// The inputs besides the trace.
 struct Asked {
     rules: Rules,
     beside: Vec<Input>,
@@ -114,7 +113,6 @@ struct Asked {
     /// The highest frequency of each CPU, kHz; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
-    /// The section of `vruntime record`.
     section: Option<Section>,
 }
 
@@ -202,8 +200,8 @@ impl<'a> Programs<'a> {
         Ok(Self { replay, what_if, changes })
     }
 
-    /// Returns the runs as recorded, with each seed, and then those of the what-if. Only the first seed has traces (in
-    /// `folders`) and charts.
+    /// Returns the runs as recorded, and then those of the what-if. Only the first seed has traces (in `folders`) and
+    /// charts.
     fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds, target: Option<u64>) -> Vec<Job<'_>> {
         let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
         let jobs = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
@@ -230,8 +228,8 @@ impl<'a> Programs<'a> {
         all
     }
 
-    /// Compares the recording with its replays, over the seeds that are complete on all sides. After an early Ctrl-C,
-    /// over the seed that got furthest.
+    /// Compares the recording with its replays, over seeds that are complete on all sides, or the seed that got
+    /// furthest.
     fn check(&self, sides: &[&[Done]]) -> ReplayCheck {
         let Self { replay, what_if, .. } = self;
         let what_if = what_if.as_ref().map(|what_if| &what_if.workload);
@@ -305,7 +303,6 @@ fn choice(choice: &Choice) -> serde_json::Value {
     json!({ "coupling": choice.coupling.name(), "pools": choice.pools, "tried": tried.collect::<Vec<_>>() })
 }
 
-/// Describes the runs as recorded, and of the what-if.
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {
     let Programs { replay, what_if, changes } = programs;
     let what_if = what_if.iter().map(|what_if| ("what_if", &what_if.plan, &changes[..]));
@@ -326,7 +323,6 @@ fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) 
     )
 }
 
-/// Writes the requested page and tables.
 fn leave_reports(
     arguments: &Replay,
     programs: &Programs<'_>,

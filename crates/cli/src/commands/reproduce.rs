@@ -49,7 +49,6 @@ impl Experiment {
         }
     }
 
-    /// Returns the subject of the experiment.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Cpurc => "A compilation gets the share it is guaranteed (2.6.15-cpurc, and weights under 6.12)",
@@ -148,7 +147,6 @@ fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette
     if outcome.interrupted { Err(miette::miette!("the experiment was interrupted")) } else { Ok(outcome) }
 }
 
-/// Simulates one run, and returns its results.
 fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
     let mut collector = Collector::new(config.machine.topology.nr_cpus());
     simulate(workload, config, &mut collector)?;

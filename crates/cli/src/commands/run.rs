@@ -71,7 +71,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let left = || {
         if let Some(folder) = &options.out {
             leave_results(folder, &input.name, &plan, &changes, &runs)?;
@@ -114,7 +114,6 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
-/// Writes the requested page and tables.
 fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
     let Some(first) = runs.first() else { return Ok(()) };
     if let Some(path) = &run.reports.html {

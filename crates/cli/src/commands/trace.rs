@@ -163,7 +163,6 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: 
     format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "task", "tasks"))
 }
 
-/// Returns tables of events by name, and of tasks.
 fn summary_tables(summary: &Summary) -> [DataTable; 2] {
     let span = summary.clock().span_ns();
     let columns = [

@@ -43,7 +43,6 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     }
 }
 
-/// Returns the output paths.
 fn places(bisect: &Bisect) -> OutputPaths {
     let scenarios = [&bisect.from, &bisect.to].map(PathBuf::from);
     let named = scenarios.iter().filter(|_| bisect.file.is_none());
@@ -103,7 +102,6 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())
 }
 
-/// Searches, and prints the result.
 fn run(
     bisect: &Bisect,
     figure: Option<Figure>,
@@ -131,7 +129,7 @@ fn run(
     let words = sides.space.words(from, to);
     let what = what.to_owned();
     let report = Report { from, to, what, figure: &figure, found: &found, words, seeds: bisect.seeds, notes };
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&report.page(), path));
     if bisect.json {
         output::print_json(&report.json());

@@ -7,7 +7,6 @@ use super::search::{Effect, Found};
 use super::sides::Words;
 
 pub(super) struct Report<'a> {
-    /// Names of the sides.
     pub(super) from: &'a str,
     pub(super) to: &'a str,
     /// The input, the machine and the seeds, in words.
@@ -41,7 +40,6 @@ impl Report<'_> {
         found.total().abs() > found.noise() && self.figure.matters(found.from.mean(), found.to.mean())
     }
 
-    /// Returns the answer in sentences.
     fn answer(&self) -> String {
         let Self { from, to, figure, found, .. } = self;
         let (total, noise) = (found.total(), found.noise());
@@ -112,7 +110,6 @@ impl Report<'_> {
         if self.found.together.contains(&effect.difference) { "yes" } else { "" }
     }
 
-    /// Returns effects that move the figure.
     fn moving(&self) -> impl Iterator<Item = &Effect> {
         self.found.effects.iter().filter(|effect| effect.moves())
     }

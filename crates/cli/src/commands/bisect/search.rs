@@ -12,7 +12,6 @@ use vruntime_report::Results;
 pub(super) struct Ran {
     /// The figure.
     pub(super) values: Vec<f64>,
-    /// Digests of the events.
     pub(super) digests: Vec<u64>,
     pub(super) results: Vec<Results>,
 }
@@ -32,7 +31,6 @@ impl Ran {
 
 /// Two sides and their differences, which have numbers from 0.
 pub(super) trait Between {
-    /// A combination, ready to run.
     type Variant: Clone;
     type Error;
 
@@ -44,7 +42,6 @@ pub(super) trait Between {
     fn run(&mut self, variants: &[Self::Variant], seeds: Seeds) -> Result<Vec<Ran>, Self::Error>;
 }
 
-/// The seeds that a combination runs with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seeds {
     First,
@@ -52,7 +49,6 @@ pub(super) enum Seeds {
     All,
 }
 
-/// The effect of one difference on the figure.
 #[derive(Clone, Debug)]
 pub(super) struct Effect {
     pub(super) difference: usize,
@@ -60,7 +56,6 @@ pub(super) struct Effect {
     pub(super) alone: Option<f64>,
     /// Effect lost without it, on the second side.
     pub(super) left_out: Option<f64>,
-    /// The differences that it needs.
     pub(super) with: Vec<usize>,
 }
 
@@ -94,9 +89,7 @@ pub(super) struct Found {
     /// The smallest set found that explains the change, and its joint effect.
     pub(super) together: Vec<usize>,
     pub(super) joint: f64,
-    /// Number of combinations that ran.
     pub(super) combinations: usize,
-    /// The combinations that ran with all seeds.
     pub(super) log: Vec<Combination>,
 }
 

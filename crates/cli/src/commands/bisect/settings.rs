@@ -30,7 +30,6 @@ struct Setting {
     to: Option<Value>,
 }
 
-/// Two scenario files.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     arguments: &'a Bisect,

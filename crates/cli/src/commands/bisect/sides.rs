@@ -64,7 +64,6 @@ impl<'a> Space<'a> {
     }
 }
 
-/// Describes a difference of two kernels.
 fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words {
     let on = match one {
         Difference::Feature(feature) => last.features.has(feature),
@@ -153,7 +152,6 @@ impl<'a> Between for Sides<'a> {
     }
 }
 
-/// Returns the figure's value in each run.
 pub(super) fn values(figure: &Figure, runs: &[Results]) -> Vec<f64> {
     runs.iter().filter_map(|run| figure.value(run)).collect()
 }

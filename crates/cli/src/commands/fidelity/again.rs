@@ -1,4 +1,4 @@
-//! `vruntime fidelity --against`: compares recordings. No simulator can agree with both better than they agree.
+//! `vruntime fidelity --against`: compares recordings. Their disagreement limits the accuracy of any simulator.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -308,7 +308,6 @@ fn parts() -> miette::Result<Vec<Claim>> {
     Ok(vec![hungry, scaling, requeueing])
 }
 
-/// Returns classes below the root, with guarantees and tasks.
 fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload {
     let root = Group { path: "/".to_owned(), ..Group::default() };
     let class = |(index, &percent): (usize, &u32)| Group {

@@ -304,7 +304,6 @@ fn counts() -> miette::Result<Vec<Counts>> {
     runs.into_iter().collect()
 }
 
-/// Counts switches to idle.
 #[derive(Debug, Default)]
 struct ToIdle(u64);
 

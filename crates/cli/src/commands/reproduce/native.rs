@@ -1,8 +1,8 @@
 //! Measures the scheduler's own code, without a simulated machine.
 //!
-//! A simulation of a benchmark on one CPU records the scheduler's calls (`script`). A player (`player`) repeats them at
-//! the same virtual times, and checks that the decisions are equal. Compared sides take turns on one CPU of this
-//! machine (`measure`). valgrind counts their instructions (`instructions`).
+//! A simulation of a benchmark on one CPU records the scheduler's calls (`script`). After a check that decisions are
+//! equal, a player repeats them at the same virtual times (`player`). Sides take turns on one CPU of this machine
+//! (`measure`). valgrind counts their instructions (`instructions`).
 
 pub(super) mod instructions;
 pub(super) mod measure;

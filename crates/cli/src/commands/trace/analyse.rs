@@ -73,7 +73,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let page =
         arguments.reports.html.as_ref().map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
     let tables = vec![analyses.tables().into()];

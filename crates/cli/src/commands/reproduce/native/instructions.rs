@@ -24,7 +24,6 @@ impl Counted {
         self.0.get(index)?.as_ref().ok().copied()
     }
 
-    /// Returns the ratio of two counts.
     pub(crate) fn ratio(&self, this: usize, that: usize) -> Option<f64> {
         Some(self.get(this)? / self.get(that)?)
     }

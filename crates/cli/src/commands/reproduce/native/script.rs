@@ -33,13 +33,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Whether the call switches.
     pub(crate) fn switches(&self) -> bool {
         matches!(self.call, Call::Schedule(..))
     }
 }
 
-/// A new task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Made {
     pub(crate) group: GroupId,
@@ -55,7 +53,6 @@ pub(crate) struct Script {
     pub(crate) groups: Vec<(GroupId, u32)>,
     pub(crate) tasks: Vec<Made>,
     pub(crate) steps: Vec<Step>,
-    /// Number of switches.
     pub(crate) switches: u64,
 }
 

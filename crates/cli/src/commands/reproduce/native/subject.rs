@@ -14,7 +14,6 @@ const CALL_NS: u64 = 20_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Subject {
     pub(crate) kernel: String,
-    /// The benchmark's command line.
     pub(crate) command: String,
     /// Levels of groups above the tasks.
     pub(crate) depth: usize,
