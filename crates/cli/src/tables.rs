@@ -51,7 +51,7 @@ const NAMES: [&str; 34] = [
     "timehist_summary",
 ];
 
-/// Returns the names of files that [`write`] may write.
+/// Returns the names of files that [`write()`] may write.
 pub(crate) fn file_names(prefix: &str, format: TableFormat) -> impl Iterator<Item = String> {
     NAMES.into_iter().map(move |name| file_name(prefix, name, format))
 }
