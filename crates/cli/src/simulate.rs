@@ -88,7 +88,7 @@ pub(crate) struct Done {
     pub(crate) unwritten: Option<Arc<miette::Report>>,
 }
 
-/// Fails if a trace or log of a run is incomplete. Called after printing: a full disk does not lose the results.
+/// Fails if a trace or log of a run is incomplete. The caller prints the results first: a full disk does not lose them.
 pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
     match runs.iter().find_map(|run| run.unwritten.as_deref()) {
         Some(report) => {
@@ -131,7 +131,7 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     done
 }
 
-/// Runs as [`all`]. `jobs` has the seeds of each side, side by side, then other jobs. All sides of one seed run in
+/// Runs as [`all`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
 /// succession, so that Ctrl-C leaves complete seeds.
 pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
     let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));

@@ -134,7 +134,7 @@ mod tests {
                 energy_aware: constant.energy_aware(),
             };
             let of_others = if kernel.name == "2.6.23" {
-                // One CPU does not use the migration cost, and later CFS the slice.
+                // One CPU does not use the migration cost, and 2.6.23 does not use the slice.
                 let (base_slice_ns, migration_cost_ns) = (knobs.base_slice_ns, knobs.migration_cost_ns);
                 Knobs { base_slice_ns, migration_cost_ns, ..constants }
             } else {
