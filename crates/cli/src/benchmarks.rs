@@ -1,7 +1,5 @@
-//! What the benchmarks themselves print: their own lines, made of a run's results.
-//!
-//! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4,
-//! schbench 1.0, rt-tests, stress-ng.
+//! The output of simulated benchmarks, as the programs print it: lmbench 3, kernbench 0.42 (`time`'s fields),
+//! hackbench, sysbench 0.4, schbench 1.0, rt-tests, stress-ng.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +9,21 @@ use vruntime_sim::Costs;
 use vruntime_trace::{TaskId, task_pid};
 use vruntime_workload::program::{Benchmark, Workload};
 
-/// What one benchmark of a workload prints.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// Its command line.
     pub(crate) command: String,
-    /// Its lines.
     pub(crate) lines: Vec<String>,
-    /// The numbers in them, by name.
+    /// The numbers in the lines, by name.
     numbers: Value,
 }
 
 impl Output {
-    /// For JSON: the command, its lines, and the numbers.
     pub(crate) fn json(&self) -> Value {
         json!({ "command": self.command, "lines": self.lines, "numbers": self.numbers })
     }
 }
 
-/// The output of a workload's benchmarks; those that print nothing, or had not come to where they print, are left out.
+/// Returns the output of each benchmark that printed something by the end of the run.
 pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> Vec<Output> {
     let mut tasks = tasks_of(workload, results).into_iter();
     let print = |benchmark: &Benchmark| {
@@ -40,7 +34,7 @@ pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> 
     workload.benchmarks.iter().filter_map(print).collect()
 }
 
-/// The tasks of each benchmark, in the order in which they were made, those that it forked with them.
+/// Returns the tasks of each benchmark, forked ones included, in order of creation.
 fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
     let mut owners: BTreeMap<&str, Option<usize>> =
         workload.tasks.iter().map(|task| (task.name.as_str(), None)).collect();
@@ -50,7 +44,7 @@ fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
     }
     let mut tasks = vec![Vec::new(); workload.benchmarks.len()];
     for (index, task) in results.tasks.iter().enumerate() {
-        // Instances after the first have a number behind the name.
+        // Later instances have a number after the name.
         let template = || task.name.rsplit_once('-').and_then(|(name, _)| owners.get(name));
         if let Some(&Some(owner)) = owners.get(task.name.as_str()).or_else(template) {
             tasks[owner].push(index);
@@ -59,17 +53,17 @@ fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
     tasks
 }
 
-/// What became of a benchmark's tasks.
+/// A benchmark and its tasks' results.
 struct Seen<'a> {
     words: Vec<&'a str>,
     results: &'a Results,
-    /// The first task's number, which makes its pid.
+    /// Index of the first task, for its pid.
     first: usize,
-    /// Its tasks, in the order in which they were made; those that were forked, too.
+    /// All tasks, forked ones included, in order of creation.
     tasks: Vec<&'a TaskResult>,
-    /// All of those that it starts with have ended.
+    /// Set if all tasks that are not forked have ended.
     ended: bool,
-    /// From its start until the last of them ended, or the run did; nanoseconds.
+    /// Time from the start until the last of these ended, or the run did; nanoseconds.
     elapsed_ns: u64,
 }
 
@@ -77,7 +71,7 @@ impl<'a> Seen<'a> {
     fn new(benchmark: &'a Benchmark, workload: &Workload, results: &'a Results, tasks: Vec<usize>) -> Self {
         let first = tasks.first().copied().unwrap_or(0);
         let tasks: Vec<&TaskResult> = tasks.into_iter().map(|task| &results.tasks[task]).collect();
-        // They are made first, and those that they fork have ended when they have: they wait for them.
+        // The first tasks wait for those that they fork.
         let started = workload.tasks[benchmark.tasks.clone()].iter().filter(|task| task.start.is_some()).count();
         let started = || tasks.iter().take(started);
         let end = |task: &TaskResult| {
@@ -94,7 +88,6 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Its lines, and the numbers in them.
     fn print(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
         match *self.words.first()? {
             "lat_ctx" => self.lat_ctx(costs),
@@ -116,7 +109,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The number of an option, `-s 64`, `-s64` or `--size=64`.
+    /// Parses the number of an option: `-s 64`, `-s64` or `--size=64`.
     fn option(&self, name: &str) -> Option<u64> {
         let at = self.words.iter().position(|word| word.starts_with(name))?;
         let rest = self.words[at][name.len()..].trim_start_matches('=');
@@ -124,7 +117,7 @@ impl<'a> Seen<'a> {
         value.parse().ok()
     }
 
-    /// The time of a pass, less what passing takes without a switch (`ovr`): as lmbench measures that, in one process.
+    /// Prints the time of a pass, less the time without a switch (`ovr`), which lmbench measures in one process.
     fn lat_ctx(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
         let size = self.option("-s").unwrap_or(0);
         let overhead = 2 * (costs.syscall_ns + costs.pipe_ns_per_kib / 1024) + costs.mem_ns_per_kib * size;
@@ -135,14 +128,13 @@ impl<'a> Seen<'a> {
         Some((lines, json!({ "size_kib": size, "overhead_us": overhead, "processes": n, "switch_us": switch })))
     }
 
-    /// A loop is there and back.
     fn pipe_test(&self) -> Option<(Vec<String>, Value)> {
         let loops = self.tasks.first()?.account.loops;
         let each = self.elapsed_ns as f64 / 1e3 / (loops > 0).then_some(loops)? as f64;
         Some((vec![format!("{each:.2} usecs/loop.")], json!({ "usecs_per_loop": each })))
     }
 
-    /// Its table of metrics: an operation is a message written.
+    /// Prints the table of metrics. An operation is a written message.
     fn stress_ng(&self) -> (Vec<String>, Value) {
         let writes = |task: &&&TaskResult| task.name.contains("stress-ng-writer");
         let ops: u64 = self.tasks.iter().filter(writes).map(|task| task.account.loops).sum();
@@ -160,13 +152,12 @@ impl<'a> Seen<'a> {
         (lines, numbers)
     }
 
-    /// If it was not stopped before its end.
     fn hackbench(&self) -> Option<(Vec<String>, Value)> {
         let seconds = self.elapsed_ns as f64 / 1e9;
         self.ended.then(|| (vec![format!("Time: {seconds:.3}")], json!({ "time_s": seconds })))
     }
 
-    /// What `time` says of `make` and all its children when it has ended: `%e %U %S %P %c %w`.
+    /// Prints `time`'s fields of `make` and all its children: `%e %U %S %P %c %w`.
     fn kernbench(&self) -> Option<(Vec<String>, Value)> {
         let sum = self.sum();
         let [elapsed, cpu, system] = [self.elapsed_ns, sum.cpu_ns, sum.system_ns].map(|ns| ns as f64 / 1e9);
@@ -186,7 +177,7 @@ impl<'a> Seen<'a> {
         self.ended.then_some((lines, numbers))
     }
 
-    /// Returns the percentile of its class. Copies of one sysbench are combined.
+    /// Prints the percentile of the class: copies of one sysbench are combined.
     fn sysbench(&self) -> Option<(Vec<String>, Value)> {
         let spread = |values: &[f64]| {
             let n = values.len() as f64;
@@ -194,7 +185,7 @@ impl<'a> Seen<'a> {
             (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
         };
         let events: Vec<f64> = self.tasks.iter().map(|task| task.account.loops as f64).collect();
-        // Only so many tasks of a run have histograms.
+        // The number of tasks with histograms is limited.
         if self.tasks.iter().any(|task| task.loop_duration.is_none() && task.account.loops > 0) {
             return None;
         }
@@ -230,7 +221,7 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// Returns the latency from the grant of work to running, of its workers. Copies of one schbench are combined.
+    /// Prints the workers' latency from receiving work to running. Copies of one schbench are combined.
     fn schbench(&self) -> Option<(Vec<String>, Value)> {
         let worker =
             self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;
@@ -246,7 +237,7 @@ impl<'a> Seen<'a> {
         ];
         let (min, max) = (latency.min_ns / 1000, latency.max_ns / 1000);
         let mut lines = vec!["Latency percentiles (usec)".to_owned()];
-        // The one that people quote has a star.
+        // schbench stars the percentile that is usually quoted.
         let starred = |name: &str| if name == "99.0" { "*" } else { "" };
         lines.extend(percentiles.map(|(name, _, ns)| format!("\t{}{name}th: {}", starred(name), ns / 1000)));
         lines.push(format!("\tmin={min}, max={max}"));
@@ -257,7 +248,6 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// How late each thread was.
     fn cyclictest(&self) -> (Vec<String>, Value) {
         let (interval, distance) = (self.option("-i").unwrap_or(1000), self.option("-d").unwrap_or(500));
         let threads = self.tasks.iter().zip(0_u64..).filter_map(|(task, index)| {

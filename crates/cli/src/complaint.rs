@@ -1,5 +1,4 @@
-//! Formats all errors and warnings for the terminal. Quoted lines of files are shortened, and characters that a
-//! terminal would obey are escaped.
+//! Formats all errors and warnings. Shortens quoted lines of files, and escapes control characters.
 
 use std::error::Error;
 use std::fmt;
@@ -8,43 +7,38 @@ use miette::{Diagnostic, LabeledSpan, MietteDiagnostic, MietteHandlerOpts, Repor
 use serde::Serialize;
 use vruntime_workload::plain;
 
-/// What is wrong, and what mends it, if anything is known that does.
 pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette::Report {
     MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
 }
 
-/// A message beside the results, as programs read it.
+/// A message for programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Told {
     /// `error`, `warning` or `note`.
     pub(crate) level: &'static str,
-    /// What is wrong.
     pub(crate) message: String,
-    /// The chain of its causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
-    /// What mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
     #[serde(flatten)]
     pub(crate) place: Option<Place>,
-    /// All of it as people are shown it.
+    /// The whole message, as printed.
     pub(crate) text: String,
 }
 
-/// Where something is: line and column are counted from 1, columns in characters.
+/// A place in a file. Line and column count from 1, columns in characters.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Place {
     file: String,
     line: usize,
     column: usize,
-    /// What was expected there.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
 }
 
 impl Told {
-    /// What has neither a cause nor a place.
+    /// Returns a message without causes and place.
     pub(crate) fn new(level: &'static str, message: &str) -> Self {
         let text = format!("{level}: {message}");
         Self { level, message: message.to_owned(), causes: Vec::new(), help: None, place: None, text }
@@ -83,15 +77,14 @@ impl Place {
     }
 }
 
-/// The report and all that are [related](Diagnostic::related) to it, for programs.
+/// Returns the report and all [related](Diagnostic::related) ones, for programs.
 pub(crate) fn messages(report: &miette::Report) -> Vec<Told> {
-    // Others may show it where nothing is coloured, whatever this is run in.
+    // Without colours, since other programs show it.
     let handler = MietteHandlerOpts::new().color(false).unicode(true).terminal_links(false).build();
     every(report).into_iter().map(|one| Told::of(one, shown(one, &handler))).collect()
 }
 
-/// Returns the printed report, followed by all [related](Diagnostic::related) ones, each as if it were alone: miette
-/// would put `Error:` on a line of its own before each.
+/// Formats the report and all [related](Diagnostic::related) ones, each alone: miette adds a line `Error:` before each.
 pub(crate) fn text(report: &miette::Report) -> String {
     let handler = MietteHandlerOpts::new().build();
     let texts: Vec<String> = every(report).into_iter().map(|one| shown(one, &handler)).collect();
@@ -108,12 +101,11 @@ fn shown(one: &dyn Diagnostic, handler: &dyn ReportHandler) -> String {
     Printed(Plain::of(one), handler).to_string()
 }
 
-/// The report and all that are related to it.
 fn every(report: &miette::Report) -> Vec<&dyn Diagnostic> {
     std::iter::once(report.as_ref()).chain(related(report.as_ref())).collect()
 }
 
-/// All that are related to it, or to what it wraps, and to those in turn.
+/// Returns all diagnostics that are related to it or to its source, recursively.
 fn related(of: &dyn Diagnostic) -> Vec<&dyn Diagnostic> {
     match of.related() {
         Some(all) => all.flat_map(|one| std::iter::once(one).chain(related(one))).collect(),
@@ -121,7 +113,7 @@ fn related(of: &dyn Diagnostic) -> Vec<&dyn Diagnostic> {
     }
 }
 
-/// A diagnostic whose words are plain.
+/// A diagnostic without control characters.
 #[derive(Debug)]
 struct Plain<'a> {
     of: &'a dyn Diagnostic,
@@ -144,7 +136,6 @@ impl<'a> Plain<'a> {
         Self { of, message: plain(&of.to_string()), cause, source }
     }
 
-    /// Returns the chain of its causes.
     fn causes(&self) -> Vec<String> {
         let inner = self.cause.as_ref().map(|cause| [vec![cause.message.clone()], cause.causes()].concat());
         let plain = std::iter::successors(self.source.as_ref(), |error| error.source.as_ref());

@@ -1,4 +1,4 @@
-//! What the simulator refuses, with the place in the user's file that asks for it.
+//! Adds places in the user's file to errors of the simulator.
 
 use std::ops::Range;
 
@@ -10,17 +10,16 @@ use crate::complaint;
 use crate::input::{Input, Says};
 use crate::simulate::Failure;
 
-/// What an error is about: a part of the file, and the key of it.
+/// The subject of an error: a part of the file, and its key.
 struct About<'a> {
-    /// The first of these that the file has.
+    /// Candidates: the first that the file has counts.
     parts: Vec<Part<'a>>,
     key: &'a str,
 }
 
-/// The most parts after the end of the run that warnings name.
+/// The most warnings of parts after the end of the run.
 const TOLD: usize = 10;
 
-/// Returns the failure as an error with its place.
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
         Failure::Refused(error) => refused(input, &error),
@@ -39,12 +38,12 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     }
 }
 
-/// What the simulator refuses and how to mend it, where no file is known that asks for it.
+/// Returns the error and its help on one line, without a place.
 pub(crate) fn in_one(error: &Error) -> String {
     help(error).map_or_else(|| error.to_string(), |help| format!("{error}; {help}"))
 }
 
-/// How to mend it, with the options that the command has for that.
+/// Returns the error's help, with options of the command line.
 fn help(error: &Error) -> Option<String> {
     let help = error.help()?;
     Some(match error {
@@ -70,19 +69,19 @@ fn help(error: &Error) -> Option<String> {
     })
 }
 
-/// What the file asks for at `end` or later, when the run is over.
+/// Returns warnings of parts that start at `end` or later, after the run.
 pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error> {
     let changes = input.workload.changes.iter().map(|change| ("[[change]]", change.at, Part::Change(change.at)));
     let hotplug = input.workload.hotplug.iter().map(|plug| ("[[hotplug]]", plug.at, Part::Hotplug(plug.at)));
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut found: Vec<vruntime_workload::Error> = Vec::new();
     let mut late: Vec<(&str, u64, Part<'_>)> = changes.chain(hotplug).filter(|(_, at, _)| *at >= end).collect();
-    // One that changes several things is several changes.
+    // A change of several things is several changes.
     late.dedup_by_key(|(what, at, _)| (*what, *at));
     for (index, task) in input.workload.tasks.iter().enumerate() {
         let Some(at) = task.start.filter(|&at| at >= end) else { continue };
         let Some((source, span)) = input.places.start(index) else { continue };
-        // All instances of a task, and all tasks of a workload, have one place.
+        // Instances of a task, and tasks of a workload, share a place.
         let told = |error: &vruntime_workload::Error| {
             error.span().as_ref() == Some(&span) && error.source_text().name() == source.name()
         };
@@ -106,7 +105,7 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     found
 }
 
-/// Returns the place of the request: of its parts, the one whose key is written.
+/// Returns the place of the first part whose key is written.
 fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
     if let Says::Scenario(scenario) = &input.says {
         let found = about.parts.iter().find_map(|part| scenario.find(*part, about.key));
@@ -122,7 +121,7 @@ fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
 
 fn about(error: &Error) -> Option<About<'_>> {
     let task = |name, key| Some(About { parts: vec![Part::Task(name)], key });
-    // What holds from the start is in the group's table; what comes later in a change.
+    // Initial values are in the group's table, later ones in a change.
     let group = |path, now: u64, key| {
         let parts = if now == 0 { vec![Part::Group(path), Part::Change(0)] } else { vec![Part::Change(now)] };
         Some(About { parts, key })

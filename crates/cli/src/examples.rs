@@ -1,4 +1,4 @@
-//! Workloads that the command carries and runs by name: files of the repository's `scenarios/`.
+//! Embedded examples, which run by name: files of the repository's `scenarios/`.
 
 use std::borrow::Cow;
 use std::fs;
@@ -7,19 +7,18 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use vruntime_workload::nearest;
 
-/// Embedded from the repository, so that what the command carries and what the repository has are the same.
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/scenarios");
 
-/// A scenario by its name.
+/// An embedded scenario.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Example {
-    /// The name users call it by, which the scenario has, too.
+    /// The name on the command line, and in the scenario.
     pub(crate) name: &'static str,
     /// The file, relative to `scenarios/`.
     pub(crate) file: &'static str,
 }
 
-/// All examples, the simplest to explain first.
+/// All examples, the simplest first.
 pub(crate) const EXAMPLES: [Example; 5] = [
     Example { name: "demo", file: "demo/demo.toml" },
     Example { name: "web", file: "examples/web.toml" },
@@ -29,19 +28,18 @@ pub(crate) const EXAMPLES: [Example; 5] = [
 ];
 
 impl Example {
-    /// Returns the example that a path names, unless a file of that name exists. A folder of that name is no workload.
+    /// Returns the example that a path names, unless a file (not a folder) of that name exists.
     pub(crate) fn at(path: &Path) -> Option<&'static Self> {
         let found = path.to_str().and_then(Self::named)?;
         let is_taken = fs::symlink_metadata(path).is_ok() && !path.is_dir();
         (!is_taken).then_some(found)
     }
 
-    /// Returns the example of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         EXAMPLES.iter().find(|example| example.name == name)
     }
 
-    /// Returns the scenario as one file: the rt-app files that it names are part of the text.
+    /// Returns the scenario as one text, with the rt-app files that it names.
     pub(crate) fn text(&self) -> String {
         let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
         let mut text = String::new();
@@ -54,7 +52,6 @@ impl Example {
         text
     }
 
-    /// Returns what the example shows: the scenario's `description`.
     pub(crate) fn description(&self) -> String {
         let file: Option<toml::Table> = embedded(self.file).parse().ok();
         let described = file.as_ref().and_then(|file| file.get("scenario")?.get("description")?.as_str());
@@ -67,12 +64,12 @@ pub(crate) fn start() -> &'static str {
     embedded("examples/start.toml")
 }
 
-/// Returns an embedded file, which a test has looked for.
+/// Returns an embedded file; a test checks that it exists.
 fn embedded(path: impl AsRef<Path>) -> &'static str {
     SCENARIOS.get_file(path).and_then(include_dir::File::contents_utf8).unwrap_or_default()
 }
 
-/// Suggests what to run if there is no file at `path`; `help` is the suggestion of a file.
+/// Suggests an example if there is no file at `path`. `help` suggests a file.
 pub(crate) fn suggestion(path: &Path, help: &str) -> String {
     let is_name = path.components().count() == 1;
     let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_name);

@@ -1,4 +1,4 @@
-//! Reads what the user wants run: an rt-app file, a scenario, or a recording.
+//! Reads workloads: rt-app files, scenarios and recordings.
 
 use std::fs;
 use std::io::{self, Read};
@@ -17,49 +17,43 @@ use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 use crate::examples::{self, Example};
 use crate::{inputs, interrupt};
 
-/// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
+/// Larger files, in bytes, are rejected, so that reading does not fill the memory.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A workload with whatever its file says besides.
+/// A workload, and everything else in its file.
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// What people call it: the file's stem, or what the scenario says.
+    /// The file's stem, or the scenario's name.
     pub(crate) name: String,
-    /// The example that it is, if it is no file.
+    /// The embedded example, if it is no file.
     pub(crate) example: Option<&'static Example>,
-    /// The folder the file is in; other files are named relative to it.
+    /// The file's folder, which paths in the file are relative to.
     pub(crate) folder: PathBuf,
-    /// The tasks.
     pub(crate) workload: Workload,
-    /// Where they were written.
+    /// Places of the workload's parts in the file.
     pub(crate) places: SourceMap,
-    /// What the file says besides.
     pub(crate) says: Says,
 }
 
 impl Input {
-    /// What the head of the results calls it.
+    /// Returns the name for the head of the results.
     pub(crate) fn title(&self) -> String {
         let embedded = if self.example.is_some() { " (embedded example)" } else { "" };
         format!("{}{embedded}", self.name)
     }
 }
 
-/// What a file says besides its tasks.
+/// The rest of a file, besides its tasks.
 #[derive(Debug)]
 pub(crate) enum Says {
-    /// What concerns rt-app itself.
     RtApp(Box<Global>),
-    /// A scenario's settings.
     Scenario(Box<Scenario>),
-    /// Where it was recorded.
     Recording(Box<Recording>),
-    /// It is a trace of a machine.
     Trace(plan::Trace),
 }
 
 impl Says {
-    /// What a run is planned from.
+    /// Returns the input of a plan.
     pub(crate) fn planned(&self) -> plan::Input<'_> {
         match self {
             Self::RtApp(_) => plan::Input::Tasks,
@@ -70,7 +64,7 @@ impl Says {
     }
 }
 
-/// Whether a file is a workload and no trace: by its name, or because it begins as JSON does, or cannot be read.
+/// Whether a file is a workload and no trace, by its name or first byte. Unreadable files count as workloads.
 pub(crate) fn is_workload(path: &Path) -> bool {
     let known = path.extension().and_then(|extension| extension.to_str());
     if path == Path::new("-") || matches!(known, Some("toml" | "json")) {
@@ -85,7 +79,7 @@ pub(crate) fn is_workload(path: &Path) -> bool {
 /// Reads a workload from a file, or from standard input for `-`. Prints warnings; with `strict` they are errors.
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (mut input, warnings) = load(path, duration, strict)?;
-    // What never ends the simulator refuses itself; beside a trace it ends with that.
+    // The simulator itself rejects endless workloads; beside a trace they end with it.
     let ends = input.workload.duration;
     input.workload.duration.get_or_insert(u64::MAX);
     let found = check::check(&input.workload, &input.places);
@@ -93,7 +87,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     checked(input, warnings, found, strict)
 }
 
-/// As [`read`], for real threads: endless loops are warnings.
+/// Reads as [`read`], for real threads: endless loops are warnings.
 #[cfg(target_os = "linux")]
 pub(crate) fn read_real(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (input, warnings) = load(path, duration, strict)?;
@@ -119,7 +113,7 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
         None if from_stdin => "standard input".to_owned(),
         None => path.display().to_string(),
     };
-    // Of a file before it is read: traces may be larger than any workload.
+    // Before the file is read: traces may be larger than any workload.
     if let Some(kind) = start_of(path).filter(|_| !from_stdin).and_then(|start| trace_in(path, &start)) {
         return Err(is_trace(path, &name, kind));
     }
@@ -149,15 +143,15 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     })?;
     input.name = printable(&input.name);
     input.example = example;
-    // What the command line says goes before: with a duration nothing is endless.
+    // The command line takes precedence: with a duration, nothing is endless.
     input.workload.duration = duration.or(input.workload.duration);
     Ok((input, warnings))
 }
 
-/// The number of bytes at the beginning of a file that show whether it is a trace.
+/// The bytes at the beginning of a file that show whether it is a trace.
 const START: usize = 64 << 10;
 
-/// The first bytes of a file; none if reading them would take them away, as from a pipe.
+/// Reads the first bytes of a file, but not of a pipe, which would lose them.
 fn start_of(path: &Path) -> Option<Vec<u8>> {
     let mut start = Vec::new();
     let file = fs::File::open(path).ok().filter(|_| path.is_file())?;
@@ -165,7 +159,7 @@ fn start_of(path: &Path) -> Option<Vec<u8>> {
     Some(start)
 }
 
-/// What kind of trace begins so, if it is one.
+/// Returns the kind of the trace that begins with `start`.
 fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
     let named = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
@@ -186,14 +180,14 @@ fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
     miette!(help = help, "{name} is a recorded trace ({kind}), no workload")
 }
 
-/// An embedded scenario that names no other files.
+/// Reads an embedded scenario, which names no other files.
 pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
     let (input, warnings) = scenario_file(name, text.as_bytes(), PathBuf::new(), &Options::default())?;
     warn(warnings.into_iter());
     Ok(input)
 }
 
-/// A scenario whose text was made of that of `path` and another. `None`: it is no scenario, or has errors.
+/// Reads a scenario whose text mixes `path` and another file. `None`: it has errors.
 pub(crate) fn variant(path: &Path, text: &str, duration: Option<u64>) -> Option<Input> {
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let (mut input, _) =
@@ -206,7 +200,7 @@ pub(crate) fn variant(path: &Path, text: &str, duration: Option<u64>) -> Option<
     found.iter().all(|problem| problem.severity() != Severity::Error).then_some(input)
 }
 
-/// Tells what is probably not what was meant; with `strict`, it is an error.
+/// Prints probable mistakes as warnings; with `strict`, the first is an error.
 pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
     if strict && !found.is_empty() {
         return Err(first_of(found));
@@ -227,7 +221,7 @@ enum Kind {
     Recording,
 }
 
-/// By the extension, or else by the first character: JSON objects and comments begin as no TOML does.
+/// Returns the kind by the extension, or else by the first character: no TOML begins with `{` or `/`.
 fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
     let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
     match extension {
@@ -240,7 +234,7 @@ fn kind(extension: Option<&str>, bytes: &[u8]) -> Kind {
     }
 }
 
-/// What to say of a file whose name and beginning do not agree.
+/// Describes a file whose extension contradicts its beginning.
 fn misnamed(extension: Option<&str>, bytes: &[u8]) -> Option<&'static str> {
     match (extension?, bytes.iter().find(|byte| !byte.is_ascii_whitespace())?) {
         ("json", _) if begins_as_toml(bytes) => Some("it looks like a scenario; their names end with .toml"),
@@ -249,7 +243,7 @@ fn misnamed(extension: Option<&str>, bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the first line that is no comment of TOML's is one of TOML: `[table]`, `[[table]]` or `key = value`.
+/// Whether the first line, comments aside, is `[table]`, `[[table]]` or `key = value`.
 fn begins_as_toml(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -258,7 +252,7 @@ fn begins_as_toml(bytes: &[u8]) -> bool {
         let letter = |c: char| c.is_ascii_alphanumeric() || "_-.\"/ ".contains(c);
         key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(letter)
     };
-    // These stand in lists of JSON.
+    // JSON lists contain these.
     let is_value = |key: &str| ["true", "false", "null"].contains(&key);
     match line.strip_prefix('[') {
         Some(table) => table
@@ -275,7 +269,7 @@ type Told = (Input, Vec<Error>);
 fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Told> {
     let file = rtapp::parse(name, bytes, options)?;
     if file.workload.tasks.is_empty() {
-        // As part of a scenario it may have none; alone it has nothing to do, which is an error for who reads strictly.
+        // Valid as a part of a scenario, but not alone: this gives the error.
         rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
     }
     let says = Says::RtApp(Box::new(file.global));
@@ -301,7 +295,7 @@ fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<T
     Ok((Input { name, example: None, folder, workload, places: SourceMap::default(), says }, Vec::new()))
 }
 
-/// The bytes of a workload's file. If there is none, an example may have been meant.
+/// Reads a workload's file. If it does not exist, the help suggests an example.
 fn workload(path: &Path) -> miette::Result<Vec<u8>> {
     let wanted = "name an rt-app file (JSON) or a scenario (TOML); `-` reads standard input";
     read_file(path).map_err(|error| {
@@ -313,7 +307,7 @@ fn workload(path: &Path) -> miette::Result<Vec<u8>> {
     })
 }
 
-/// The bytes of a file that the user named; `wanted` says what there should be.
+/// Reads a file that the user named. `wanted` is help: what the file must be.
 pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
     read_file(path).map_err(|error| {
         let name = path.display();
@@ -322,12 +316,12 @@ pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
     })
 }
 
-/// Returns help for an unreadable file or folder: the name that was probably meant.
+/// Returns help for an unreadable file or folder, with the nearest existing name.
 pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String {
     match error.kind() {
         io::ErrorKind::NotFound if path.is_symlink() => "it is a link to a missing file".to_owned(),
         io::ErrorKind::NotFound => {
-            // The first on the way that is not there.
+            // The first missing part of the path.
             let named = path.ancestors().take_while(|part| !part.as_os_str().is_empty());
             let missing = named.take_while(|part| !part.exists()).last().unwrap_or(path);
             let meant = there_is(missing).map(|instead| {
@@ -346,19 +340,18 @@ pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String 
     }
 }
 
-/// What is there of a name like that of `path`.
+/// Returns the existing path in the folder whose name is nearest.
 fn there_is(path: &Path) -> Option<PathBuf> {
     let names = names_in(folder_of(path));
     let instead = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
     Some(path.with_file_name(instead))
 }
 
-/// The folder that a path is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the names in a folder, in order; none if it cannot be read.
+/// Returns the sorted names in a folder; none if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -366,7 +359,6 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The bytes of a file.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     inputs::record(path);
     bounded(interrupt::reading(|| fs::File::open(path))?)
@@ -381,7 +373,7 @@ fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The most warnings of their own.
+/// The most warnings printed; others are counted.
 const WARNINGS: usize = 10;
 
 fn warn(warnings: impl Iterator<Item = Error>) {

@@ -1,4 +1,4 @@
-//! The files that the command reads, so that no output replaces one.
+//! The files that the command reads, which outputs must not replace.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The files that were read so far, with those that a scenario or an option names.
+/// All files read so far.
 static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Records that the command reads a file; `-` is standard input.
 pub(crate) fn record(path: &Path) {
-    // A set is whole also after a panic of another thread.
+    // The set of a poisoned lock is whole.
     READ.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
 }
 
@@ -20,12 +20,11 @@ pub(crate) fn check_output(path: &Path) -> io::Result<()> {
     refuse(Inputs::all(&[]).same_as(path))
 }
 
-/// Whether standard output writes to that file.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     of_stdout().is_some_and(|stdout| of_path(path) == Some(stdout))
 }
 
-/// Fails if standard output is a file that the command has read, as after `vruntime run a.toml >> a.toml`.
+/// Fails if standard output is a file that the command has read (`vruntime run a.toml >> a.toml`).
 pub(crate) fn check_stdout() -> io::Result<()> {
     refuse(Inputs::all(&[]).same_as_stdout())
 }
@@ -34,11 +33,11 @@ fn refuse(input: Option<&Input>) -> io::Result<()> {
     input.map_or(Ok(()), |input| Err(io::Error::other(format!("the command reads that file as {}", input.name()))))
 }
 
-/// Every input that is a regular file. Devices and pipes may be read and written.
+/// All inputs that are regular files. Devices and pipes may be outputs, too.
 #[derive(Debug)]
 pub(crate) struct Inputs(Vec<Input>);
 
-/// An input, and what it has in common with all its names.
+/// An input, and its identity under any name.
 #[derive(Debug)]
 pub(crate) struct Input {
     path: PathBuf,
@@ -46,7 +45,7 @@ pub(crate) struct Input {
 }
 
 impl Inputs {
-    /// Returns the inputs that were read so far, and `named`, which will be.
+    /// Returns `named`, and the inputs read so far.
     pub(crate) fn all(named: &[PathBuf]) -> Self {
         let read = READ.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = named.iter().chain(read.iter());
@@ -57,12 +56,11 @@ impl Inputs {
         Self(found.collect())
     }
 
-    /// Returns the input that `output` is another name of.
+    /// Returns the input that is the same file as `output`.
     pub(crate) fn same_as(&self, output: &Path) -> Option<&Input> {
         self.find(of_path(output))
     }
 
-    /// Returns the input that standard output writes to.
     pub(crate) fn same_as_stdout(&self) -> Option<&Input> {
         self.find(of_stdout())
     }
@@ -74,19 +72,19 @@ impl Inputs {
 }
 
 impl Input {
-    /// Returns the name of the input for a message.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         if self.path == Path::new("-") { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// Whether `output` is the same path, and not a second link to the file.
+    /// Whether `output` is the same path, and not another link.
     pub(crate) fn is_at(&self, output: &Path) -> bool {
         let whole = |path: &Path| fs::canonicalize(path).ok();
         self.path != Path::new("-") && whole(&self.path).is_some_and(|path| whole(output) == Some(path))
     }
 }
 
-/// The device and the inode, which all names and links of a file have in common.
+/// Device and inode.
 #[cfg(unix)]
 type Identity = (u64, u64);
 
@@ -99,7 +97,7 @@ fn of(there: &fs::Metadata) -> Option<Identity> {
 
 #[cfg(unix)]
 fn of_path(path: &Path) -> Option<Identity> {
-    // Not by opening it: a file of tracefs notices that.
+    // Without opening it, which has effects in tracefs.
     of(&fs::metadata(path).ok()?)
 }
 
@@ -122,7 +120,7 @@ fn of_open(open: std::os::fd::BorrowedFd<'_>) -> Option<Identity> {
     of(&File::from(open.try_clone_to_owned().ok()?).metadata().ok()?)
 }
 
-/// The whole path: this system has no inodes.
+/// The canonical path: this system has no inodes.
 #[cfg(not(unix))]
 type Identity = PathBuf;
 

@@ -1,8 +1,6 @@
-//! Removes files that an earlier run of the same command left in an output folder. Otherwise they would look like
-//! results of this run.
+//! Removes files of an earlier run of the same command, which would look like results of this run.
 //!
-//! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. Files of
-//! another command, or of the same command in another format, stay.
+//! A list in the folder has each file and its writer. Files of users, of other commands or in other formats stay.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +12,7 @@ use crate::{inputs, output_file};
 /// The name of the list.
 const LIST: &str = ".vruntime-files";
 
-/// Removes the files of `writer` in `folder` that are not in `written`, the names of its new files, and adds the new
-/// files to the list.
+/// Removes files of `writer` in `folder` that are not in `written`, and lists the files in `written`.
 ///
 /// # Errors
 ///
@@ -34,7 +31,7 @@ pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -
         .partition(|(by, _)| *by == writer);
     for (_, name) in ours {
         let path = folder.join(name);
-        // What the command reads is no leftover, whatever the list says.
+        // Inputs of the command stay.
         if written.contains(name) || inputs::check_output(&path).is_err() {
             continue;
         }
@@ -49,7 +46,7 @@ pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -
     if text == before { Ok(()) } else { output_file::write(&list, text.as_bytes()) }
 }
 
-/// Whether that is the name of a file in the folder itself.
+/// Whether the name is without folders.
 fn is_plain(name: &str) -> bool {
     PathBuf::from(name).file_name().is_some_and(|file| file == name)
 }
@@ -77,11 +74,11 @@ mod tests {
         assert_eq!(there(), names(&["a", "b", "c", "mine"]));
         replace(&path, "run csv", &names(&["a"])).unwrap();
         assert_eq!(there(), names(&["a", "c", "mine"]));
-        // A file that both write is its last writer's.
+        // A file belongs to its last writer.
         replace(&path, "trace csv", &names(&["a", "c"])).unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert_eq!(there(), names(&["a", "c", "mine"]));
-        // A name in the list that leads out of the folder is ignored.
+        // Names outside the folder are ignored.
         fs::write(path.join(LIST), "run csv\t../outside\nrun csv\t/tmp\n").unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert!(outside.exists());

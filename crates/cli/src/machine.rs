@@ -1,4 +1,4 @@
-//! Machines: by example name, by description, or from an lstopo file; and a drawing of one.
+//! Machines by name, by description, or from an lstopo file, and their drawings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use vruntime_sim::plan::Machine;
 
 use crate::{machine_file, plan};
 
-/// The machine that `text` names, or describes, and what is known of it.
+/// Returns the machine that `text` names or describes.
 pub(crate) fn known(text: &str) -> miette::Result<Machine> {
     let path = Path::new(text.trim());
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) {
@@ -35,12 +35,12 @@ pub(crate) fn known(text: &str) -> miette::Result<Machine> {
     Machine::described(text).map_err(|error| plan::report(&error))
 }
 
-/// The shape of the machine that `text` names, or describes.
+/// Returns the topology of the machine that `text` names or describes.
 pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
     Ok(known(text)?.topology)
 }
 
-/// A machine as LISA describes it.
+/// Reads LISA's description of a machine.
 fn plat_info(path: &Path) -> miette::Result<PlatInfo> {
     let bytes = crate::input::contents(path, "name LISA's description of the machine, plat_info.yml")?;
     Ok(PlatInfo::parse(&path.display().to_string(), &String::from_utf8_lossy(&bytes))?)
@@ -51,14 +51,13 @@ fn is_plat_info(path: &Path) -> bool {
     path.extension().is_some_and(is)
 }
 
-/// The highest frequency of each CPU, kHz, of a machine described in a file that says it; 0 where it does not. None: no
-/// other description does.
+/// Returns the highest frequency of each CPU, kHz, 0 if unknown. Empty without LISA's plat_info.yml.
 pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
     let path = Path::new(text.trim());
     if is_plat_info(path) { Ok(plat_info(path)?.highest_khz) } else { Ok(Vec::new()) }
 }
 
-/// In a few words: `16 CPUs (2 packages, 8 cores of 2 threads)`.
+/// Describes a topology: `16 CPUs (2 packages, 8 cores of 2 threads)`.
 pub(crate) fn words(topology: &Topology) -> String {
     let count = |of: fn(&CpuPlace) -> u32| topology.cpus().iter().map(of).collect::<BTreeSet<u32>>().len();
     let (packages, llcs, cores) = (count(|cpu| cpu.package), count(|cpu| cpu.llc), count(|cpu| cpu.core));
@@ -82,7 +81,6 @@ pub(crate) fn words(topology: &Topology) -> String {
     if parts.is_empty() { cpus } else { format!("{cpus} ({})", parts.join(", ")) }
 }
 
-/// Every CPU, and what it shares with others: for programs.
 pub(crate) fn json(topology: &Topology) -> Value {
     let cpus = topology.cpus().iter().enumerate().map(|(cpu, place)| {
         let CpuPlace { core, cluster, llc, package, node, capacity } = place;
@@ -91,7 +89,7 @@ pub(crate) fn json(topology: &Topology) -> Value {
     cpus.collect()
 }
 
-/// A drawing: a line a package, a bracket a cache, CPUs of one core joined by `+`.
+/// Draws a topology: a line for each package, a bracket for each cache, and `+` between CPUs of a core.
 pub(crate) fn draw(topology: &Topology) -> String {
     let cpus = topology.cpus();
     let capacities: BTreeSet<u32> = cpus.iter().map(|cpu| cpu.capacity).collect();
@@ -114,7 +112,7 @@ pub(crate) fn draw(topology: &Topology) -> String {
     text
 }
 
-/// The CPUs of one cache, core by core, broken into lines.
+/// Draws the CPUs of a cache, by core, in lines.
 fn cache(cpus: &[CpuPlace], here: &dyn Fn(&CpuPlace) -> bool, with_capacity: bool) -> String {
     let mut cores: Vec<(u32, Vec<String>)> = Vec::new();
     for (index, cpu) in cpus.iter().enumerate().filter(|(_, cpu)| here(cpu)) {

@@ -1,4 +1,4 @@
-//! Machines as `vruntime calibrate` writes them: a description, and what the kernel takes there.
+//! Machine files of `vruntime calibrate`: a description, and measured costs.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,40 +19,34 @@ use crate::{machine, output};
 /// The name of this machine, for `--machine`.
 pub(crate) const HOST: &str = "host";
 
-/// A file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MachineFile {
-    /// What it is like.
     pub(crate) machine: Machine,
-    /// What its kernel takes, by the names of the costs; what is not named is as in the profile `default`.
+    /// Costs by name, nanoseconds. Others are as in the profile `default`.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
-    /// What migrations cost by working set. For people: the simulator charges one cost.
+    /// Costs of migrations by working set, for readers: the simulator charges one cost.
     #[serde(default)]
     migration: Migration,
-    /// What leaving idleness takes by how long it lasted.
     #[serde(default)]
     idle_exit: IdleExit,
-    /// How its host keeps CPUs from it now and then, if it does.
     #[serde(default, deserialize_with = "stalls")]
     pub(crate) stalls: Option<Stall>,
-    /// What it runs besides any workload; nothing said: the threads of the kernel that the costs speak of.
+    /// Background tasks. `None`: the kernel's threads, by the costs.
     #[serde(rename = "background")]
     pub(crate) residents: Option<Vec<Resident>>,
 }
 
-/// What leaving idleness takes beyond the cost `idle_exit_ns`.
+/// Times to leave idleness, beyond `idle_exit_ns`, by idle time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IdleExit {
-    /// The idle times, nanoseconds.
     after_ns: Vec<u64>,
-    /// Nanoseconds more.
     extra_ns: Vec<u64>,
 }
 
-/// A [`Stall`] as in the file.
+/// A [`Stall`] in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stalls {
@@ -60,43 +54,40 @@ struct Stalls {
     every_ns: u64,
 }
 
-/// Both figures or none: half of them is a mistake.
+/// Reads both figures: one alone is an error.
 fn stalls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Stall>, D::Error> {
     let Stalls { length_ns, every_ns } = Stalls::deserialize(deserializer)?;
     Ok(Some(Stall { length_ns, every_ns }))
 }
 
-/// What migrations cost, a working set each.
+/// Costs of migrations, by working set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Migration {
-    /// Sizes.
     kib: Vec<u64>,
-    /// Nanoseconds that the first reading after a migration takes beyond the second.
+    /// Extra time of the first read after a migration.
     extra_ns: Vec<u64>,
-    /// Nanoseconds that the second takes.
+    /// Time of the second read.
     again_ns: Vec<u64>,
 }
 
-/// What a machine is like.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Machine {
-    /// In hwloc's words.
+    /// In hwloc's syntax.
     pub(crate) topology: String,
-    /// Capacity of each CPU, if they differ.
+    /// Capacity of each CPU; empty if equal.
     #[serde(default)]
     pub(crate) capacities: Vec<u32>,
-    /// Ticks a second.
+    /// Ticks per second.
     pub(crate) hz: Option<u32>,
-    /// Preemption model.
     pub(crate) preempt: Option<String>,
     /// Whether the root group's tasks are in autogroups.
     pub(crate) autogroup: Option<bool>,
 }
 
 impl MachineFile {
-    /// The machine it describes; `name` is what the user calls it.
+    /// Returns the described machine. `name` is the user's name for it.
     pub(crate) fn known(self, name: &str) -> miette::Result<plan::Machine> {
         let (costs, preempt, idle_depths) = (self.costs()?, self.preempt()?, self.idle_depths());
         let Machine { topology, capacities, hz, autogroup, .. } = self.machine;
@@ -110,7 +101,7 @@ impl MachineFile {
         Ok(plan::Machine { costs, preempt, idle_depths, hz, autogroup, stalls, residents, ..machine })
     }
 
-    /// The costs it names, on top of the default ones.
+    /// Returns the default costs with the file's changes.
     pub(crate) fn costs(&self) -> miette::Result<Option<Costs>> {
         if self.costs.is_empty() {
             return Ok(None);
@@ -122,13 +113,11 @@ impl MachineFile {
         Ok(Some(costs))
     }
 
-    /// How much longer idle CPUs take to wake up.
     pub(crate) fn idle_depths(&self) -> Vec<IdleDepth> {
         let IdleExit { after_ns, extra_ns } = &self.idle_exit;
         after_ns.iter().zip(extra_ns).map(|(&after_ns, &extra_ns)| IdleDepth { after_ns, extra_ns }).collect()
     }
 
-    /// The preemption model it names.
     pub(crate) fn preempt(&self) -> miette::Result<Option<Preempt>> {
         let Some(name) = &self.machine.preempt else { return Ok(None) };
         let help = "write none, voluntary, lazy or full";
@@ -136,7 +125,7 @@ impl MachineFile {
     }
 }
 
-/// The file that `text` names, if it names one: a path that ends with .toml, or `host`.
+/// Reads the file that `text` names: a path that ends with .toml, or `host`.
 pub(crate) fn named(text: &str) -> miette::Result<Option<MachineFile>> {
     let text = text.trim();
     if text == HOST {
@@ -154,7 +143,6 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
     parse(&name, &text)
 }
 
-/// Reads such a file.
 pub(crate) fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     let wrong = |span, message: &str| {
         let help = "vruntime calibrate writes such files: [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], \
@@ -178,14 +166,14 @@ pub(crate) fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     Ok(file)
 }
 
-/// Returns the default path of `vruntime calibrate`'s result.
+/// Returns the default output path of `vruntime calibrate`.
 pub(crate) fn saved() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home)?;
     Some(folder.join("vruntime").join("machine.toml"))
 }
 
-/// This machine: as calibrated, or as the kernel describes it.
+/// Returns this machine as calibrated, or as the kernel describes it.
 fn host() -> miette::Result<MachineFile> {
     if let Some(path) = saved().filter(|path| path.is_file()) {
         return read(&path);
@@ -230,12 +218,11 @@ fn machine(host: &vruntime_linux::Host) -> Machine {
     }
 }
 
-/// A calibrated machine as a file.
 #[cfg(target_os = "linux")]
 pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     let host = &calibration.host;
     let this = machine(host);
-    // A list without tables has its place before all tables.
+    // An empty list must precede all tables.
     let nothing = calibration.residents.as_ref().is_some_and(Vec::is_empty);
     let nothing = if nothing { "# Nothing else ran while this process slept.\nbackground = []\n\n" } else { "" };
     let mut text = format!(
@@ -271,7 +258,6 @@ pub(crate) fn write(calibration: &vruntime_linux::Calibration) -> String {
     text
 }
 
-/// What the machine runs besides, a table each.
 #[cfg(target_os = "linux")]
 fn background(residents: &[Resident]) -> String {
     let of_a_cpu = 100.0 * residents.iter().map(Resident::taken).sum::<f64>();
@@ -287,7 +273,6 @@ fn background(residents: &[Resident]) -> String {
     format!("{lead}{tables}")
 }
 
-/// What leaving idleness takes, as columns.
 #[cfg(target_os = "linux")]
 fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
     columns(
@@ -299,7 +284,6 @@ fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
     )
 }
 
-/// What the host keeps from the machine.
 #[cfg(target_os = "linux")]
 fn stalled(measured: Option<vruntime_linux::Stalls>) -> String {
     let Some(vruntime_linux::Stalls { count, total_ns, watched_ns }) = measured else { return String::new() };
@@ -311,7 +295,6 @@ fn stalled(measured: Option<vruntime_linux::Stalls>) -> String {
     )
 }
 
-/// What migrations cost, as columns.
 #[cfg(target_os = "linux")]
 fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
     columns(
@@ -327,11 +310,11 @@ fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
     )
 }
 
-/// A list of a table: its name, and what it has of each row.
+/// The name of a list, and its value for each row.
 #[cfg(target_os = "linux")]
 type Field<T> = (&'static str, fn(&T) -> u64);
 
-/// A table of lists, one for each of `fields`, below its lead; nothing if nothing was measured.
+/// Formats a table of lists below its lead; empty without measurements.
 #[cfg(target_os = "linux")]
 fn columns<T>(lead: &str, measured: &[T], fields: &[Field<T>]) -> String {
     if measured.is_empty() {
@@ -346,7 +329,6 @@ fn columns<T>(lead: &str, measured: &[T], fields: &[Field<T>]) -> String {
     text
 }
 
-/// How late sleeps return, in words.
 #[cfg(target_os = "linux")]
 fn timer_slacks(measured: &[vruntime_linux::TimerSlack]) -> String {
     let Some(shortest) = measured.last() else { return String::new() };

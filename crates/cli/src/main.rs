@@ -1,6 +1,6 @@
-//! The `vruntime` command: runs workloads on simulated machines and tells what came of it.
+//! The `vruntime` command: runs workloads on simulated machines, and reports the results.
 #![forbid(unsafe_code)]
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// User input causes errors, and never panics. Exceptions give a reason in place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
@@ -36,16 +36,15 @@ use clap::Parser;
 
 use args::{Arguments, Command};
 
-/// How a command ended, when it did not fail.
+/// The end of a command without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// As it should.
     Well,
-    /// As it should, and the detector found violations.
+    /// Violations or differences were found.
     Detected,
-    /// As it should, and not all that was to be shown was.
+    /// A claim was not met, or events were not compared.
     NotMet,
-    /// By Ctrl-C, with results printed so far.
+    /// Ctrl-C: the results so far are printed.
     Interrupted,
 }
 
@@ -54,7 +53,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let error = args::with_tip(error);
-            // Help and version are asked for and go to standard output; everything else is a mistake.
+            // Help and version go to standard output, and are no errors.
             let failed = error.use_stderr();
             if failed {
                 output::mistaken(&error);

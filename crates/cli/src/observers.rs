@@ -1,6 +1,5 @@
-//! Runs the observers of a run on threads of their own if CPUs are idle. Observers receive events in batches and in
-//! order, so results do not depend on threads. Batches are faster even on one thread: the simulator and all observers
-//! do not fit into a CPU's caches together.
+//! Runs observers on their own threads if CPUs are idle. They receive all events in order, so results do not depend on
+//! threads. Batches are faster even on one thread: simulator and observers together exceed a CPU's caches.
 
 use std::io;
 use std::panic;
@@ -10,19 +9,18 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use vruntime_trace::{Batch, Sink};
 
-/// The most batches that wait for an observer. Beyond that the run waits, so that memory is bounded.
+/// The most batches waiting for an observer, which bounds memory: then the run waits.
 const BACKLOG: usize = 32;
 
-/// An observer, wherever it is.
 pub(crate) enum Observer<'scope, S> {
-    /// With the run.
+    /// On the run's thread.
     Here(S),
-    /// On its own thread, which gives it back in the end.
+    /// On its own thread, which returns it.
     Apart(SyncSender<Arc<Batch>>, ScopedJoinHandle<'scope, S>),
 }
 
 impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
-    /// `sink`, on a thread of its own if it is to be `apart`; an error if the kernel refuses that.
+    /// Starts an observer, on its own thread if `apart`. Fails if the kernel refuses the thread.
     pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, apart: bool) -> io::Result<Self> {
         if !apart {
             return Ok(Self::Here(sink));
@@ -40,17 +38,16 @@ impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
     pub(crate) fn hear(&mut self, batch: &Arc<Batch>) {
         match self {
             Self::Here(sink) => batch.tell(sink),
-            // It only fails if the thread has panicked, and that is heard of in the end.
+            // Fails only if the thread panicked, which `end` propagates.
             Self::Apart(sender, _) => drop(sender.send(Arc::clone(batch))),
         }
     }
 
-    /// The observer, when it has heard everything.
+    /// Returns the observer after all events.
     pub(crate) fn end(self) -> S {
         match self {
             Self::Here(sink) => sink,
             Self::Apart(sender, thread) => {
-                // That is all.
                 drop(sender);
                 thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
             }

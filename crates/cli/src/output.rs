@@ -14,25 +14,24 @@ use vruntime_workload::plain;
 use crate::complaint::{self, Told};
 use crate::inputs;
 
-/// Tables fit the terminal; anywhere else a row is a line, however long.
+/// Fits tables to the terminal. Elsewhere, each row is one line.
 pub(crate) fn fit_tables() {
     let out = io::stdout();
     vruntime_report::set_width(out.is_terminal().then(|| columns(&out).unwrap_or(vruntime_report::WIDTH)));
 }
 
-/// The width of the terminal, if it tells.
+/// Returns the width of the terminal, if known.
 #[cfg(unix)]
 fn columns(out: &io::Stdout) -> Option<u16> {
     rustix::termios::tcgetwinsize(out).ok().map(|size| size.ws_col).filter(|&columns| columns > 0)
 }
 
-/// The width of the terminal, if it tells.
 #[cfg(not(unix))]
 fn columns(_out: &io::Stdout) -> Option<u16> {
     None
 }
 
-/// Prints results; nothing in them speaks to the terminal. A reader that went away (`vruntime … | head`) is no error.
+/// Prints results, without control characters. A closed pipe (`vruntime … | head`) is no error.
 pub(crate) fn print(text: &str) {
     write(&printable_text(text));
 }
@@ -42,8 +41,7 @@ fn write(text: &str) {
     flush(written);
 }
 
-/// Returns standard output as a file. [`io::Stdout`] takes the error of a descriptor that cannot be written for
-/// success.
+/// Returns standard output as a file, since [`io::Stdout`] hides the error of a descriptor that cannot be written.
 #[cfg(unix)]
 pub(crate) fn stdout() -> io::Result<File> {
     use std::os::fd::AsFd;
@@ -51,13 +49,12 @@ pub(crate) fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Returns standard output.
 #[cfg(not(unix))]
 pub(crate) fn stdout() -> io::Result<io::Stdout> {
     Ok(io::stdout())
 }
 
-/// Ends the program with an error if standard output did not take everything.
+/// Ends the program if standard output failed.
 pub(crate) fn flush(written: io::Result<()>) {
     match written.and_then(|()| io::stdout().flush()) {
         Ok(()) => {}
@@ -69,7 +66,6 @@ pub(crate) fn flush(written: io::Result<()>) {
     }
 }
 
-/// Returns what to tell if standard output takes no more.
 pub(crate) fn cannot_print(error: &io::Error) -> miette::Report {
     let help = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or send standard output elsewhere",
@@ -78,15 +74,15 @@ pub(crate) fn cannot_print(error: &io::Error) -> miette::Report {
     miette!(help = help, "cannot write to standard output: {error}")
 }
 
-/// Prints JSON, a line at its end.
+/// Prints JSON and a line feed.
 pub(crate) fn print_json(value: &serde_json::Value) {
     write(&printable_json(&format!("{value:#}\n")));
 }
 
-/// Tells the user something beside the results, once.
+/// Prints a note, once.
 pub(crate) fn note(text: &str) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // A thread that panicked has not left half a note here.
+    // The set of a poisoned lock is whole.
     if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
         return;
     }
@@ -94,7 +90,7 @@ pub(crate) fn note(text: &str) {
     if for_programs() { tell(&[note]) } else { told(&note.text) }
 }
 
-/// Prints the notes of several runs, without repeating notes that differ only in times.
+/// Prints the notes of several runs. Notes that differ only in times are printed once.
 pub(crate) fn notes<'a>(runs: impl Iterator<Item = &'a [String]>) {
     let mut earlier = BTreeSet::new();
     for run in runs {
@@ -103,7 +99,7 @@ pub(crate) fn notes<'a>(runs: impl Iterator<Item = &'a [String]>) {
     }
 }
 
-/// What a note is about: when it happened is of one run, and differs from seed to seed.
+/// Removes times, which differ between seeds, from a note.
 fn without_times(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let unit = |word: &str| ["ns", "us", "ms", "s"].contains(&word.trim_end_matches([',', '.', ':', ';', ')']));
@@ -116,7 +112,7 @@ fn without_times(text: &str) -> String {
     kept.collect::<Vec<&str>>().join(" ")
 }
 
-/// Prints an error, or a warning, with its place and how to mend it.
+/// Prints an error or a warning, with its place and help.
 pub(crate) fn complain(report: &miette::Report) {
     if for_programs() {
         tell(&complaint::messages(report));
@@ -125,17 +121,17 @@ pub(crate) fn complain(report: &miette::Report) {
     }
 }
 
-/// A mistake in the command line.
+/// Prints an error of the command line.
 pub(crate) fn mistaken(error: &clap::Error) {
     if for_programs() {
         tell(&[mistake(error.kind(), error.render().to_string().trim_end())]);
     } else {
-        // Nobody is left to be told if it cannot be printed.
+        // A failure cannot be reported.
         let _told = error.print();
     }
 }
 
-/// The message for a faulty command line, which this text explains.
+/// Converts clap's text to a message.
 fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
     let in_one_line = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
     let mut parts = text.split("\n\n").map(in_one_line);
@@ -148,10 +144,10 @@ fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
     Told { help, text: text.to_owned(), ..message }
 }
 
-/// The environment variable for the form of errors, warnings and notes.
+/// The environment variable for the format of messages.
 const MESSAGES: &str = "VRUNTIME_MESSAGES";
 
-/// Whether messages are lines of JSON, for programs.
+/// Whether messages are lines of JSON.
 fn for_programs() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
@@ -163,7 +159,7 @@ fn tell(messages: &[Told]) {
     }
 }
 
-/// Prints to standard error. If that is closed, there is no reader.
+/// Prints to standard error, and ignores failures.
 fn told(text: &str) {
     let _told = writeln!(io::stderr(), "{text}");
 }

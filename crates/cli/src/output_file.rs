@@ -1,4 +1,4 @@
-//! Files that appear when they are complete: a full disk leaves none that only looks complete.
+//! Output files that appear only when complete.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,34 +10,33 @@ use tempfile::TempPath;
 
 use crate::inputs;
 
-/// A file that is written under a temporary name in its own folder. [`OutputFile::keep`] renames it; without that, it
-/// is removed, and an earlier file stays.
+/// A file under a temporary name in its folder. [`OutputFile::keep`] renames it. Without that, it is removed, and an
+/// existing file stays.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
-    /// The temporary name and the name to be; none if the file is written in place.
+    /// The temporary and the final name. `None`: written in place.
     renamed: Option<(TempPath, PathBuf)>,
-    /// The temporary name among all such.
     listed: Option<Listed>,
 }
 
-/// The temporary names of files that are not complete.
+/// The temporary names of incomplete files.
 static INCOMPLETE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Returns all temporary names. The set is whole also after a panic of another thread.
+/// Returns all temporary names. The set of a poisoned lock is whole.
 fn incomplete() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     INCOMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the files that are not complete: the program ends at once, and nothing is dropped.
+/// Removes incomplete files before an exit without drops.
 pub(crate) fn remove_incomplete() {
     for path in incomplete().iter() {
-        // There is no place left to report an error.
+        // A failure cannot be reported.
         let _removed = fs::remove_file(path);
     }
 }
 
-/// An entry in [`INCOMPLETE`], while it exists.
+/// An entry in [`INCOMPLETE`], removed on drop.
 #[derive(Debug)]
 struct Listed(PathBuf);
 
@@ -55,7 +54,7 @@ impl Drop for Listed {
 }
 
 impl OutputFile {
-    /// Begins a file. Fails if `path` names a file that the command has read.
+    /// Creates a file. Fails if the command has read `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         inputs::check_output(path)?;
         match replaceable(path).and_then(|(path, there)| temporary(path, there.as_ref()).ok()) {
@@ -64,7 +63,7 @@ impl OutputFile {
         }
     }
 
-    /// Gives the file its name, when everything is written.
+    /// Gives the complete file its name.
     pub(crate) fn keep(self) -> io::Result<()> {
         let Self { mut file, renamed, listed } = self;
         file.flush()?;
@@ -85,7 +84,6 @@ impl Write for OutputFile {
     }
 }
 
-/// Writes a whole file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OutputFile::create(path)?;
     file.write_all(bytes)?;
@@ -99,7 +97,7 @@ fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFi
     {
         use std::os::unix::fs::PermissionsExt;
 
-        // As for every new file, the umask decides.
+        // The umask applies, as for every new file.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -111,8 +109,8 @@ fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFi
     Ok(OutputFile { file, renamed: Some((temporary, path)), listed })
 }
 
-/// Returns the file that a rename may replace, and its metadata. None if the file's other names, its owner or an open
-/// descriptor would be lost: devices, pipes, hard links, files of others, standard output.
+/// Returns the file that a rename may replace, and its metadata. `None` if a rename would break it: devices, pipes,
+/// hard links, files of other users, standard output.
 fn replaceable(path: &Path) -> Option<(PathBuf, Option<fs::Metadata>)> {
     if ["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
         return None;

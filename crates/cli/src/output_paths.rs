@@ -1,6 +1,6 @@
-//! Where a command will write, looked at before it runs: minutes of simulation are not lost to a mistyped name.
+//! Checks output paths before a command runs, so that a wrong path does not cost minutes of simulation.
 //!
-//! Nothing is made here and nothing changed: a file that is there keeps what is in it until there is something new.
+//! The checks create and change nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata, OpenOptions};
@@ -14,19 +14,18 @@ use crate::commands::LEFT;
 use crate::inputs::Inputs;
 use crate::{output_file, rtapp_log, tables};
 
-/// What a command will write.
 #[derive(Debug, Default)]
 pub(crate) struct OutputPaths {
     files: Vec<Named>,
-    /// They are made if need be.
+    /// Folders, created if missing.
     folders: Vec<Named>,
-    /// Files in those folders whose names the command derives, as far as they are known before the run.
+    /// Files in the folders with derived names, if known before the run.
     derived: Vec<Named>,
-    /// What the command reads, over which it must not write.
+    /// Inputs, which must not be overwritten.
     inputs: Vec<PathBuf>,
 }
 
-/// A place, the option (or the argument) that names it, and what that names.
+/// A path, and the option or argument that names it, with its kind.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
@@ -35,19 +34,18 @@ struct Named {
 }
 
 impl OutputPaths {
-    /// The command reads these files (or folders).
     pub(crate) fn reads<'p>(mut self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         self.inputs.extend(inputs.into_iter().cloned());
         self
     }
 
-    /// The file that an option names, if it does; or an argument without one, by its word in the usage, such as `OUT`.
+    /// Adds the file of an option, or of an argument, by its name in the usage, such as `OUT`.
     pub(crate) fn file(mut self, option: &'static str, path: Option<&Path>) -> Self {
         self.files.extend(path.map(|path| Named { path: path.to_owned(), option, kind: "file" }));
         self
     }
 
-    /// The folder that an option names, if it does, which is made if need be, and files in it.
+    /// Adds the folder of an option, and files in it.
     pub(crate) fn folder(mut self, option: &'static str, path: Option<&Path>, files: &[&str]) -> Self {
         if let Some(path) = path {
             let named = |path| Named { path, option, kind: "folder" };
@@ -57,7 +55,7 @@ impl OutputPaths {
         self
     }
 
-    /// The folder of `--tables`: `prefixes` are what the names of its files begin with.
+    /// Adds the folder of `--tables`. Names of its files begin with `prefixes`.
     pub(crate) fn tables(self, asked: &Tables, prefixes: &[String]) -> Self {
         let Some(folder) = &asked.folder else { return self };
         let names = prefixes.iter().flat_map(|prefix| tables::file_names(prefix, asked.format));
@@ -65,9 +63,8 @@ impl OutputPaths {
         self.folder("--tables", Some(folder), &[]).derived("--tables", paths)
     }
 
-    /// The folder of `--rtapp-log`.
     pub(crate) fn rtapp_log(self, folder: Option<&Path>) -> Self {
-        // The run decides which tasks there are; only a file that is there can be an input.
+        // The tasks are not known yet, but only an existing log can be an input.
         let there = folder.map_or_else(Vec::new, rtapp_log::logs_in);
         self.folder("--rtapp-log", folder, &[]).derived("--rtapp-log", there)
     }
@@ -77,8 +74,7 @@ impl OutputPaths {
         self
     }
 
-    /// Checks that no output is a file that the command has read, or will read. Called a second time when the inputs
-    /// were read: only then are the files known that a scenario, a machine or a rule names.
+    /// Checks that no output is an input. Called again after reading the inputs, which can name others.
     pub(crate) fn check_inputs(&self) -> miette::Result<()> {
         let inputs = Inputs::all(&self.inputs);
         for named in self.files.iter().chain(&self.derived) {
@@ -100,7 +96,7 @@ impl OutputPaths {
         }
     }
 
-    /// Whether all of it can be written, and what is read be read.
+    /// Checks that all outputs can be written, and that standard input is read once.
     pub(crate) fn check(&self) -> miette::Result<()> {
         if self.inputs.iter().filter(|input| *input == Path::new("-")).count() > 1 {
             let help = "`-` can be given once: write the input to a file, and name the file";
@@ -112,7 +108,7 @@ impl OutputPaths {
         self.files.iter().try_for_each(|named| self.file_can_be(named))
     }
 
-    /// Whether no two of them are one: of two options that name one file the second would write over the first.
+    /// Checks that no two options name one file.
     fn check_distinct(&self) -> miette::Result<()> {
         let mut taken: BTreeMap<PathBuf, &Named> = BTreeMap::new();
         for folder in &self.folders {
@@ -121,7 +117,7 @@ impl OutputPaths {
         for file in self.files.iter().filter(|file| !is_device(&file.path)) {
             let Some(other) = taken.insert(whole(&file.path), file) else { continue };
             let (path, options) = (file.path.display(), [other.option, file.option]);
-            // Of the two that is named which is a file alone.
+            // The error suggests changing the option that names a file.
             let named = if file.kind == "file" { file } else { other };
             return Err(miette!(help = named.another(), "both {} and {} would write {path}", options[0], options[1]));
         }
@@ -136,7 +132,7 @@ impl OutputPaths {
                     return Err(miette!(help = another, "{}: {problem}", cannot(path)));
                 }
                 if !there.is_file() {
-                    // Devices and pipes of ours are open already, or do something when they are opened.
+                    // Our devices and pipes are open, and opening others can have effects.
                     return Ok(());
                 }
                 wrapped(OpenOptions::new().write(true).open(path).map(drop), path, &another)
@@ -156,7 +152,7 @@ impl OutputPaths {
         }
     }
 
-    /// Whether this folder is one of those that will be made, or above one.
+    /// Whether the command will create this folder.
     fn will_be(&self, folder: &Path) -> bool {
         let (Ok(folder), absolute) = (std::path::absolute(folder), std::path::absolute::<&Path>) else { return false };
         self.folders.iter().any(|made| absolute(&made.path).is_ok_and(|made| made.starts_with(&folder)))
@@ -164,7 +160,7 @@ impl OutputPaths {
 }
 
 impl Named {
-    /// How it is mended.
+    /// Returns the help of errors.
     fn another(&self) -> String {
         let with = if self.option.starts_with("--") { "with" } else { "as" };
         format!("name another {} {with} {}", self.kind, self.option)
@@ -172,32 +168,30 @@ impl Named {
 }
 
 impl Options {
-    /// Where `--out` leaves the results and traces of one plan.
+    /// Returns the outputs of `--out` for one plan.
     pub(crate) fn output_paths(&self) -> OutputPaths {
         OutputPaths::default().folder("--out", self.out.as_deref(), &LEFT)
     }
 }
 
 impl Reports {
-    /// These, too.
     pub(crate) fn output_paths(&self, outputs: OutputPaths) -> OutputPaths {
         self.tables.output_paths(outputs.file("--html", self.html.as_deref()))
     }
 }
 
 impl Tables {
-    /// These, too.
     pub(crate) fn output_paths(&self, outputs: OutputPaths) -> OutputPaths {
         outputs.tables(self, &[String::new()])
     }
 }
 
-/// Returns the unique name of a path, as far as it exists.
+/// Returns the canonical path, as far as it exists.
 fn whole(path: &Path) -> PathBuf {
     let Ok(path) = std::path::absolute(path) else { return path.to_owned() };
     for above in path.ancestors() {
         if let (Ok(mut whole), Ok(rest)) = (fs::canonicalize(above), path.strip_prefix(above)) {
-            // What is not there yet is no link: `..` leads back to where it lies.
+            // A missing part is no link, so `..` leads back to its parent.
             for part in rest.components() {
                 if part == Component::ParentDir {
                     whole.pop();
@@ -211,19 +205,19 @@ fn whole(path: &Path) -> PathBuf {
     path
 }
 
-/// Whether it is there and takes what is written one after the other, as /dev/null and /dev/stdout do.
+/// Whether several outputs can share the path, such as /dev/null and /dev/stdout.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Whether a folder can be written in: it is there, or the nearest above it that is.
+/// Checks that the folder, or its nearest existing ancestor, can be written in.
 fn folder(named: &Named) -> miette::Result<()> {
     let path = &named.path;
     let what = if path.symlink_metadata().is_ok() { "cannot write in" } else { "cannot make the folder" };
     let wrong = |why: String| Err(miette!(help = named.another(), "{what} {}: {why}", path.display()));
     let current = Path::new(".");
     let mut above = path.ancestors().map(|part| if part.as_os_str().is_empty() { current } else { part });
-    // A link to nowhere is there, and no folder can be made in its place.
+    // A dangling link exists, and no folder can replace it.
     let there = above.find(|part| part.symlink_metadata().is_ok()).unwrap_or(current);
     if !there.is_dir() {
         return wrong(format!("{} is no folder", there.display()));
@@ -231,11 +225,11 @@ fn folder(named: &Named) -> miette::Result<()> {
     scratch(there).or_else(|error| wrong(error.to_string()))
 }
 
-/// Makes a file in a folder that is gone again at once: whether any can be made.
+/// Checks that files can be created in a folder, with a temporary one.
 fn scratch(folder: &Path) -> io::Result<()> {
-    // Its name, which the error has, is nobody's business.
+    // The original error has the name of the temporary file.
     tempfile::tempfile_in(folder).map(drop).map_err(|error| match error.kind() {
-        // The folder is there, so that this is no answer.
+        // The folder exists, so this error would mislead.
         io::ErrorKind::NotFound if folder.is_dir() => {
             io::Error::other(format!("the file system at {} takes no new files", folder.display()))
         }
@@ -243,7 +237,7 @@ fn scratch(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns why the existing file cannot be replaced, whatever its permissions.
+/// Returns why an existing file cannot be replaced, apart from permissions.
 #[cfg(unix)]
 fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt;
@@ -252,7 +246,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     if kind.is_dir() {
         Some("it is a folder")
     } else if kind.is_fifo() && !["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
-        // Those of /dev/stdout and of the shell's >(command) are open.
+        // Pipes of /dev/stdout and of the shell's >(command) are open.
         Some("it is a named pipe, and writing would wait for a reader; /dev/stdout writes to a pipe of the shell")
     } else if kind.is_block_device() || kind.is_socket() {
         Some("it is no ordinary file")
@@ -261,7 +255,6 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Returns why the existing file cannot be replaced, whatever its permissions.
 #[cfg(not(unix))]
 fn problem(_path: &Path, there: &Metadata) -> Option<&'static str> {
     there.is_dir().then_some("it is a folder")
@@ -275,7 +268,7 @@ fn cannot(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// Writes a file whose place was looked at.
+/// Writes a file whose path was checked.
 pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
     output_file::write(path, text.as_bytes()).into_diagnostic().wrap_err_with(|| cannot(path))
 }
@@ -377,7 +370,7 @@ mod tests {
         let link = there.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         assert!(folder(&link).contains("link is no folder"));
-        // Not even root makes files there; others have no right to.
+        // Even root creates no files there; others have no permission.
         let denied = if rustix::process::geteuid().is_root() {
             "the file system at /proc takes no new files"
         } else {

@@ -1,5 +1,4 @@
-//! Translates the options of the command line to the overrides of a plan, and errors of the plan to the words of the
-//! options.
+//! Translates options of the command line to overrides of a plan, and the plan's errors back.
 
 use std::path::Path;
 
@@ -19,7 +18,6 @@ use crate::{input, machine, output};
 
 pub(crate) use vruntime_sim::plan::{Plan, series};
 
-/// The head of the results' JSON.
 pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns: u64) -> RunInfo {
     RunInfo {
         name: name.to_owned(),
@@ -38,7 +36,6 @@ pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns:
     }
 }
 
-/// The machine in words.
 pub(crate) fn machine_words(plan: &Plan) -> String {
     let mut words = machine::words(&plan.config.machine.topology);
     if let Some(host) = host_words(&plan.config.machine) {
@@ -47,18 +44,17 @@ pub(crate) fn machine_words(plan: &Plan) -> String {
     words
 }
 
-/// What a virtual machine runs on, if that is simulated: `a host of 2 CPUs`.
+/// Describes a virtual machine's host, if simulated: `a host of 2 CPUs`.
 pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
     let cpus = machine.host_cpus?;
     Some(format!("a host of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }))
 }
 
-/// The kernels an input names itself.
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
     input.says.planned().kernels()
 }
 
-/// Plans a run. `kernel` and `machine` are what the command line says, if it does.
+/// Plans a run. `kernel` and `machine` are the command line's.
 pub(crate) fn plan(
     input: &Input,
     kernel: Option<&str>,
@@ -77,7 +73,7 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// Plans a run of an input that was made of others. `None`: it cannot be planned.
+/// Plans a run of a derived input. `None`: impossible.
 pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> Option<Plan> {
     let machine = machine.map(machine::known).transpose().ok()?;
     let overrides = Overrides { machine, ..overrides(options) };
@@ -85,12 +81,10 @@ pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> 
     plan::plan(input.says.planned(), &overrides, loader).ok()
 }
 
-/// Returns the overrides of a trace's own settings.
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }
 }
 
-/// Returns the error of a trace that cannot be replayed.
 pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     match error.plan() {
         Some(error) => report(error),
@@ -98,7 +92,7 @@ pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     }
 }
 
-/// Warns of limits that exceed the machine, which may have been meant as percentages.
+/// Warns of limits above the machine's CPUs, which may be percentages.
 pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {
         let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
@@ -113,7 +107,7 @@ pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     }
 }
 
-/// What the options say of a run. A switch says something only when it is given.
+/// Translates options. Absent switches override nothing.
 fn overrides(options: &Model) -> Overrides {
     let gate = (options.gate || options.no_gate).then_some(options.gate);
     let autogroup = (options.autogroup || options.no_autogroup).then_some(options.autogroup);
@@ -133,7 +127,6 @@ fn overrides(options: &Model) -> Overrides {
     }
 }
 
-/// A kernel with features and tunables of its own.
 pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
     let (kernel, notes) = plan::parse_kernel(text).map_err(|error| report(&error))?;
     tell(&notes);
@@ -151,7 +144,7 @@ pub(crate) fn tell(notes: &[Note]) {
     }
 }
 
-/// Returns a setting as on the command line.
+/// Formats a setting as on the command line.
 fn option(given: &Given) -> String {
     match given {
         Given::Feature(name) => format!("--feature {name}"),
@@ -161,7 +154,7 @@ fn option(given: &Given) -> String {
     }
 }
 
-/// Why an input cannot be run. A file that its scenario names is called by its whole path.
+/// Returns the error of an impossible plan of an input. Files that the scenario names get their whole path.
 fn refused(input: &Input, error: &Error) -> miette::Report {
     let whole = |name: &Path| input.folder.join(name).display().to_string();
     match (error.kind(), error.place()) {
@@ -176,14 +169,13 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     }
 }
 
-/// Whether a place is in the file of `lstopo` that a scenario names.
+/// Whether a place is in the scenario's `lstopo` file.
 fn names_lstopo(input: &Input, place: &Place) -> bool {
     let machine = if let input::Says::Scenario(scenario) = &input.says { scenario.machine.as_ref() } else { None };
     let lstopo = machine.and_then(|machine| machine.lstopo.as_ref());
     lstopo.is_some_and(|path| path.value == Path::new(place.source.name()))
 }
 
-/// Returns the error of an impossible plan.
 pub(crate) fn report(error: &Error) -> miette::Report {
     let help = help(error);
     match error.place() {
@@ -196,7 +188,7 @@ fn error_at_place(place: &Place, message: &str, help: &str) -> miette::Report {
     place.source.error_at(place.span.clone(), message, place.label, help).into()
 }
 
-/// How to mend it, with what the command has for that.
+/// Returns the error's help, with options of the command line.
 fn help(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Setting(SettingError::NotHere { name, has: (first, _), .. }) => format!(

@@ -1,7 +1,6 @@
-//! `--rtapp-log`: a file a task, as rt-app writes them, so that whatever reads rt-app's logs reads these.
+//! `--rtapp-log`: one file per task, in rt-app's format.
 //!
-//! Times are microseconds; `start`, `end` and `rel_st` count from the start of the run (rt-app's first two from the
-//! boot of the machine).
+//! Times are microseconds. `start`, `end` and `rel_st` count from the start of the run (rt-app's first two: from boot).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,20 +14,20 @@ use vruntime_workload::rtapp::{Calibration, Global};
 
 use crate::{inputs, leftovers};
 
-/// What rt-app finds when it calibrates itself on a machine of today.
+/// rt-app's calibration on a present machine.
 const NS_PER_LOOP: u64 = 15;
-/// The bytes of a task's rows from which they are written to its file.
+/// Buffered bytes at which a task's rows are written.
 const TASK_BYTES: usize = 16 << 10;
-/// The bytes of all rows from which they are written to their files.
+/// Buffered bytes at which all rows are written.
 const ALL_BYTES: usize = 64 << 20;
 
-/// No name of a file is longer, bytes.
+/// The longest file name, bytes.
 const NAME_BYTES: usize = 255;
 
 const COLUMNS: &str = "#idx     perf      run   period           start             end          rel_st      slack \
                        c_duration   c_period     wu_lat\n";
 
-/// Returns the files in a folder that have the name of a log.
+/// Returns the files in a folder that are named like logs.
 pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
     let is_log = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
@@ -40,33 +39,30 @@ pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// Writes the logs.
 #[derive(Debug)]
 pub(crate) struct RtAppLog {
     folder: PathBuf,
     basename: String,
-    /// The files that were begun.
+    /// Names of started files.
     names: BTreeSet<String>,
     ns_per_loop: u64,
     cumulative_slack: bool,
-    /// The first line of a task's log by its class.
+    /// The first line of a log, by class.
     headers: BTreeMap<String, String>,
     tasks: Vec<Log>,
     buffered: usize,
-    /// What went wrong first.
     error: Option<io::Error>,
 }
 
 #[derive(Debug, Default)]
 struct Log {
-    /// None for what is not the workload's.
+    /// `None` for tasks outside the workload.
     path: Option<PathBuf>,
     rows: String,
 }
 
 impl RtAppLog {
-    /// Logs in `folder`, which is made if need be, of the tasks of `workload`; `global` is what their file says of
-    /// logs.
+    /// Prepares logs in `folder`, creating it if missing. `global` has the file's settings of logs.
     pub(crate) fn new(folder: &Path, workload: &Workload, global: &Global) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let basename = safe(&global.log_basename);
@@ -97,7 +93,7 @@ impl RtAppLog {
         })
     }
 
-    /// Writes what is left, and removes the logs of an earlier run that this one does not have.
+    /// Writes the buffered rows, and removes other logs of earlier runs.
     pub(crate) fn finish_writing(mut self) -> io::Result<()> {
         self.flush();
         match self.error {
@@ -118,7 +114,7 @@ impl RtAppLog {
         }
     }
 
-    /// No file stays open: there may be more tasks than open files are allowed.
+    /// Writes a task's rows. No file stays open, as there can be more tasks than the limit of open files.
     fn flush_task(&mut self, index: usize) {
         let log = &mut self.tasks[index];
         let (Some(path), false) = (&log.path, log.rows.is_empty()) else { return };
@@ -128,12 +124,11 @@ impl RtAppLog {
         self.keep(done);
     }
 
-    /// Begins the log of a task of that class.
     pub(crate) fn begin(&mut self, task: usize, class: &str) {
         if self.tasks.len() <= task {
             self.tasks.resize_with(task + 1, Log::default);
         }
-        // The machine's own threads are in no log of rt-app's.
+        // rt-app does not log the machine's own threads.
         let Some(header) = self.headers.get(class) else { return };
         let name = log_name(&self.basename, class, task);
         let path = self.folder.join(&name);
@@ -145,7 +140,7 @@ impl RtAppLog {
         self.keep(done);
     }
 
-    /// A loop of that task has ended at `at`, which took `duration`.
+    /// Adds a row for a loop that ended at `at`.
     pub(crate) fn row(&mut self, task: usize, at: u64, duration: u64, times: &LoopTimes) {
         let slack = if self.cumulative_slack { times.cumulative_slack } else { times.slack };
         let perf = times.work / self.ns_per_loop;
@@ -186,7 +181,7 @@ impl Sink for RtAppLog {
     }
 }
 
-/// The first line of a log, after the attributes its task starts with.
+/// Returns the first line of a log: the task's initial attributes.
 fn header(policy: Option<Policy>) -> String {
     let (name, priority) = match policy {
         None => ("SCHED_OTHER", 0),
@@ -200,12 +195,11 @@ fn header(policy: Option<Policy>) -> String {
     format!("# Policy : {name} priority : {priority}\n")
 }
 
-/// What the log of a task is called.
 fn log_name(basename: &str, class: &str, task: usize) -> String {
     format!("{basename}-{}-{task}.log", safe(class))
 }
 
-/// A name as a part of a file's.
+/// Makes a name safe for file names.
 fn safe(name: &str) -> String {
     let safe = |c: char| if c == '/' || vruntime_report::obeyed(c) { '_' } else { c };
     name.chars().map(safe).collect()
@@ -221,7 +215,7 @@ mod tests {
         assert_eq!(safe("a/b\u{202e}c\u{1b}d\u{200f}.log"), "a_b_c_d_.log");
     }
 
-    /// Rows that rt-app 1.0 wrote on a real machine (`docs/rt-app.md` has the file), from the times they stand for.
+    /// Writes the rows of rt-app 1.0 on a real machine (docs/rt-app.md) from their times.
     #[test]
     fn rows_are_rt_apps_to_the_byte() {
         let file = br#"{"global": {"calibration": 100, "log_basename": "x"},
@@ -256,7 +250,7 @@ mod tests {
              10000       5348\n"
         );
         assert!(read("x-over-1.log").ends_with("      -9920       1000          0          0\n"));
-        // And the list of what the command wrote.
+        // The third is the list of the command's files.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 

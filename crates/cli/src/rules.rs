@@ -1,4 +1,4 @@
-//! `--map`: rules by which tasks and groups become something else (`docs/replay.md`), of a trace or of a file.
+//! `--map`: rules that change tasks and groups of a trace or a file (`docs/replay.md`).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::simulate::Failure;
 use crate::{error_place, input, output};
 
-/// The rules of the command line: each a file, or a rule in a line.
+/// Reads rules of the command line: files, or rules.
 pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
     let mut rules = Rules::default();
     for text in map {
@@ -27,21 +27,21 @@ pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
     Ok(rules)
 }
 
-/// What the command line makes different, a line each: the rules, and what it sets of the kernel.
+/// Describes the command line's changes, one line each: rules, and settings of the kernel.
 pub(crate) fn changes(rules: &Rules, model: &Model) -> Vec<String> {
     let settings = model.set.iter().map(|(name, value)| format!("{name} = {}", written(name, *value)));
     let features = model.feature.iter().map(|name| format!("feature {name}"));
     rules.texts().map(str::to_owned).chain(settings).chain(features).collect()
 }
 
-/// The value of a tunable as people write it: negative where it stands for such a number.
+/// Formats a tunable's value, which may stand for a negative number.
 pub(crate) fn written(name: &str, value: u64) -> String {
     let signed = value.cast_signed();
     let is_negative = signed < 0 && negative(name, signed) == Some(value);
     if is_negative { signed.to_string() } else { value.to_string() }
 }
 
-/// Warns of groups that rules change and that have no tasks.
+/// Warns of rules for groups without tasks.
 pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
@@ -57,7 +57,7 @@ pub(crate) fn note_overruled(rules: &Rules, groups: &[Group]) {
     }
 }
 
-/// What becomes of the tasks and groups of a file.
+/// Applies rules to a file's workload.
 pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Result<Workload> {
     tell_idle_groups(rules, &input.workload.groups, "file");
     let mut workload = input.workload.clone();
@@ -67,8 +67,8 @@ pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Resu
     Ok(workload)
 }
 
-/// Returns the error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy,
-/// or else the place in the file.
+/// Returns the error of a run. If the kernel rejects a task's request, it names the rule with the policy, or else the
+/// place in the file.
 pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::Report {
     if let Failure::Refused(error @ Error::Refused { task, .. }) = &failure
         && let Some(task) = input.workload.tasks.iter().position(|known| known.name == *task)

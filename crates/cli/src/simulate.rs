@@ -1,4 +1,4 @@
-//! Runs what was planned: several runs at once, one thread each, every run exactly as it would be alone.
+//! Runs plans, several at once. Each run has one thread, and is as it would be alone.
 
 use std::fs;
 use std::num::NonZero;
@@ -29,38 +29,31 @@ use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
 use crate::{error_place, interrupt};
 
-/// One run to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Job<'a> {
-    /// The tasks.
     pub(crate) workload: &'a Workload,
-    /// How.
     pub(crate) config: Config,
-    /// Folder to leave traces in, if they are wanted.
     pub(crate) traces: Option<PathBuf>,
-    /// Folder for logs in rt-app's form, and what the file says of them, if they are wanted.
+    /// Folder for logs in rt-app's form, and the file's settings for them.
     pub(crate) rtapp_log: Option<(PathBuf, Global)>,
     /// Whether to look for lost work conservation.
     pub(crate) detect: bool,
-    /// What to look for in its events.
     pub(crate) analyse: Option<(Vec<AnalysisKind>, AnalysisOptions)>,
-    /// Whether to watch for the charts of a page.
+    /// Whether to collect the charts of a page.
     pub(crate) overview: bool,
-    /// The length of the intervals of a time series, nanoseconds, if one is wanted.
+    /// Interval of a time series, nanoseconds.
     pub(crate) every: Option<u64>,
-    /// The response time above which rounds are counted, nanoseconds.
+    /// Response time above which rounds are counted, nanoseconds.
     pub(crate) target: Option<u64>,
-    /// Whether a note tells of shares that have not settled. A replay is as long as its recording, and its shares may
-    /// move as they did there.
+    /// Whether a note reports shares that have not settled. In a replay, shares may move as in its recording.
     pub(crate) unsettled: bool,
-    /// The kernel's name in the traces.
     pub(crate) kernel: String,
-    /// What a recording calls the tasks, for the traces.
+    /// The recorded names and ids of tasks, for traces.
     pub(crate) identities: Option<Identities>,
 }
 
 impl<'a> Job<'a> {
-    /// A run that leaves its results and nothing else.
+    /// Returns a job with results only.
     pub(crate) fn new(workload: &'a Workload, config: Config, kernel: &str) -> Self {
         Self {
             workload,
@@ -79,33 +72,23 @@ impl<'a> Job<'a> {
     }
 }
 
-/// One run done.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// The results.
     pub(crate) results: Results,
-    /// How it went.
     pub(crate) outcome: Outcome,
-    /// What the detector found, if there was one.
     pub(crate) detected: Option<Detected>,
-    /// Digest of its events.
     pub(crate) digest: u64,
-    /// What its benchmarks print.
     pub(crate) benchmarks: Vec<Output>,
-    /// Its seed.
     pub(crate) seed: u64,
-    /// Counters up to the snapshot, if one was asked for.
+    /// Counters up to the requested snapshot.
     pub(crate) stat: Option<SchedStat>,
-    /// What the analyses found.
     pub(crate) analyses: Option<Arc<Analyses>>,
-    /// How it developed, if that was asked for.
     pub(crate) series: Option<TimeSeries>,
-    /// Why a trace or a log of it is not complete, if one is not.
+    /// The error of an incomplete trace or log.
     pub(crate) unwritten: Option<Arc<miette::Report>>,
 }
 
-/// Fails if a trace or a log of a run is not complete. To be asked when the results are printed: a disk that is full
-/// takes nothing from them.
+/// Fails if a trace or log of a run is incomplete. The caller prints the results first: a full disk does not lose them.
 pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
     match runs.iter().find_map(|run| run.unwritten.as_deref()) {
         Some(report) => {
@@ -116,10 +99,9 @@ pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
     }
 }
 
-/// Why a run was not done.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The simulator refused.
+    /// The simulator rejected the job.
     Refused(vruntime_sim::Error),
     /// A trace could not be written.
     Output(miette::Report),
@@ -134,8 +116,8 @@ impl From<Failure> for miette::Report {
     }
 }
 
-/// Does all jobs, on as many threads as there are CPUs, and returns them in their order. After Ctrl-C the running ones
-/// end early and the others are over before they begin.
+/// Runs all jobs with one thread per CPU, and returns the runs in order. After Ctrl-C, running jobs end early, and
+/// others at their start.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     let meter = Meter::new(jobs.len());
     let spare = cpus() > jobs.len();
@@ -149,8 +131,8 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     done
 }
 
-/// As [`all`], for jobs that are the seeds of one side, then those of the next, and so on. The sides of a seed run next
-/// to each other, so that Ctrl-C leaves whole seeds. Jobs behind those of the sides come last.
+/// Runs as [`all`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
+/// succession, so that Ctrl-C leaves complete seeds.
 pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
     let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));
     let order: Vec<usize> = of_sides.chain(sides * seeds..jobs.len()).collect();
@@ -160,7 +142,7 @@ pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<R
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// Works on all jobs with as many threads as CPUs, and returns the results in order.
+/// Works on all jobs with one thread per CPU, and returns the results in order.
 pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let threads = cpus().min(jobs.len());
     let next = AtomicUsize::new(0);
@@ -170,14 +152,14 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
             let result = work(index, job);
-            // A thread that panicked has ended the program's usefulness anyway; the lock's data is still whole.
+            // The data of a poisoned lock is whole.
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
         }
     };
-    // Threads share nothing but the list of jobs: each run is deterministic by itself.
+    // Threads share only the list of jobs: each run is deterministic by itself.
     thread::scope(|scope| {
         for _ in 1..threads {
-            // With fewer threads than there are CPUs, if the kernel refuses one, it takes longer.
+            // If the kernel refuses a thread, fewer do the work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -188,19 +170,19 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) ->
     done.into_iter().flatten().collect()
 }
 
-/// How many threads can run at once here.
+/// Returns the number of threads that can run at once.
 pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The kernel refuses an observer its thread.
+/// Returns the error of an observer whose thread the kernel refuses.
 fn no_thread(error: &std::io::Error) -> Failure {
     let help = "the limit of threads is reached: raise the user's limit (ulimit -u) or pids.max of this process's cgroup, or run it on one \
         CPU without threads (taskset -c 0)";
     Failure::Output(miette::miette!(help = help, "cannot make a thread: {error}"))
 }
 
-/// Does one job; where CPUs are to `spare`, with its observers on threads of their own.
+/// Runs one job. If CPUs are `spare`, observers have their own threads.
 fn one(job: &Job<'_>, spare: bool, watch: &mut dyn FnMut(Progress)) -> Result<Done, Failure> {
     thread::scope(|scope| one_in(scope, job, spare, watch))
 }
@@ -294,7 +276,7 @@ fn one_in<'scope>(
     })
 }
 
-/// What of a run is in its text trace only.
+/// Returns the note on events that only the text trace has.
 fn left_out(events: u64) -> Option<String> {
     (events > 0).then(|| {
         format!(
@@ -319,11 +301,10 @@ fn create(folder: &Path, name: &str) -> miette::Result<OutputFile> {
         .wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
-/// A shorter wait needs no progress bar.
+/// Shorter waits need no progress bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The progress bar of all runs together: hidden for the first two seconds, and always if standard error is no
-/// terminal.
+/// The progress bar of all runs. Hidden for the first 2 s, and always if standard error is no terminal.
 struct Meter {
     bar: ProgressBar,
     /// Thousandths done of each job.
@@ -363,7 +344,6 @@ mod tests {
 
     use super::*;
 
-    /// Where its observers are makes no difference to what a run leaves behind.
     #[test]
     fn observers_on_threads_of_their_own_see_the_same() -> Result<(), Box<dyn std::error::Error>> {
         let program = Phase::forever(vec![Op::Run { work: 100_000 }, Op::Sleep { time: 200_000 }]);
@@ -383,7 +363,7 @@ mod tests {
             for entry in fs::read_dir(folder.path())? {
                 let path = entry?.path();
                 let name = path.file_name().map(ToOwned::to_owned);
-                // The list of what the command wrote.
+                // Lists the command's files.
                 if name.as_ref().is_some_and(|name| name != ".vruntime-files") {
                     files.push((name, fs::read(path)?));
                 }

@@ -1,4 +1,4 @@
-//! `--tables DIR --format csv|json|parquet`: every table of a command as a file of its own.
+//! `--tables DIR --format csv|json|parquet`: writes each table of a command to a file.
 
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -13,7 +13,7 @@ use crate::args::{TableFormat, Tables};
 use crate::leftovers;
 use crate::output_file::OutputFile;
 
-/// The names of all tables that a command writes: before the run, they tell which files `--tables` may replace.
+/// The names of all tables, for checks of output paths before the run.
 const NAMES: [&str; 34] = [
     "antagonists",
     "averages",
@@ -51,7 +51,7 @@ const NAMES: [&str; 34] = [
     "timehist_summary",
 ];
 
-/// Returns the names of the files that `write` may write.
+/// Returns the names of files that [`write()`] may write.
 pub(crate) fn file_names(prefix: &str, format: TableFormat) -> impl Iterator<Item = String> {
     NAMES.into_iter().map(move |name| file_name(prefix, name, format))
 }
@@ -69,9 +69,8 @@ const fn ending(format: TableFormat) -> &'static str {
     }
 }
 
-/// The tables of a command that have names of the same beginning.
+/// Tables of a command with a common prefix of their files' names.
 pub(crate) struct Part {
-    /// What the names of its files begin with.
     pub(crate) prefix: String,
     pub(crate) tables: Vec<DataTable>,
 }
@@ -82,8 +81,8 @@ impl From<Vec<DataTable>> for Part {
     }
 }
 
-/// Writes each table of `command` as `DIR/PREFIXNAME.csv`, or in another format if `asked` says so, and the notes as a
-/// table of their own. Removes the tables of an earlier run that this one does not have.
+/// Writes each table of `command`, and a table of the notes, to `DIR/PREFIXNAME.csv`, or in another format. Removes
+/// other tables of earlier runs.
 pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: &[String]) -> miette::Result<()> {
     let Some(folder) = &asked.folder else { return Ok(()) };
     parts.extend(notes_data(notes).map(|table| Part::from(vec![table])));
@@ -112,7 +111,7 @@ pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: 
     Ok(())
 }
 
-/// A head of keys, then the rows; nothing where there is no value.
+/// Writes a head of keys, then the rows. Missing values are empty.
 fn csv(table: &DataTable, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(table.columns.iter().map(|column| column.key.as_ref()))?;
@@ -127,15 +126,15 @@ fn csv(table: &DataTable, out: impl Write) -> io::Result<()> {
     writer.flush()
 }
 
-/// A text that a spreadsheet shows and does not execute: behind a `'` if it begins like a formula and is no number.
-/// Characters that a terminal obeys are escaped.
+/// Returns a text that a spreadsheet does not execute: with a leading `'` if it begins like a formula and is no number.
+/// Escapes control characters.
 fn inert(text: &str) -> String {
     let safe = printable_text(text);
     let formula = safe.starts_with(['=', '+', '-', '@', '\t']) && safe.parse::<f64>().is_err();
     if formula { format!("'{safe}") } else { safe }
 }
 
-/// An array of an object a row.
+/// Writes an array of objects, one for each row.
 fn json(table: &DataTable, mut out: impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut out, &table.json())?;
     out.write_all(b"\n")?;

@@ -1,4 +1,4 @@
-//! Files that a machine left: its trace, and what it says of its groups.
+//! Recorded files: traces, and snapshots of groups.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,11 +11,11 @@ use vruntime_workload::cgroups::Cgroups;
 
 use crate::{input, inputs, interrupt};
 
-/// Events between two looks for Ctrl-C.
+/// Events between checks for Ctrl-C.
 pub(crate) const ROUND: u64 = 1 << 16;
 
-/// Opens a file, or standard input if it is `-`. Text is read as it arrives, up to Ctrl-C. A binary trace from
-/// a pipe is kept first, because it is read to and fro.
+/// Opens a file, or standard input (`-`). Text is read as it arrives, up to Ctrl-C. A binary trace from a pipe is
+/// copied to a file first, because reading it seeks.
 pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     inputs::record(path);
     let opened = || -> Result<Box<dyn Events>, read::Error> {
@@ -38,12 +38,12 @@ pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     opened().map_err(|error| explain(path, &error))
 }
 
-/// Whether a second [`open`] reads the same again.
+/// Whether a second [`open`] reads the same.
 pub(crate) fn reads_again(path: &Path) -> bool {
     path != Path::new("-") && fs::metadata(path).is_ok_and(|there| there.is_file())
 }
 
-/// Standard input, without the standard library's buffer, which cannot be waited for.
+/// Returns standard input without the standard library's buffer, which `poll` does not see.
 #[cfg(unix)]
 fn stdin() -> io::Result<File> {
     use std::os::fd::AsFd;
@@ -51,7 +51,6 @@ fn stdin() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Standard input.
 #[cfg(not(unix))]
 fn stdin() -> io::Result<io::Stdin> {
     Ok(io::stdin())
@@ -74,10 +73,10 @@ where
     read::from_reader(kept)
 }
 
-/// Ends with Ctrl-C, also while nothing arrives.
+/// A reader that ends at Ctrl-C, even without input.
 struct Stoppable<R>(R);
 
-/// How long it waits before it looks for Ctrl-C.
+/// The interval of checks for Ctrl-C.
 #[cfg(unix)]
 const LOOK_NS: i64 = 100_000_000;
 
@@ -90,7 +89,7 @@ impl<R: Read + std::os::fd::AsFd> Read for Stoppable<R> {
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&look)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // What is wrong with it, reading tells.
+                // `read` reports the error.
                 _ => return self.0.read(buffer),
             }
         }
@@ -105,7 +104,7 @@ impl<R: Read> Read for Stoppable<R> {
     }
 }
 
-/// All that there is to read as a file that has no name, and is gone with the program.
+/// Copies all input to an unnamed temporary file.
 fn kept(from: &mut impl Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(from, &mut file)?;
@@ -113,8 +112,7 @@ fn kept(from: &mut impl Read) -> io::Result<File> {
     Ok(file)
 }
 
-/// What to say of a trace that cannot be read. If Ctrl-C has ended it too early, the program ends, for there is nothing
-/// to say.
+/// Returns the error of an unreadable trace. Ends the program if Ctrl-C is the cause.
 pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     if interrupt::asked() {
         interrupt::end();
@@ -133,7 +131,6 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     miette!(help = help, "{message}")
 }
 
-/// Reads what `--cgroups` names.
 pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
     let bytes = input::contents(path, "name the file that the script of docs/replay.md wrote")?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)

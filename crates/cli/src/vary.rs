@@ -1,26 +1,24 @@
-//! `compare --vary`: the values that a rule, an option or a tunable takes, one run of each combination.
+//! `compare --vary`: values of a rule, an option or a tunable, in all combinations.
 
 use miette::miette;
 
-/// One combination of values.
+/// A combination of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Point {
     /// The values, such as `max=500m, 6.12`.
     pub(crate) label: String,
-    /// Rules, as of `--map`.
+    /// As of `--map`.
     pub(crate) rules: Vec<String>,
     pub(crate) kernel: Option<String>,
     pub(crate) machine: Option<String>,
-    /// Features, as of `--feature`.
+    /// As of `--feature`.
     pub(crate) features: Vec<String>,
-    /// Tunables and costs, as of `--set`.
+    /// As of `--set`.
     pub(crate) set: Vec<String>,
 }
 
-/// The most combinations.
 const MOST: usize = 1000;
 
-/// Returns every combination of the values that are given.
 pub(crate) fn points(vary: &[String]) -> miette::Result<Vec<Point>> {
     let mut points = vec![Point::default()];
     for text in vary {
@@ -50,7 +48,7 @@ impl Point {
     }
 }
 
-/// The values of one `--vary`.
+/// Parses the values of one `--vary`.
 fn axis(text: &str) -> miette::Result<Vec<Point>> {
     let help = "give a rule, such as 'cgroup=/pod: max=250m,500m,1,max', or 'kernel=6.1,6.12', 'machine=4,8', \
                 'feature=RUN_TO_PARITY,NO_RUN_TO_PARITY' or a tunable, such as 'base_slice_ns=700000,3000000'; `|` separates values \
@@ -58,7 +56,7 @@ fn axis(text: &str) -> miette::Result<Vec<Point>> {
     let text = text.trim();
     let wrong = |what: &str| miette!(help = help, "--vary `{text}` {what}");
     let named = ["kernel=", "machine=", "feature="].into_iter().find(|name| text.starts_with(name));
-    // A name may have colons of its own: what follows the one behind the tasks is separated from it.
+    // Names may contain colons: `: ` takes precedence.
     let rule = if named.is_some() { None } else { text.split_once(": ").or_else(|| text.split_once(':')) };
     let (fixed, last) = match rule {
         Some((_, what)) => {

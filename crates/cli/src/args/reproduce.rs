@@ -23,12 +23,10 @@ pub(crate) struct Reproduce {
     pub(crate) counted: Option<String>,
 }
 
-/// Which experiments to run again.
+/// The experiments to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All there are.
     All,
-    /// This one.
     One(Experiment),
 }
 

@@ -69,13 +69,13 @@ pub(crate) struct Seeds {
 }
 
 impl Seeds {
-    /// Returns the seed of each run, from this one on.
+    /// Returns the seed of each run.
     pub(crate) fn from(self, first: u64) -> impl Iterator<Item = u64> {
         (0..self.repeat).map(move |index| first.wrapping_add(u64::from(index)))
     }
 }
 
-/// Everything that decides the run of a workload.
+/// Options of a workload's run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
     /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's, else until all tasks
@@ -97,7 +97,7 @@ pub(crate) struct Options {
     pub(crate) strict: bool,
 }
 
-/// Files for people and their tools.
+/// Options for pages and tables.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Reports {
     /// Write a page with charts and tables, for a browser
@@ -107,7 +107,7 @@ pub(crate) struct Reports {
     pub(crate) tables: Tables,
 }
 
-/// Files for programs.
+/// Options for tables.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Tables {
     /// Write every table to a file of its own in this folder

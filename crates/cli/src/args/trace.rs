@@ -103,7 +103,7 @@ pub(crate) struct TraceConvert {
     pub(crate) to: Option<TraceFormat>,
 }
 
-/// What traces are written as.
+/// The format of written traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceFormat {
     /// Ftrace text

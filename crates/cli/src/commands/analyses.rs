@@ -1,4 +1,4 @@
-//! The options that choose analyses.
+//! Options for analyses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,14 +12,14 @@ use vruntime_workload::program::{Task, Workload};
 
 use crate::output;
 
-/// One word: `latency`, or `critical-path:TASK`.
+/// A requested analysis: `latency`, or `critical-path:TASK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     kind: AnalysisKind,
     task: Option<String>,
 }
 
-/// Reads a word.
+/// Parses an analysis.
 pub(crate) fn word(text: &str) -> Result<Asked, String> {
     let (name, task) = text.split_once(':').map_or((text, None), |(name, task)| (name, Some(task.to_owned())));
     let kind = AnalysisKind::from_str(name).map_err(|error| match name.split_once(',') {
@@ -35,7 +35,7 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
     }
 }
 
-/// Returns the requested analyses; the usual ones by default.
+/// Combines the requested analyses; default: the usual ones.
 pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<AnalysisKind>, AnalysisOptions)> {
     let tasks: Vec<&String> = what.iter().filter_map(|asked| asked.task.as_ref()).collect();
     if tasks.len() > 1 {
@@ -46,10 +46,10 @@ pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<Anal
     Ok((if kinds.is_empty() { AnalysisKind::USUAL.to_vec() } else { kinds }, options))
 }
 
-/// The most names of tasks in a message.
+/// The most tasks in a message.
 const NAMES: usize = 16;
 
-/// Returns at most [`NAMES`] names, and the number of others.
+/// Lists at most [`NAMES`] names, and counts others.
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
@@ -57,7 +57,7 @@ fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     if more > 0 { format!("{told} and {more} more") } else { told }
 }
 
-/// Checks that the task of the critical path exists, and reports which of several is used. `trace`: not of a run.
+/// Checks that the task of the critical path exists, and notes which of several is used. `trace`: the trace, not a run.
 pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Option<&Path>) -> miette::Result<()> {
     if let (Some(wanted), Some(task)) = (&options.task, analyses.critical_task()) {
         let mut others = analyses.tasks_called(wanted);
@@ -91,8 +91,8 @@ pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Optio
     }
 }
 
-/// Fails if a run of that workload has no task that is called so. Pids, numbered copies (`NAME-2`) and threads of the
-/// kernel, which the run knows best, are let through.
+/// Fails if a workload has no task of that name. Accepts pids, numbered copies (`NAME-2`) and kernel threads, which the
+/// run checks.
 pub(crate) fn may_be_there(wanted: &str, workload: &Workload) -> miette::Result<()> {
     let numbered = wanted.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok()).map(|(name, _)| name);
     let called = |task: &Task| [Some(wanted), numbered].contains(&Some(&task.name)) || task.class == wanted;
@@ -104,14 +104,14 @@ pub(crate) fn may_be_there(wanted: &str, workload: &Workload) -> miette::Result<
     Err(miette!(help = format!("there are {}", some(&names)), "there is no task with the name or pid `{wanted}`"))
 }
 
-/// What threads of the simulated kernel are called that have no number.
+/// Names without numbers of simulated kernel threads.
 const KERNEL_THREADS: [&str; 3] = ["kworker", "rcu_preempt", "background"];
 
-/// The groups of a machine, as it wrote them down.
+/// A machine's recorded groups.
 #[derive(Debug)]
 pub(crate) struct Machine {
     cgroups: Cgroups,
-    /// The nice values of its autogroups, by number.
+    /// Nice values of autogroups, by number.
     sessions: BTreeMap<u64, i8>,
 }
 
@@ -122,7 +122,7 @@ impl From<Cgroups> for Machine {
     }
 }
 
-/// What an autogroup is called among the groups.
+/// Prefix of an autogroup's path.
 const AUTOGROUP: &str = "/autogroup-";
 
 impl MachineGroups for Machine {
@@ -131,7 +131,7 @@ impl MachineGroups for Machine {
     }
 
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String> {
-        // Autogroups are for tasks of the root.
+        // Only tasks of the root have autogroups.
         let session = || self.cgroups.session(thread).filter(|_| self.cgroups.autogroup());
         let path = match cgroup.or_else(|| self.cgroups.of(thread)) {
             Some(path) => self.cgroups.task_group(path),

@@ -1,4 +1,4 @@
-//! `vruntime kernels --behaviours`: the table of behaviours, one kernel's, or the difference of two.
+//! `vruntime kernels --behaviours`.
 
 use serde_json::{Value, json};
 use vruntime_report::{fit_text, grid};
@@ -77,7 +77,7 @@ fn table(shown: &[(&BehaviourRow, Option<&str>)], kernels: &[Kernel]) -> String 
     text
 }
 
-/// Returns what is not verified of a kernel.
+/// Returns a sentence on unverified facts of a kernel.
 pub(super) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
     Some(format!("Not verified of {name}: {}.", row.unverified))

@@ -11,7 +11,7 @@ use crate::{Ended, complaint, interrupt, machine_file, output};
 
 pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
     let path = calibrate.out.clone().map_or_else(saved, Ok)?;
-    // What cannot be left is told before anything is measured.
+    // Fails before the measurement.
     OutputPaths::default().file("--out", Some(&path)).check()?;
     let calibration = match vruntime_linux::calibrate(&interrupt::asked) {
         Err(vruntime_linux::Error::Interrupted) => return Ok(Ended::Interrupted),

@@ -26,17 +26,16 @@ use crate::{Ended, error_place, input, output, rules, simulate, tables};
 struct Side<'a> {
     input: &'a Input,
     path: &'a Path,
-    /// What tells its file from the others: its name, or more of its path.
+    /// The file's name, with as much of its path as distinguishes it.
     file: String,
-    /// The input's, fitted to the machine if it is a trace's.
+    /// The input's workload; a trace's is fitted to the machine.
     workload: Cow<'a, Workload>,
     plan: Plan,
-    /// What to call groups of a trace that other files have, too.
+    /// Names of other files for a trace's groups.
     groups: BTreeMap<String, String>,
-    /// Whether it is what the rules of `--map` make of the file. Without rules: whether it has the command line's
-    /// features and settings.
+    /// Whether the rules of `--map` apply. Without rules: whether the command line's features and settings do.
     what_if: bool,
-    /// What is not as the file and the kernel have it.
+    /// Changes to the file and the kernel, in words.
     changes: Vec<String>,
     label: String,
 }
@@ -67,7 +66,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), checks)?;
     let json = compared.json();
-    // Prints the comparison before the error of a file that cannot be written.
+    // Prints the comparison before errors of writing.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
     let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
     tell_notes(&runs);
@@ -80,12 +79,11 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     Ok(if compared.interrupted() { Ended::Interrupted } else { Ended::Well })
 }
 
-/// The files it reads.
 fn read_files(compare: &Compare) -> impl Iterator<Item = &PathBuf> {
     compare.files.iter().chain(&compare.cgroups)
 }
 
-/// Rules for traces are another command's.
+/// Rejects rules for traces: `vruntime replay` applies them.
 fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()> {
     match compare.files.iter().find(|file| !input::is_workload(file)) {
         Some(trace) if !rules.is_empty() => {
@@ -96,7 +94,7 @@ fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()
     }
 }
 
-/// Whether the folders can be written that `--out` promises.
+/// Checks that all outputs can be written, including the folders of the sides.
 fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
     let prefixes: Vec<String> = sides.iter().map(|side| format!("{}-", folder_name(&side.label))).collect();
     let mut outputs = compare.reports.output_paths(OutputPaths::default().reads(read_files(compare)));
@@ -108,7 +106,7 @@ fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
     outputs.check()
 }
 
-/// The runs of every side, a seed each, and then the replay of each trace as recorded.
+/// Runs every side with each seed, and then the replay of each trace as recorded.
 fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
     let seeds = compare.options.seeds;
     let of_sides = sides.iter().flat_map(|side| {
@@ -129,12 +127,12 @@ fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) 
 }
 
 impl Side<'_> {
-    /// Where `--out` leaves what is its own.
+    /// Returns the side's folder below `--out`.
     fn folder(&self, compare: &Compare) -> Option<PathBuf> {
         Some(compare.options.out.as_ref()?.join(folder_name(&self.label)))
     }
 
-    /// Its run with that seed. The first is the one of which there are traces and charts.
+    /// Returns the run with a seed. The first run has traces and charts.
     fn job(&self, is_first: bool, seed: u64, compare: &Compare) -> Job<'_> {
         let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
@@ -150,8 +148,7 @@ impl Side<'_> {
         }
     }
 
-    /// Gives the results of a trace's replays the recorded names. Loops are the replay's own, since a recording does
-    /// not show where they begin. Groups get the names of other files.
+    /// Gives groups the names of other files, and removes loops, which recordings do not show.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -164,33 +161,29 @@ impl Side<'_> {
     }
 }
 
-/// A side, and its runs.
 struct Ran<'a> {
     side: &'a Side<'a>,
     runs: &'a [Done],
 }
 
 impl<'a> Ran<'a> {
-    /// How many came to their end.
     fn finished(&self) -> usize {
         finished(self.runs)
     }
 
-    /// The runs that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got
-    /// furthest.
+    /// Returns the complete runs. If no side has one (`unfinished`), returns the run that got furthest.
     fn counted(&self, unfinished: bool) -> impl Iterator<Item = &'a Done> + use<'a> {
         // The first of those that got furthest.
         let furthest = self.runs.iter().rev().max_by_key(|run| run.outcome.end).filter(|_| unfinished);
         self.runs.iter().filter(|run| !run.outcome.interrupted).chain(furthest)
     }
 
-    /// What was run, for `--json`.
     fn json(&self) -> serde_json::Value {
         let Self { side, runs } = self;
         ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs)
     }
 
-    /// What was run, in words.
+    /// Describes the side and its runs in words.
     fn what(&self) -> String {
         let Self { side: Side { input, file, plan, changes, label, .. }, runs } = self;
         let ended = self.finished();
@@ -213,13 +206,11 @@ impl<'a> Ran<'a> {
     }
 }
 
-/// All sides beside each other.
 struct Compared<'a> {
     ran: Vec<Ran<'a>>,
-    /// Set if Ctrl-C came before the first run was complete: there are only parts of runs, which are not compared.
+    /// Set if no run was complete at Ctrl-C. Partial runs are not compared.
     unfinished: bool,
     comparison: Comparison,
-    /// How well each trace is reproduced.
     checks: Vec<Checked<'a>>,
 }
 
@@ -244,13 +235,12 @@ impl<'a> Compared<'a> {
         self.runs().any(|run| run.outcome.interrupted)
     }
 
-    /// The first run of each side that counts, with the side's label.
+    /// Returns each side's label and its first run that counts.
     fn firsts(&self) -> Vec<(String, &'a Done)> {
         let first = |ran: &Ran<'a>| Some((ran.side.label.clone(), ran.counted(self.unfinished).next()?));
         self.ran.iter().filter_map(first).collect()
     }
 
-    /// What `--json` prints.
     fn json(&self) -> serde_json::Value {
         let mut json = self.comparison.json();
         if let serde_json::Value::Object(fields) = &mut json {
@@ -265,7 +255,7 @@ impl<'a> Compared<'a> {
         json
     }
 
-    /// Leaves what `--out` promises besides the traces, which the runs have written themselves.
+    /// Writes the files of `--out`, except the traces, which the runs wrote.
     fn leave(&self, out: &Path, json: &serde_json::Value) -> miette::Result<()> {
         for Ran { side, runs } in &self.ran {
             let folder = out.join(folder_name(&side.label));
@@ -274,7 +264,6 @@ impl<'a> Compared<'a> {
         leave(out, "comparison.json", &format!("{json:#}\n"))
     }
 
-    /// Writes the requested page and tables.
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
             let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
@@ -297,7 +286,6 @@ impl<'a> Compared<'a> {
         tables::write(&compare.reports.tables, "compare", parts.collect(), &notes.collect::<Vec<String>>())
     }
 
-    /// What is printed.
     fn text(&self, compare: &Compare) -> String {
         let Self { ran, comparison, checks, .. } = self;
         let options = &compare.options;
@@ -331,7 +319,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Workloads, and traces of some; none: Ctrl-C came before the end of one.
+/// Reads the workloads and traces. `None`: Ctrl-C stopped the reading of a trace.
 fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> {
     let Options { duration, strict, model, .. } = &compare.options;
     let cgroups = compare.cgroups.iter().map(|file| cgroups(file)).collect::<miette::Result<Vec<_>>>()?;
@@ -355,7 +343,7 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
     Ok(Some((inputs, traces)))
 }
 
-/// What rules make of each file: those of `--map`, or of each combination of `--vary`. Nothing where there are none.
+/// Applies rules to each file: those of `--map`, or of each combination of `--vary`. Without rules, `None`.
 fn what_ifs(
     inputs: &[Input],
     rules: &Rules,
@@ -374,12 +362,12 @@ fn what_ifs(
     inputs.iter().zip(&compare.files).map(of_file).collect()
 }
 
-/// The rules of a combination, behind those of `--map`.
+/// Returns the rules of `--map`, then those of the combination.
 fn rules_of(point: &Point, compare: &Compare) -> miette::Result<Rules> {
     rules::read(&[&compare.map[..], &point.rules].concat())
 }
 
-/// The sides of `--vary`: every combination of files, kernels, machines and values.
+/// Returns the sides of `--vary`: each file with every combination of values.
 fn varied<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Vec<Option<Workload>>],
@@ -426,8 +414,7 @@ fn varied<'a>(
     Ok(sides)
 }
 
-/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
-/// others are compared with the first.
+/// Returns every combination of files, kernels and machines, unchanged and as a what-if. The first is the reference.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Vec<Option<Workload>>],
@@ -491,7 +478,7 @@ fn sides<'a>(
     if let [only] = &mut sides[..]
         && !of_kernel.is_empty()
     {
-        // Features and settings are the change then.
+        // Features and settings are the change.
         let model = Model { feature: Vec::new(), set: Vec::new(), ..compare.options.model.clone() };
         let kernel = compare.kernel.first().cloned().or_else(|| kernels_of(only.input).into_iter().next());
         let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
@@ -521,7 +508,7 @@ fn sides<'a>(
     Ok(sides)
 }
 
-/// Labels tell what differs and nothing else.
+/// Labels sides by what differs between them.
 fn label(sides: &mut [Side<'_>], compare: &Compare) {
     let differs = |of: &dyn Fn(&Side<'_>) -> String| {
         let first = of(&sides[0]);
@@ -531,7 +518,7 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     let kernels = differs(&|side| side.plan.kernel.clone());
     let machines = differs(&|side| side.plan.machine.clone());
     let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
-    // The files' names tell apart what they say of hosts, unless they are the same.
+    // Different names of files already distinguish hosts.
     let hosts = !differs(&|side| side.input.name.clone()) && differs(&host);
     let what_ifs = differs(&|side| side.what_if.to_string());
     for (index, side) in sides.iter_mut().enumerate() {
@@ -561,7 +548,7 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
     distinguish(sides);
 }
 
-/// Numbers labels that make one name of a folder, as of one kernel given twice, so that no folder overwrites another.
+/// Numbers labels with one folder name (a kernel given twice).
 fn distinguish(sides: &mut [Side<'_>]) {
     for index in 1..sides.len() {
         if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {
@@ -570,9 +557,9 @@ fn distinguish(sides: &mut [Side<'_>]) {
     }
 }
 
-/// What to call files: by their names, and those that have one name by as much of their paths as tells them apart.
+/// Names files. Files of one name get as much of their paths as distinguishes them.
 fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
-    // From behind: the name, and the folders it is in.
+    // The folders of each file, innermost first.
     let folders: Vec<Vec<String>> = paths
         .iter()
         .map(|path| {
@@ -590,13 +577,13 @@ fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
         let same = || (0..names.len()).filter(|&other| names[other] == names[index] && paths[other] != paths[index]);
         let most = folders.iter().map(Vec::len).max().unwrap_or(0);
         let depth = (0..=most).find(|&depth| same().all(|other| of_depth(other, depth) != of_depth(index, depth)));
-        // In one folder: their endings, or what they call themselves, is all they differ by.
+        // In one folder, only extensions, or names in the files, differ.
         depth.map_or_else(|| printable(&paths[index].display().to_string()), |depth| of_depth(index, depth))
     };
     (0..names.len()).map(name).collect()
 }
 
-/// A label as the name of a folder.
+/// Turns a label into a folder name.
 fn folder_name(label: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
     label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()

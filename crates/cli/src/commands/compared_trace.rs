@@ -1,4 +1,4 @@
-//! A trace beside workloads and other traces, for `vruntime compare`; and the check that every replay begins with.
+//! Traces in `vruntime compare`, and the check of their replays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,23 +20,22 @@ use crate::output;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{Done, Job};
 
-/// A trace that was read.
 #[derive(Debug)]
 pub(crate) struct Traced {
     file: PathBuf,
     recorded: Recorded,
-    /// Times its clock jumped.
+    /// Number of clock jumps.
     jumps: u64,
-    /// Assumptions on the trace that were chosen because the replay is closer with them.
+    /// Assumptions that make the replay closer.
     guessed: Option<String>,
-    /// What of its file could not be read.
+    /// Unreadable parts of the file.
     damage: Vec<String>,
     cpus: usize,
-    /// How it is replayed as recorded.
+    /// The plan of the replay as recorded.
     as_recorded: Plan,
 }
 
-/// Reads a trace; none: Ctrl-C came before its end.
+/// Reads a trace. `None` after Ctrl-C.
 pub(crate) fn compared_trace(
     path: &Path,
     recorded_kernel: Option<&str>,
@@ -74,20 +73,18 @@ pub(crate) fn compared_trace(
 }
 
 impl Traced {
-    /// Its replay as recorded.
     pub(crate) fn job(&self) -> Job<'_> {
         let Plan { config, kernel, .. } = &self.as_recorded;
         Job::new(&self.recorded.workload, config.clone(), kernel)
     }
 
-    /// The recording beside that replay.
     pub(crate) fn check(&self, replayed: &Done) -> Checked<'_> {
         let ran = Ran { results: &replayed.results, end: replayed.outcome.end };
         Checked { traced: self, check: compare(&self.recorded, None, &[ran], self.cpus) }
     }
 }
 
-/// How well the replay of a trace as recorded reproduces it.
+/// The accuracy of a trace's replay as recorded.
 #[derive(Debug)]
 pub(crate) struct Checked<'a> {
     traced: &'a Traced,
@@ -95,23 +92,22 @@ pub(crate) struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    /// In sentences, on one line.
+    /// Describes the accuracy in sentences, on one line.
     pub(crate) fn summary(&self) -> String {
         self.summary_of(&self.traced.file.display().to_string())
     }
 
-    /// Returns what of the trace's file could not be read, a sentence each.
+    /// Returns the unreadable parts of the file, in sentences.
     pub(crate) fn damage(&self) -> Vec<String> {
         let Traced { file, damage, .. } = self.traced;
         damage.iter().map(|what| format!("{}: {what}", file.display())).collect()
     }
 
-    /// The trace's file.
     pub(crate) fn file(&self) -> &Path {
         &self.traced.file
     }
 
-    /// As [`Checked::summary`], of a trace that is called so.
+    /// Returns [`Checked::summary`] with another name.
     pub(crate) fn summary_of(&self, file: &str) -> String {
         let plan @ Plan { kernel, costs, config, .. } = &self.traced.as_recorded;
         let (machine_words, seed) = (machine_words(plan), config.seed);
@@ -121,7 +117,6 @@ impl Checked<'_> {
         )
     }
 
-    /// For `--json`.
     pub(crate) fn json(&self) -> Value {
         let Traced { file, recorded, jumps, guessed, damage, as_recorded, .. } = self.traced;
         let mut notes = notes(recorded, *jumps, as_recorded.config.tick_phase.is_some());
@@ -139,7 +134,7 @@ impl Checked<'_> {
     }
 }
 
-/// Returns the snapshot for each of `traces` traces: one for all, or one each.
+/// Assigns snapshots to traces: one for all, or one each.
 pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Vec<Option<&Cgroups>>> {
     match cgroups {
         [] => Ok(vec![None; traces]),
@@ -157,14 +152,14 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     }
 }
 
-/// Gives tasks of traces the class that another file gives to a task of their name. A recording has the names of
-/// threads (`web-0`, as `vruntime real` names them), cut to 15 characters.
+/// Gives tasks of traces the class of another file's task of that name. Recordings have names of threads (`web-0` for
+/// `vruntime real`), cut to 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input]) {
     let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
     for task in inputs.iter().filter(|input| !is_trace(input)).flat_map(|input| &input.workload.tasks) {
         let class = classes.entry(comm(&task.name)).or_insert_with(|| Some(task.class.clone()));
-        // Two classes have tasks that are called alike: nobody knows which it is.
+        // Ambiguous: tasks of two classes have this name.
         if class.as_ref().is_some_and(|class| *class != task.class) {
             *class = None;
         }
@@ -176,8 +171,8 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
     }
 }
 
-/// Returns the groups of a trace that `vruntime real` created for a workload (`/vruntime-PID-START-NUMBER/app`), with
-/// their names there (`/app`), if another file has a group of that name.
+/// Maps groups of a trace that `vruntime real` created (`/vruntime-PID-START-NUMBER/app`) to their names in the
+/// workload (`/app`), if another file has the name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
     if !matches!(input.says, Says::Trace(_)) {
         return BTreeMap::new();
@@ -189,7 +184,7 @@ pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, 
     let mut matched: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for path in &own {
         if let Some(name) = made_for(path).filter(|name| others.contains(*name)) {
-            // The machine has one of that name besides, or two runs were recorded: nobody knows which it is.
+            // Ambiguous: the machine has a group of that name, or two runs were recorded.
             let only = !own.iter().any(|other| other == name);
             matched.entry(name).and_modify(|path| *path = None).or_insert(only.then_some(path));
         }
@@ -197,7 +192,7 @@ pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, 
     matched.into_iter().filter_map(|(name, path)| Some((path?.to_owned(), name.to_owned()))).collect()
 }
 
-/// The workload's group for which `vruntime real` made this one; none of others, and of the parent of all.
+/// Returns the workload's name of a group that `vruntime real` created, other than its parent group.
 fn made_for(path: &str) -> Option<&str> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let is_own = |name: &str| {
@@ -210,7 +205,7 @@ fn made_for(path: &str) -> Option<&str> {
     })
 }
 
-/// What a kernel keeps of a thread's name.
+/// Cuts a thread's name as the kernel does.
 fn comm(name: &str) -> String {
     let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= 15).last();
     name[..end.unwrap_or(0)].to_owned()

@@ -1,4 +1,4 @@
-//! `vruntime diff`: where two traces part, and what is alike after that.
+//! `vruntime diff`: the first differences of two traces, and their common events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,8 +18,7 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// The texts of both traces' events, without their times. Events are equal if their texts are, so that a lane has the
-/// number of each text only.
+/// The distinct events of both traces, as texts without times. Lanes have their numbers.
 #[derive(Debug, Default)]
 struct Steps {
     texts: Vec<String>,
@@ -27,7 +26,6 @@ struct Steps {
 }
 
 impl Steps {
-    /// Returns the number of a text.
     fn number(&mut self, text: String) -> miette::Result<u32> {
         if let Some(&number) = self.numbers.get(&text) {
             return Ok(number);
@@ -45,10 +43,10 @@ impl Steps {
     }
 }
 
-/// What happened on one CPU.
+/// The events of one CPU.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Nanoseconds since the trace's beginning.
+    /// Nanoseconds since the trace's first compared event.
     times: Vec<i64>,
     steps: Vec<u32>,
     /// Events beyond `--limit`.
@@ -59,22 +57,22 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Side {
     lanes: BTreeMap<u32, Lane>,
-    /// Events that are compared, and those beyond `--limit`.
+    /// Compared events, and events beyond `--limit`.
     events: usize,
     not_compared: usize,
-    /// What of the file could not be read, a sentence each.
+    /// Unreadable parts of the file, in sentences.
     damage: Vec<String>,
 }
 
-/// Names of tasks. Tasks with equal pid and name in both traces are the same, as in a recording and its replay.
-/// Otherwise pids differ from run to run, so tasks of one name are numbered by first appearance. A renamed task, as
-/// after `exec`, has the new name from then on.
+/// Names of tasks. Equal pid and name are the same task in both traces, as in a recording and its replay. Otherwise,
+/// tasks of one name are numbered by first appearance, since pids differ between runs. Renames (`exec`) apply from
+/// then on.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeMap<(i32, Vec<u8>), String>,
-    /// What each was called last.
+    /// The last name of each pid.
     last: BTreeMap<i32, String>,
-    /// How many of a name there are, and all that have been given.
+    /// The number of tasks per name, and all names given.
     counts: BTreeMap<String, u32>,
     given: BTreeSet<String>,
     /// The names in the other trace.
@@ -90,7 +88,7 @@ impl Names {
         if task.pid == 0 {
             return "idle".to_owned();
         }
-        // What a kernel prints that has forgotten the name.
+        // Kernels print this for forgotten names.
         if matches!(task.comm, b"" | b"<...>")
             && let Some(name) = self.last.get(&task.pid)
         {
@@ -131,7 +129,7 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     let damage = [(&diff.a, &one), (&diff.b, &other)]
         .into_iter()
         .flat_map(|(path, side)| side.damage.iter().map(|what| format!("{} is damaged: {what}", path.display())));
-    // Prints the result before the error of a file that cannot be written.
+    // Prints the result before errors of writing.
     let written =
         tables::write(&diff.tables, "diff", vec![vec![table(&lanes)].into()], &damage.collect::<Vec<String>>());
     if diff.json {
@@ -149,7 +147,7 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     })
 }
 
-/// Whether there is anything to compare in a trace, and if not, what is in the way.
+/// Fails if a trace has no events to compare.
 fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::Result<()> {
     if side.events > 0 {
         return Ok(());
@@ -170,7 +168,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
     Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
 }
 
-/// Reads what is compared of a trace; none after Ctrl-C.
+/// Reads the compared events of a trace. `None` after Ctrl-C.
 fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();
@@ -184,8 +182,8 @@ fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miett
         let (involved, step) = match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
                 let (prev, next) = (names.of(prev), names.of(next));
-                // Old kernels and some formats do not tell who was preempted from who yielded, nor the sleep of an idle
-                // kernel thread from others.
+                // Old kernels and some formats do not distinguish preemption from yielding, nor sleeps of idle kernel
+                // threads from others.
                 let state = match prev_state {
                     TaskState::Preempted => TaskState::Running,
                     TaskState::Idle => TaskState::Sleeping,
@@ -224,28 +222,27 @@ fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miett
     Ok((!interrupt::asked()).then_some(side))
 }
 
-/// One CPU of both.
+/// One CPU in both traces.
 struct Compared<'a> {
     cpu: u32,
     lanes: [&'a Lane; 2],
     ops: Vec<DiffOp>,
-    /// Events that both have, in this order.
+    /// Number of common events.
     alike: usize,
-    /// Set if more events may be alike: the search for them was not exhaustive.
+    /// Set if the search was not exhaustive, and more events may be alike.
     lower_bound: bool,
-    /// The first difference: the number of events before it in each.
+    /// Number of events before the first difference, in each trace.
     first: Option<(usize, usize)>,
-    /// How much later the common events come in the second: the median, nanoseconds.
+    /// Median delay of common events in the second trace, nanoseconds.
     shift_ns: i64,
 }
 
 static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new(), not_compared: 0 };
 
-/// Events of one CPU of one trace up to which the search for the most events in common is exhaustive. Events that both
-/// traces have at the beginning and at the end do not count. The time of an exhaustive search grows with their square.
+/// The most events of a CPU, without a common beginning and end, for an exhaustive search, whose time is quadratic.
 const EXHAUSTIVE: usize = 10_000;
 
-/// Returns what turns `a` into `b`, and whether `b` may have more in common with `a`.
+/// Returns the operations from `a` to `b`, and whether more events may be alike.
 fn operations(a: &[u32], b: &[u32], texts: usize) -> (Vec<DiffOp>, bool) {
     let alike = |(a, b): &(&u32, &u32)| a == b;
     let start = a.iter().zip(b).take_while(alike).count();
@@ -276,7 +273,7 @@ fn operations(a: &[u32], b: &[u32], texts: usize) -> (Vec<DiffOp>, bool) {
     (ops, true)
 }
 
-/// All CPUs of both; none after Ctrl-C.
+/// Compares all CPUs. `None` after Ctrl-C.
 fn compare<'a>(one: &'a Side, other: &'a Side, texts: usize) -> Option<Vec<Compared<'a>>> {
     let mut cpus: Vec<u32> = one.lanes.keys().chain(other.lanes.keys()).copied().collect();
     cpus.sort_unstable();
@@ -303,7 +300,7 @@ fn compare<'a>(one: &'a Side, other: &'a Side, texts: usize) -> Option<Vec<Compa
 }
 
 impl Compared<'_> {
-    /// When they part, nanoseconds: the earlier of the two events that differ.
+    /// Returns the time of the first difference, nanoseconds: the earlier of its two events.
     fn parts_at(&self) -> Option<i64> {
         let (a, b) = self.first?;
         let at = |lane: usize, index: usize| self.lanes[lane].times.get(index).copied();
@@ -333,7 +330,6 @@ impl Compared<'_> {
     }
 }
 
-/// A row a CPU, for other programs.
 fn table(lanes: &[Compared<'_>]) -> DataTable {
     let columns = [
         ("cpu", "CPU", Kind::Count),
@@ -428,7 +424,7 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
     text
 }
 
-/// Prints the first places of difference with their surroundings, each with a bounded number of events.
+/// Prints the first differences, each with its context and a bounded number of events.
 fn hunks(text: &mut String, lane: &Compared<'_>, steps: &Steps, diff: &Diff) {
     let groups = similar::group_diff_ops(lane.ops.clone(), diff.context);
     for (number, group) in groups.iter().take(diff.hunks).enumerate() {
@@ -443,11 +439,10 @@ fn hunks(text: &mut String, lane: &Compared<'_>, steps: &Steps, diff: &Diff) {
     }
 }
 
-/// One place. Two traces that never come together again differ in all that follows: then the beginning of what each has
-/// there is shown.
+/// Prints one difference: of a long one, the beginning in each trace.
 fn hunk(text: &mut String, lane: &Compared<'_>, steps: &Steps, group: &[DiffOp], most: usize) {
     let (mut left, mut hidden) = (most, 0);
-    // Writes as many as there is room for, and returns how many.
+    // Writes up to `room` events, and returns their number.
     let mut lines = |text: &mut String, sign: char, side: usize, range: Range<usize>, room: usize| {
         let shown = room.min(range.len());
         let of = lane.lanes[side];
@@ -465,7 +460,7 @@ fn hunk(text: &mut String, lane: &Compared<'_>, steps: &Steps, group: &[DiffOp],
             left -= lines(text, ' ', 0, old_index..old_index + len, left);
         } else {
             let (old, new) = (op.old_range(), op.new_range());
-            // Where both are too long each has half.
+            // If both are too long, each has half.
             let of_old = old.len().min(left.saturating_sub(new.len().min(left / 2)));
             left -= lines(text, 'A', 0, old, of_old);
             left -= lines(text, 'B', 1, new, left);

@@ -1,4 +1,4 @@
-//! `vruntime example` and `vruntime init`: workloads to begin with.
+//! `vruntime example` and `vruntime init`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -54,7 +54,7 @@ pub(crate) fn init(init: &Init) -> miette::Result<Ended> {
         return Err(is_taken(path));
     }
     OutputPaths::default().file("FILE", Some(path)).check()?;
-    // Between the check and this, another program may have made the file.
+    // Another program may have created the file since the check.
     let mut options = OpenOptions::new();
     let options = if init.force { options.create(true).truncate(true) } else { options.create_new(true) };
     let written = options.write(true).open(path).and_then(|mut file| file.write_all(examples::start().as_bytes()));
@@ -72,7 +72,7 @@ fn is_taken(path: &Path) -> miette::Report {
     miette!(help = help, "{} exists already", path.display())
 }
 
-/// A word of a shell's command line.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -28,7 +28,6 @@ use crate::output_paths::OutputPaths;
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate, tables};
 
-/// The recordings that come with vruntime.
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/ground-truth");
 
 struct Scenario {
@@ -62,28 +61,26 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
 }
 
-/// Recordings, and what they were compared with.
 struct Judged {
     cells: Vec<Cell>,
-    /// What was recorded where, and compared with what, for a page.
+    /// Recorded machines and the other side, for a page.
     lead: String,
     notes: Vec<String>,
-    /// What was not compared, and why.
+    /// Recordings that were not compared, with reasons.
     skipped: Vec<String>,
     interrupted: bool,
 }
 
-/// Whether that recording is requested.
 fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
     let kernel = plan::series(&recording.kernel);
     fidelity.kernel.as_ref().is_none_or(|wanted| plan::series(wanted) == kernel)
         && fidelity.scenario.as_ref().is_none_or(|part| recording.name.contains(part.as_str()))
 }
 
-/// Kernels and scenarios of the recordings that there are, wanted or not.
+/// Kernels and scenarios of all recordings.
 type There = BTreeSet<(Vec<u32>, String)>;
 
-/// An error: nothing was recorded for the request, with what was recorded.
+/// Returns the error of a request without recordings. The help names existing ones.
 fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
     if there.is_empty() {
         let help = "the folder has a folder for each kernel (linux-6.12/), with a JSON file for each scenario";
@@ -113,7 +110,7 @@ fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
     }
 }
 
-/// The scenario that was probably meant by `part`, and all there are.
+/// Returns help: the scenario nearest to `part`, and all scenarios.
 fn meant(part: &str, names: &BTreeSet<&str>) -> String {
     let all = names.iter().copied().collect::<Vec<_>>().join(", ");
     match vruntime_workload::nearest(part, names.iter().copied()) {
@@ -122,7 +119,7 @@ fn meant(part: &str, names: &BTreeSet<&str>) -> String {
     }
 }
 
-/// Compares the recordings in `files` with what is simulated.
+/// Compares recordings with simulations.
 fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette::Result<Judged> {
     let given = fidelity.costs.as_deref().map(given).transpose()?;
     outputs.check_inputs()?;
@@ -134,7 +131,7 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
     for (name, bytes) in files {
         let recording = match recording::parse(&name, &bytes) {
             Ok(recording) => recording,
-            // One that cannot be read takes nothing from the others.
+            // Other recordings are compared.
             Err(error) => {
                 skipped.push(format!("{name}: no recording: {error}"));
                 garbled.push(error);
@@ -183,7 +180,7 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
     let mut all: Vec<Cell> = Vec::new();
     let mut interrupted = false;
     for scenario in &scenarios {
-        // All of the scenario's runs, also after the first that failed: those behind belong to the next scenario.
+        // Takes all runs, also after a failed one, since the next belong to other scenarios.
         let runs: Vec<_> = outcomes.by_ref().take(usize::from(fidelity.repeat)).collect();
         let runs: Result<Vec<Done>, Failure> = runs.into_iter().collect();
         let name = format!("{} {}", scenario.recorded.kernel, scenario.recorded.scenario);
@@ -196,7 +193,7 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
                 let simulated: Vec<Observation> = runs.iter().map(|run| Observation::from(&run.results)).collect();
                 all.extend(cells(&scenario.recorded, Against::Simulation, &simulated));
             }
-            // One that cannot be simulated takes nothing from the others. What to do about it is not for recordings.
+            // Other scenarios are compared. The error's help does not apply to recordings.
             Err(Failure::Refused(error)) => skipped.push(format!("{name}: refused: {error}")),
             Err(failure) => return Err(miette::Report::from(failure).wrap_err(name)),
         }
@@ -205,11 +202,10 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
     Ok(Judged { cells: all, lead, notes, skipped, interrupted })
 }
 
-/// Prints the result in the requested forms.
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
     let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
-    // Prints the cells before the error of a file that cannot be written.
+    // Prints the cells before errors of writing.
     let page = fidelity
         .reports
         .html
@@ -229,7 +225,7 @@ fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     written
 }
 
-/// What was recorded where, and simulated with what, for a page.
+/// Describes recorded machines and the simulation, for a page.
 fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
     let mut machines: Vec<String> = Vec::new();
     for Scenario { recorded, .. } in scenarios {
@@ -250,7 +246,7 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
     )
 }
 
-/// By version as a number, then by name.
+/// Orders by version number, then by name.
 fn order(recorded: &Recorded) -> (Vec<u32>, &str) {
     (number(&recorded.kernel), &recorded.scenario)
 }
@@ -264,10 +260,10 @@ fn number(kernel: &str) -> Vec<u32> {
     kernel.split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The last kernel there is that came before `kernel`.
+/// Returns the last supported kernel before `kernel`.
 fn before(kernel: &str) -> Option<&'static str> {
     let wanted = number(kernel);
-    // Names with more than numbers are of patched kernels.
+    // Other names are patched kernels.
     let plain = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
     let earlier = vruntime_sched::kernels::kernels()
         .iter()
@@ -289,7 +285,7 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     if misses {
         let outside: Vec<Cell> = cells.iter().filter(|cell| !cell.inside).cloned().collect();
         let shown = table(&outside);
-        // The table closes with its own count; here the count is of all cells.
+        // Replaces the table's count by the count of all cells.
         text.push_str(shown.trim_end().rsplit_once('\n').map_or("", |(rows, _)| rows));
         text.push('\n');
         text.push_str(&closing_line(cells));
@@ -300,16 +296,16 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     text
 }
 
-/// What the command line says of the machine instead of its kind.
+/// The machine's costs of the command line, instead of those of its kind.
 struct Given {
     costs: Costs,
     idle_depths: Vec<IdleDepth>,
     stalls: Option<Stall>,
-    /// What it runs besides, for recordings that do not tell.
+    /// Background tasks, for recordings without them.
     residents: Option<Vec<Resident>>,
 }
 
-/// The costs that the command line names.
+/// Reads the argument of `--costs`.
 fn given(text: &str) -> miette::Result<Given> {
     if let Some(file) = machine_file::named(text)?
         && let Some(costs) = file.costs()?
@@ -323,7 +319,7 @@ fn given(text: &str) -> miette::Result<Given> {
     Ok(Given { costs: profile.costs, idle_depths, stalls: profile.stalls, residents: None })
 }
 
-/// The scenario that was recorded, and how it is to be simulated. What fails here is the recording's fault.
+/// Plans the simulation of a recording. Errors are the recording's.
 fn scenario(
     mut recording: Recording,
     kernel: &str,
@@ -357,7 +353,7 @@ fn recorded(recording: &Recording, kernel: &str) -> Recorded {
     let tasks = &recording.workload.tasks;
     let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
     let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
-    // Instances of one task are a class; the recording only has their names.
+    // Recordings have names of instances, but not their class.
     let class_of =
         |name: &str| tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned();
     Recorded {
@@ -396,13 +392,12 @@ fn embedded() -> Files {
     files
 }
 
-/// The JSON files of an embedded folder.
 fn json_files(dir: &Dir<'_>) -> Files {
     let is_json = |file: &&include_dir::File<'_>| file.path().extension().is_some_and(|extension| extension == "json");
     dir.files().filter(is_json).map(|file| (file.path().display().to_string(), file.contents().to_vec())).collect()
 }
 
-/// Every recording in the folders `linux-…` of `dir`.
+/// Reads every recording in the folders `linux-…` of `dir`.
 fn on_disk(dir: &Path) -> miette::Result<Files> {
     let list = |dir: &Path| -> miette::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());

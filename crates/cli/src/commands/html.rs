@@ -1,4 +1,4 @@
-//! `--html FILE`: results as a page.
+//! `--html FILE`: pages of results.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::notes::Notes;
 use crate::output_paths;
 use crate::simulate::Done;
 
-/// What to look for in a run that is to be shown on a page, and what was asked for besides.
+/// Adds the analyses of pages to the requested ones.
 pub(crate) fn watch(asked: Option<(Vec<AnalysisKind>, AnalysisOptions)>) -> (Vec<AnalysisKind>, AnalysisOptions) {
     let (mut kinds, options) = asked.unwrap_or_default();
     kinds.extend(AnalysisKind::USUAL);
@@ -19,33 +19,31 @@ pub(crate) fn watch(asked: Option<(Vec<AnalysisKind>, AnalysisOptions)>) -> (Vec
     (kinds, options)
 }
 
-/// As [`watch`], in a run of what was recorded.
+/// Returns [`watch`] for a replay.
 pub(crate) fn watch_replayed() -> (Vec<AnalysisKind>, AnalysisOptions) {
     let (kinds, options) = watch(None);
     (kinds, AnalysisOptions { replayed: true, ..options })
 }
 
-/// Returns the name of a file for a page, without folders.
+/// Returns a file's name without folders.
 pub(crate) fn short(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The most notes in a summary. The others are folded.
+/// The most notes in a summary; others are folded.
 const MOST_NOTES: usize = 3;
 
-/// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
     output_paths::write(path, &page.html())
 }
 
-/// Adds what the analyses of several runs found, each with its label.
 fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
     for (label, analyses) in runs {
         page.run(label, analyses);
     }
 }
 
-/// A page of one run; of several seeds, the first.
+/// Returns the page of a run; of several seeds, the first.
 pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     let mut page = Page::new(name, lead.trim().replace('\n', ", "));
     let analyses = done.analyses.as_deref();
@@ -78,7 +76,7 @@ pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     page
 }
 
-/// The tables of results of several runs, those of one kind together.
+/// Adds the tables of several runs, grouped by kind.
 fn results(page: &mut Page, runs: &[(String, &Results)]) {
     let mut groups: Vec<TableGroup> = Vec::new();
     for (label, results) in runs {
@@ -98,7 +96,7 @@ fn results(page: &mut Page, runs: &[(String, &Results)]) {
     }
 }
 
-/// A page of all runs that were compared, by the first seed of each; the comparison itself is of all seeds.
+/// Returns the page of a comparison of all seeds, with the first run of each side.
 pub(crate) fn compare_page(
     lead: &str,
     comparison: &Comparison,
@@ -136,7 +134,7 @@ pub(crate) fn compare_page(
     page
 }
 
-/// Of one of several runs: how busy its CPUs were, and the first of what else its analyses say.
+/// Adds a run's CPU use, and the first sentence of its analyses.
 fn say_of(page: &mut Page, label: &str, busy: Option<String>, analyses: Option<&Analyses>) {
     let first = analyses.and_then(|analyses| analyses.sentences().into_iter().next());
     for sentence in busy.into_iter().chain(first) {
@@ -144,11 +142,11 @@ fn say_of(page: &mut Page, label: &str, busy: Option<String>, analyses: Option<&
     }
 }
 
-/// What a replay sets side by side, and what it is called on the page.
+/// The runs of a replay, and their labels.
 const REPLAYED: [(ReplayRun, &str); 3] =
     [(ReplayRun::Recorded, "recorded"), (ReplayRun::Replayed, "replayed"), (ReplayRun::WhatIf, "what if")];
 
-/// A page of a recording beside its replays. `watched`: the recording, and each run.
+/// `watched`: the recording, and each run.
 pub(crate) fn replay_page(
     title: &str,
     lead: &str,
@@ -190,7 +188,6 @@ pub(crate) fn replay_page(
     page
 }
 
-/// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
     let mut page = Page::new(short(file), "Analyses of the events of this trace.");
     for sentence in analyses.busy_sentence().into_iter().chain(analyses.sentences()) {

@@ -1,4 +1,4 @@
-//! `vruntime kernels`, `vruntime machines`, and what belongs to a release: completions, man pages, licences.
+//! `vruntime kernels`, `vruntime machines`, completions, man pages and licences.
 
 use clap::CommandFactory;
 use miette::{IntoDiagnostic, WrapErr};
@@ -36,7 +36,7 @@ fn feature_json(row: &FeatureRow) -> Value {
     json!({"feature": row.name, "kernels": kernels, "what": row.what, "has_effect": row.feature.without_effect().is_none()})
 }
 
-/// What can be switched and set in a kernel: as [`features`] has it.
+/// Returns [`features`] as JSON.
 fn features_json(kernel: &Kernel) -> Value {
     let features = known_in(kernel).map(|row| {
         let mut json = feature_json(row);
@@ -70,7 +70,6 @@ fn table() -> String {
     )
 }
 
-/// Every feature, the kernels that have it, and what it does.
 fn all_features() -> String {
     let lines = FEATURES.iter().map(|row| {
         let kernels = match with_feature(row.feature) {
@@ -89,7 +88,7 @@ fn what(row: &FeatureRow) -> String {
     format!("{}{effect}", row.what)
 }
 
-/// The features that mean something in a kernel.
+/// Returns the features of a kernel.
 fn known_in(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
     FEATURES.iter().filter(|row| row.of == Of::Vruntime || has_feature(kernel.name, row.feature))
 }
@@ -120,10 +119,10 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
-/// The sizes of machines that show how tunables grow.
+/// Numbers of CPUs in the table of growing tunables.
 const SIZES: [usize; 5] = [1, 2, 4, 8, 64];
 
-/// The tunables of a kernel and their values; those that grow with the machine have a table of their own.
+/// Lists a kernel's tunables and values, with a table of those that grow with the machine.
 fn tunables(kernel: &Kernel) -> String {
     let knobs = SIZES.map(|cpus| kernel.tunables(cpus, 250));
     let names = || kernel.own_tunables();
@@ -147,7 +146,7 @@ fn tunables(kernel: &Kernel) -> String {
     text
 }
 
-/// Whether it has the CPU resource controller.
+/// Whether the kernel has the CPU resource controller.
 fn has_classes(kernel: &Kernel) -> bool {
     has_feature(kernel.name, Feature::CpuRcScaling)
 }
@@ -244,7 +243,7 @@ pub(crate) fn completions(completions: &Completions) -> miette::Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// The licences of the packages of others.
+/// The licences of third-party packages.
 const THIRD_PARTY: &str = include_str!("../../THIRD-PARTY.txt");
 
 pub(crate) fn man(man: &Man) -> miette::Result<Ended> {

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one file each.
 
 mod analyses;
 mod behaviours;
@@ -55,9 +55,9 @@ use crate::output_paths;
 use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
-/// Everything of a plan's runs as JSON, in the shape of the recordings.
+/// Returns a plan's runs as JSON, in the format of recordings.
 ///
-/// [`changes`](vruntime_report::RunInfo::changes) are what is not as the file and the kernel have it.
+/// [`changes`](vruntime_report::RunInfo::changes): changes to the file and the kernel.
 fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let mut json = observed_json(&run.results, run.seed, run.digest);
@@ -89,20 +89,17 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
     json
 }
 
-/// How many came to their end.
 fn finished(runs: &[Done]) -> usize {
     runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
 
-/// Returns the results of the complete runs, which after Ctrl-C may be fewer. None if no run is complete, or if there
-/// is only one run.
+/// Returns the results of the complete runs. `None` if no run is complete, or there is only one.
 fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
     let ended = runs.iter().filter(|run| runs.len() > 1 && !run.outcome.interrupted).map(|run| run.results.clone());
     Some(ended.collect()).filter(|ended: &Vec<Results>| !ended.is_empty())
 }
 
-/// Returns the setup without results: `label` as in a comparison or a replay, otherwise as [`runs_json`], with the
-/// identity of each run in `observed`.
+/// Returns [`runs_json`] without results, with the identity of each run in `observed`, for a comparison or a replay.
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);
@@ -119,7 +116,7 @@ fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String
     json
 }
 
-/// What the figures of several seeds are, in words. `runs` are those of all sides, of which each has `seeds`.
+/// Describes the figures of several seeds. `runs` has all sides, of `seeds` runs each.
 fn of_seeds<'a>(runs: impl Iterator<Item = &'a Done>, seeds: u16) -> String {
     let ended: Vec<bool> = runs.map(|run| !run.outcome.interrupted).collect();
     if !ended.contains(&true) {
@@ -131,29 +128,28 @@ fn of_seeds<'a>(runs: impl Iterator<Item = &'a Done>, seeds: u16) -> String {
     }
 }
 
-/// A line a run: the seed and the digest.
+/// Formats seed and digest, one line for each run.
 fn digests(runs: &[Done]) -> String {
     let lines = runs.iter().map(|run| format!("seed {} digest {:016x}", run.seed, run.digest));
     lines.chain([String::new()]).collect::<Vec<String>>().join("\n")
 }
 
-/// Writes a file into a folder, which is made if need be.
+/// Writes a file to a folder, creating it if missing.
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     output_paths::write(&path, text)
 }
 
-/// What `leave_results` and a run's traces are called.
+/// The files of [`leave_results`], and the traces.
 pub(crate) const LEFT: [&str; 4] = ["results.json", "digest", "trace.perfetto-trace", "trace.txt"];
 
-/// Leaves what `--out` promises besides the traces, which the runs have written themselves.
+/// Writes the files of `--out`, except the traces, which the runs wrote.
 fn leave_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> miette::Result<()> {
     leave(folder, "results.json", &format!("{:#}\n", runs_json(name, plan, changes, runs)))?;
     leave(folder, "digest", &digests(runs))
 }
 
-/// What there is to say about the runs.
 fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {

@@ -1,38 +1,37 @@
-//! What there is to know about how a trace was read.
+//! Notes on the reading of a trace.
 
 use vruntime_replay::recorded::{Habit, Recorded};
 use vruntime_report::counted;
 use vruntime_workload::program::Group;
 
-/// What there is to know about how a trace was read, a sentence each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
-    /// The gravest first.
+    /// Sentences, the gravest first.
     pub(crate) all: Vec<String>,
-    /// The number of grave notes, which are first: on missing or doubtful parts of the replay.
+    /// The number of grave notes, on missing or doubtful parts of the replay.
     pub(crate) grave: usize,
 }
 
 impl Notes {
-    /// Nothing says which kernel this was, and this one is taken for it: it matters to all that follows.
+    /// Adds a grave note: the kernel is unknown, and `assumed` is assumed.
     pub(super) fn kernel_is_unknown(&mut self, assumed: &str) {
         let note = format!("the trace does not name its kernel: {assumed} is assumed (--recorded-kernel sets another)");
         self.is_guessed(&note);
     }
 
-    /// Puts what of the trace's file could not be read before all else.
+    /// Puts unreadable parts of the file first.
     pub(super) fn is_damaged(&mut self, damage: &[String]) {
         self.all.splice(0..0, damage.iter().map(|what| format!("{what}; the replay lacks it")));
         self.grave += damage.len();
     }
 
-    /// This is taken for granted: it matters to all that follows.
+    /// Adds a grave note: an assumption.
     pub(super) fn is_guessed(&mut self, note: &str) {
         self.all.insert(self.grave, note.to_owned());
         self.grave += 1;
     }
 
-    /// Adds a note with the count `one` or `several` and its meaning, if the count is above 0.
+    /// Adds a note with the count and its meaning, if above 0.
     fn tell(&mut self, count: u64, one: &str, several: &str, meaning: &str) {
         if count > 0 {
             self.all.push(format!("{}{meaning}", counted(count, one, several)));
@@ -40,7 +39,6 @@ impl Notes {
     }
 }
 
-/// What there is to know about how the trace was read.
 pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
     let counts = &recorded.counts;
     let mut notes = Notes::default();

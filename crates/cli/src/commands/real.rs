@@ -1,4 +1,4 @@
-//! `vruntime real`: the workload as threads of this machine's own kernel.
+//! `vruntime real`: workloads as threads under this machine's own kernel.
 
 mod json;
 
@@ -58,7 +58,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     tell(&runs);
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let logged = match (&real.rtapp_log, runs.first()) {
         (Some(folder), Some(measured)) => write_rtapp_logs(folder, &input, measured)
             .into_diagnostic()
@@ -92,7 +92,6 @@ fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Re
     log.finish_writing()
 }
 
-/// Each thing there is to say, once.
 fn tell(runs: &[Measured]) {
     for note in runs.iter().flat_map(|run| &run.notes) {
         output::note(note);
@@ -131,18 +130,18 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
     text
 }
 
-/// The results of those of several runs that have come to their end; none if none has, or there is only one run.
+/// Returns the results of complete runs. `None` if no run is complete, or there is only one.
 fn over_runs(runs: &[Measured], results: &[Results]) -> Option<Vec<Results>> {
     let ended = runs.iter().zip(results).filter(|(run, _)| runs.len() > 1 && !run.interrupted);
     let ended: Vec<Results> = ended.map(|(_, results)| results.clone()).collect();
     (!ended.is_empty()).then_some(ended)
 }
 
-/// What else the machine did, in a line or two.
+/// Describes the CPU time of other tasks, in one or two lines.
 fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
     /// The most names in the note.
     const NAMED: usize = 3;
-    /// The least part of a CPU that is reported: idle time is known to 10 ms.
+    /// The least reported part of a CPU: idle time has a resolution of 10 ms.
     const LEAST: f64 = 0.01;
     let percent = |resident: &Resident| 100.0 * resident.taken();
     let mut text = String::new();
@@ -165,8 +164,7 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
     text
 }
 
-/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0 and [said to be
-/// so](Unmeasured).
+/// Converts measurements to a simulation's results. Unknown values are `None`, or 0 and marked [`Unmeasured`].
 pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
     let mut results = Results { elapsed_ns: measured.elapsed_ns, ..Results::default() };
     let mut late: Vec<Vec<u64>> = Vec::new();
@@ -201,7 +199,7 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
             nice: i8::try_from(task.nice).unwrap_or(0),
             policy: policy_of(task.policy),
             rt_priority: u8::try_from(task.rt_priority).unwrap_or(0),
-            // Not measured of forked ones.
+            // Not measured for forked tasks.
             born_ns: 0,
             ended: task.ended,
             account,
@@ -243,7 +241,6 @@ fn account_of(task: &TaskMeasured) -> Account {
     }
 }
 
-/// By the kernel's number.
 fn policy_of(number: u32) -> SchedPolicy {
     match number {
         1 => SchedPolicy::Fifo,
@@ -255,7 +252,7 @@ fn policy_of(number: u32) -> SchedPolicy {
     }
 }
 
-/// Every group with what it and those below it got.
+/// Returns the results of every group, descendants included.
 fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> Vec<GroupResult> {
     let ends: Vec<Ends> =
         (0..workload.groups.len()).map(|index| Ends::of(workload, index, measured.elapsed_ns)).collect();
@@ -267,7 +264,7 @@ fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> 
         .map(|((group, stat), ends)| GroupResult {
             path: group.path.clone(),
             parent: group.parent,
-            // As in a simulation, an idle group has none.
+            // As in a simulation, idle groups have no weight.
             weight: if ends.idle { 0 } else { ends.weight },
             idle: ends.idle,
             limit: ends.limited.then(|| LimitResult {
@@ -296,12 +293,12 @@ fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> 
     groups
 }
 
-/// What a group has when the run ends: what the file gives it, and what changes have made of that.
+/// A group's settings at the end of the run, after changes.
 struct Ends {
     weight: u32,
     idle: bool,
     max: Option<Bandwidth>,
-    /// It had a limit at some time.
+    /// Set if it ever had a limit.
     limited: bool,
 }
 
@@ -315,7 +312,7 @@ impl Ends {
                 continue;
             }
             if let Some(idle) = to.idle {
-                // An idle group has no weight, and an ordinary one begins with the usual.
+                // A change of `idle` resets the weight.
                 (ends.idle, ends.weight) = (idle, 100);
             }
             ends.weight = to.weight.unwrap_or(ends.weight);
@@ -337,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// As in `run`, a group has its final weight and limit, without changes after the end.
+    /// As in `run`, changes after the end do not apply.
     #[test]
     fn groups_are_told_as_changes_have_left_them() {
         let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };
@@ -391,7 +388,6 @@ mod tests {
         assert_eq!(besides(None, None), "");
     }
 
-    /// One that was stopped is a fragment: it is not among those that are summed up.
     #[test]
     fn runs_that_were_stopped_are_not_summed_up() {
         let run = |interrupted, elapsed_ns| Measured { interrupted, elapsed_ns, ..Measured::default() };

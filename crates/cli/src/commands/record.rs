@@ -14,7 +14,7 @@ use crate::args::Record;
 use crate::output_paths::OutputPaths;
 use crate::{Ended, complaint, interrupt, machine_file, output};
 
-/// How long a recording without a command takes unless `--duration` says otherwise.
+/// The default length of a recording without a command.
 const DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
@@ -53,7 +53,7 @@ fn refused(error: &RecordError) -> miette::Report {
     complaint::with_help(error, error.help())
 }
 
-/// The task group that `--cgroup` names, as `/proc/PID/cgroup` does: a path from the root of its hierarchy.
+/// Returns the group of `--cgroup` as in `/proc/PID/cgroup`: a path from the root of its hierarchy.
 fn focus(name: &str) -> miette::Result<String> {
     const MOUNT: &str = "/sys/fs/cgroup";
     let help = "name a group as /proc/PID/cgroup does, such as /system.slice/redis.service";
@@ -64,7 +64,7 @@ fn focus(name: &str) -> miette::Result<String> {
     };
     let path =
         vruntime_workload::normalize_path(name.strip_prefix(MOUNT).unwrap_or(name)).map_err(|why| wrong(&why))?;
-    // A folder of v1 begins with the names of the controllers.
+    // Paths of v1 begin with the controllers.
     let below = path[1..].split_once('/').filter(|(first, _)| first.split(',').any(|part| part == "cpu"));
     let path = match below {
         Some((_, rest)) if name.starts_with(MOUNT) => format!("/{rest}"),
@@ -73,7 +73,7 @@ fn focus(name: &str) -> miette::Result<String> {
     if there(&path) { Ok(path) } else { Err(wrong("there is no such group")) }
 }
 
-/// What the machine is like, and what its kernel takes unless that is not to be measured.
+/// Describes the machine, and measures costs unless `--no-calibrate` is given.
 fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     if arguments.no_calibrate {
         return Ok(Calibration { host: vruntime_linux::describe_all(), ..Calibration::default() });
@@ -92,11 +92,10 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     Ok(calibration)
 }
 
-/// A measured cost counts up to this multiple of the usual cost, plus this number of nanoseconds.
+/// A measured cost is plausible up to this multiple of the usual cost, plus nanoseconds.
 const PLAUSIBLE: (u64, u64) = (4, 2000);
 
-/// Replaces costs that no machine of this kind has: on a busy one they have what others ran meanwhile in them. Returns
-/// their names.
+/// Replaces implausible costs, which on a busy machine include other tasks' time. Returns their names.
 fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
     let (profile, usual, how) = if calibration.host.emulated {
         (Costs::EMULATED, Costs::EMULATED, "the machine was busy: as in the profile emulated")
@@ -117,7 +116,7 @@ fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
     replaced
 }
 
-/// What is left in the file beside the events.
+/// Returns the section of the file, beside the events.
 fn section(arguments: &Record, calibration: &Calibration, recorded: &Recorded, focus: Option<&str>) -> Recording {
     let mut section = Recording::default();
     let lines = |value: &Value| format!("{value:#}\n");
@@ -176,7 +175,7 @@ fn about(arguments: &Record, calibration: &Calibration, recorded: &Recorded, foc
     })
 }
 
-/// The highest frequency of each CPU, kHz, and what governs it; nothing where the kernel does not say it.
+/// Returns the highest frequency, kHz, and the governor of each CPU; empty if unknown.
 fn frequencies(cpus: u32) -> Vec<Value> {
     let of = |cpu: u32| {
         let read = |file: &str| {
@@ -192,7 +191,7 @@ fn frequencies(cpus: u32) -> Vec<Value> {
     (0..cpus).filter_map(of).collect()
 }
 
-/// All tasks, a line each in an array of JSON. What is usual is left out.
+/// Formats all tasks as a JSON array, one line each. Default values are omitted.
 fn tasks(snapshot: &Snapshot) -> String {
     let lines: Vec<String> = snapshot.tasks.iter().map(|task| task_json(task).to_string()).collect();
     format!("[\n{}\n]\n", lines.join(",\n"))
@@ -230,7 +229,6 @@ fn word(stopped: Stopped) -> &'static str {
     }
 }
 
-/// What is printed at the end.
 struct Told {
     stopped: Stopped,
     file: String,

@@ -1,4 +1,4 @@
-//! `vruntime replay`: what a trace did, again.
+//! `vruntime replay`.
 
 use std::path::{Path, PathBuf};
 
@@ -25,11 +25,11 @@ use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
 use crate::{Ended, input, machine, output, rules};
 
-/// What `--out` leaves of each run.
+/// Files of each run in `--out`.
 const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
 
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
-    // What is wrong on the command line is told before a long file is read.
+    // Reports errors of the command line before a long file is read.
     let folders = ["replayed", "what-if"].map(|run| arguments.out.as_ref().map(|folder| folder.join(run)));
     let outputs = output_paths(arguments, &folders);
     outputs.check()?;
@@ -76,7 +76,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
     let written = simulate::all_written(&runs).and(written);
     if arguments.json {
@@ -91,12 +91,11 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 
-/// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
+/// Splits the runs, of one seed each, into those as recorded and those of the what-if.
 fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
     runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }
 
-/// Returns what the command will write: its reports, and traces in these folders.
 fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
     let mut outputs = OutputPaths::default();
@@ -106,16 +105,14 @@ fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths 
     arguments.reports.output_paths(outputs.reads(inputs))
 }
 
-/// What the command line names besides the trace.
 struct Asked {
     rules: Rules,
     beside: Vec<Input>,
-    /// The machine it was recorded on, if the user describes it.
+    /// The recorded machine, if described.
     recorded_on: Option<Topology>,
-    /// The highest frequency of each of its CPUs; empty if unknown.
+    /// The highest frequency of each CPU, kHz; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
-    /// What the recording says itself, if `vruntime record` made it.
     section: Option<Section>,
 }
 
@@ -125,7 +122,7 @@ impl Asked {
         let beside =
             arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<_>>()?;
         let section = Section::of(&arguments.file)?;
-        // What the command line says goes before what the recording says.
+        // The command line takes precedence over the recording.
         let (recorded_on, highest_khz) = match (arguments.recorded_machine.as_deref(), &section) {
             (Some(text), _) => (Some(machine::parse(text)?), machine::highest_khz(text)?),
             (None, Some(section)) => (Some(section.machine.topology.clone()), section.highest_khz()),
@@ -136,7 +133,7 @@ impl Asked {
         Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, section })
     }
 
-    /// Whether it asks for something other than the recording, as it was.
+    /// Whether a what-if is requested.
     fn changes(&self, arguments: &Replay) -> bool {
         let Model { set, feature, .. } = &arguments.model;
         let nothing = arguments.kernel.is_none()
@@ -149,11 +146,10 @@ impl Asked {
     }
 }
 
-/// What runs.
 struct Programs<'a> {
     replay: vruntime_replay::Replay<'a>,
     what_if: Option<WhatIf>,
-    /// What is otherwise in the what-if than in the recording, a line each.
+    /// The changes of the what-if, one line each.
     changes: Vec<String>,
 }
 
@@ -204,8 +200,8 @@ impl<'a> Programs<'a> {
         Ok(Self { replay, what_if, changes })
     }
 
-    /// The runs: as recorded, each seed, and then the what-if, if there is one. Of the first seed there are traces, in
-    /// these folders, and charts.
+    /// Returns the runs as recorded, and then those of the what-if. Only the first seed has traces (in `folders`) and
+    /// charts.
     fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds, target: Option<u64>) -> Vec<Job<'_>> {
         let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
         let jobs = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
@@ -232,8 +228,8 @@ impl<'a> Programs<'a> {
         all
     }
 
-    /// The recording beside its replays. Those seeds count that came to their end on both sides, or, where Ctrl-C left
-    /// none, the one that got furthest.
+    /// Compares the recording with its replays, over seeds that are complete on all sides, or the seed that got
+    /// furthest.
     fn check(&self, sides: &[&[Done]]) -> ReplayCheck {
         let Self { replay, what_if, .. } = self;
         let what_if = what_if.as_ref().map(|what_if| &what_if.workload);
@@ -242,7 +238,7 @@ impl<'a> Programs<'a> {
         let ended = |seed: &usize| of_seed(*seed).all(|run| !run.outcome.interrupted);
         let mut counted: Vec<usize> = (0..seeds).filter(ended).collect();
         if counted.is_empty() {
-            // The first of those that got furthest.
+            // The first of equals.
             counted.extend((0..seeds).rev().max_by_key(|&seed| of_seed(seed).map(|run| run.outcome.end).sum::<u64>()));
         }
         let check = |seed: usize| {
@@ -252,7 +248,7 @@ impl<'a> Programs<'a> {
         ReplayCheck::over(counted.into_iter().map(check).collect()).unwrap_or_default()
     }
 
-    /// An error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy.
+    /// Returns the error of a failed run. If the kernel rejects a task's request, it names the rule with the policy.
     fn refused(&self, failure: Failure, rules: &Rules) -> miette::Report {
         let what_if = self.what_if.as_ref().map(|what_if| &what_if.workload);
         match &failure {
@@ -264,7 +260,6 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// What the command line asks for besides the replay as recorded.
 fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'_>) -> miette::Result<WhatIf> {
     let machine = arguments.machine.as_deref().map(machine::known).transpose()?;
     let machine = machine.map(|machine| match &asked.section {
@@ -280,7 +275,6 @@ fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'
     Ok(what_if)
 }
 
-/// What `--json` prints.
 fn json(
     arguments: &Replay,
     programs: &Programs<'_>,
@@ -301,7 +295,7 @@ fn json(
     json
 }
 
-/// What the trace leaves open, and what was tried to decide it.
+/// Returns the choice between readings of the trace, with all that were tried.
 fn choice(choice: &Choice) -> serde_json::Value {
     let tried = choice.tried.iter();
     let tried =
@@ -309,7 +303,6 @@ fn choice(choice: &Choice) -> serde_json::Value {
     json!({ "coupling": choice.coupling.name(), "pools": choice.pools, "tried": tried.collect::<Vec<_>>() })
 }
 
-/// What was run: the replay as recorded, and the what-if if there is one.
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {
     let Programs { replay, what_if, changes } = programs;
     let what_if = what_if.iter().map(|what_if| ("what_if", &what_if.plan, &changes[..]));
@@ -320,7 +313,6 @@ fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json
     each.map(|((label, plan, changes), runs)| ran_json(label, file, name, plan, changes, runs)).collect()
 }
 
-/// Where `--out` has left the traces, and what they are good for.
 fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) -> String {
     let folder = folder.display();
     let also = programs.what_if.as_ref().map_or_else(String::new, |_| format!(", of the what-if in {folder}/what-if"));
@@ -331,7 +323,6 @@ fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) 
     )
 }
 
-/// Writes the requested page and tables.
 fn leave_reports(
     arguments: &Replay,
     programs: &Programs<'_>,
@@ -351,7 +342,7 @@ fn leave_reports(
     crate::tables::write(&arguments.reports.tables, "replay", vec![check.tables().into()], &notes.all)
 }
 
-/// `seed 1`, or `seeds 1 to 5`.
+/// Returns `seed 1`, or `seeds 1 to 5`.
 fn seeds(first: u64, seeds: Seeds) -> String {
     match seeds.from(first).last().filter(|last| *last != first) {
         Some(last) => format!("seeds {first} to {last}"),
@@ -359,7 +350,7 @@ fn seeds(first: u64, seeds: Seeds) -> String {
     }
 }
 
-/// What the page says first: what was run.
+/// Returns the page's first sentences: what ran.
 fn lead(arguments: &Replay, programs: &Programs<'_>) -> String {
     let Programs { replay: vruntime_replay::Replay { plan, .. }, what_if, changes } = programs;
     let Plan { kernel, costs, config, .. } = plan;
@@ -376,7 +367,6 @@ fn lead(arguments: &Replay, programs: &Programs<'_>) -> String {
     lead
 }
 
-/// What is printed.
 fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &ReplayCheck, runs: &[Done]) -> String {
     let Programs { replay, what_if, changes } = programs;
     let vruntime_replay::Replay { recorded, plan: as_recorded, .. } = replay;
@@ -396,7 +386,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
     }
     text.push('\n');
     let several = arguments.seeds.repeat > 1;
-    // Of several seeds one table has all runs.
+    // For several seeds, one table has all runs.
     if !several {
         text.extend([&check.check_table(arguments.all), "\n"]);
     } else if what_if.is_none() {
@@ -434,7 +424,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
     text
 }
 
-/// The table of several seeds, and what its figures are.
+/// Returns the table of several seeds, with a legend.
 fn over_seeds(arguments: &Replay, check: &ReplayCheck, runs: &[Done]) -> String {
     let mut seeds = of_seeds(runs.iter(), arguments.seeds.repeat);
     if runs.iter().any(|run| run.outcome.interrupted) {
@@ -448,7 +438,7 @@ fn over_seeds(arguments: &Replay, check: &ReplayCheck, runs: &[Done]) -> String 
     format!("{seeds}, ± half the spread{change}\n\n{}", check.over_seeds_text(arguments.all))
 }
 
-/// What would make the replay better, if its verdict is not good.
+/// Suggests how to improve the replay, unless its verdict is good.
 fn remedies(arguments: &Replay, replay: &vruntime_replay::Replay<'_>, check: &ReplayCheck) -> Vec<String> {
     if check.verdict().is_none_or(|verdict| verdict == Verdict::Good) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Reading the trace of a replay, and what there is to say of its programs.
+//! Reads the trace of a replay, and prints notes on its programs.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::simulate::{self, Job};
 use crate::trace_file::{ROUND, explain, open, reads_again};
 use crate::{interrupt, output};
 
-/// A trace, what `analyses` found in it, and what of its file could not be read.
+/// A trace, its analyses, and the unreadable parts of its file.
 pub(super) type Read = (Recording, Option<Analyses>, Vec<String>);
 
-/// Reads a trace of a machine; none: Ctrl-C came before its end. `analyses`: what watches its events.
+/// Reads a trace, and passes its events to `analyses`. `None` after Ctrl-C.
 pub(super) fn read(
     path: &Path,
     options: &ReadOptions,
@@ -44,7 +44,7 @@ pub(super) fn read(
         if let Some(analyses) = &mut analyses {
             analyses.end();
         }
-        // A file can be read again.
+        // Files can be read again.
         if let Some(again) = reader.again().filter(|_| reads_again(path)) {
             reader = again;
             continue;
@@ -57,14 +57,14 @@ pub(super) fn read(
     }
 }
 
-/// Runs replays that are tried out, at once.
+/// Runs trial replays, several at once.
 pub(super) fn run(replays: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
     let jobs = replays.iter().map(|(workload, plan)| Job::new(workload, plan.config.clone(), &plan.kernel));
     let jobs: Vec<Job<'_>> = jobs.collect();
     simulate::all(&jobs).into_iter().map(|run| Some(run.ok()?.results)).collect()
 }
 
-/// Says which kernel stands for that of a trace.
+/// Notes the kernel that replaces a trace's.
 pub(super) fn tell_substitute(path: &Path, substitute: Option<&Substitute>) {
     if let Some(Substitute { release, kernel }) = substitute {
         let path = path.display();
@@ -84,7 +84,7 @@ pub(super) fn guessed(guess: &Guess) -> String {
     )
 }
 
-/// Says what of a trace's programs does not fit a kernel and its machine.
+/// Notes parts of a trace's programs that a kernel and its machine lack.
 pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
     let LeftOut { clamps, partitions, unfit } = *left_out;
     for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {

@@ -1,6 +1,6 @@
-//! `vruntime reproduce`: the experiments of the five documents, run again.
+//! `vruntime reproduce`: the experiments of five documents, run again.
 //!
-//! One file an experiment; the documents' own figures are in `published`.
+//! Each experiment has a file. `published` has the documents' figures.
 
 mod cpurc;
 mod ctxsw;
@@ -27,23 +27,18 @@ use crate::{Ended, interrupt, output, simulate};
 /// The experiments, by their documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Experiment {
-    /// Thousands of idle task groups cost what none cost.
     IdleGroups,
-    /// What a context switch costs.
     Ctxsw,
-    /// Tasks that are moved without need.
     SpuriousMigration,
-    /// Guarantees of 2.6.15's cpurc patches.
     Cpurc,
-    /// What counting switches by group costs.
     GroupSwitches,
 }
 
 impl Experiment {
-    /// All, in the order of the documents.
+    /// All experiments, in the order of the documents.
     const ALL: [Self; 5] = [Self::IdleGroups, Self::Ctxsw, Self::SpuriousMigration, Self::Cpurc, Self::GroupSwitches];
 
-    /// What users call it.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::IdleGroups => "idle-groups",
@@ -54,7 +49,6 @@ impl Experiment {
         }
     }
 
-    /// What it is about.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Cpurc => "A compilation gets the share it is guaranteed (2.6.15-cpurc, and weights under 6.12)",
@@ -95,7 +89,7 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
         }
         let reproduced = experiment.run();
         if interrupt::asked() {
-            // What was cut short says nothing.
+            // A partial experiment has no result.
             break;
         }
         let reproduced = reproduced?;
@@ -127,7 +121,7 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     })
 }
 
-/// This machine, as far as it says what it is.
+/// Describes this machine: processor and number of CPUs.
 fn machine() -> String {
     let cpus = simulate::cpus();
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -136,15 +130,15 @@ fn machine() -> String {
     format!("{model}, {}", counted(cpus as u64, "CPU", "CPUs"))
 }
 
-/// A scenario of `scenarios/` that is part of the program, under a kernel; the seed is its own or the default.
+/// Plans an embedded scenario under a kernel, with its own seed or the default.
 fn scenario(name: &str, text: &str, kernel: &str) -> miette::Result<(Input, Config)> {
     let input = input::scenario(name, text)?;
     let plan = plan(&input, Some(kernel), None, &Model::default())?;
     Ok((input, plan.config))
 }
 
-/// One run. Ctrl-C is an error, which ends the experiment. An event is a virtual call, so that no machine is compiled
-/// for the sinks of each experiment.
+/// Simulates one run. Ctrl-C is an error. Events are virtual calls, so that the simulator is not compiled for the sinks
+/// of each experiment.
 fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette::Result<Outcome> {
     let mut watch = |_| {
         if interrupt::asked() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
@@ -153,7 +147,6 @@ fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette
     if outcome.interrupted { Err(miette::miette!("the experiment was interrupted")) } else { Ok(outcome) }
 }
 
-/// Returns the results of one run.
 fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
     let mut collector = Collector::new(config.machine.topology.nr_cpus());
     simulate(workload, config, &mut collector)?;
@@ -164,12 +157,12 @@ fn table(title: &str, head: &[&str], left: usize, rows: Vec<Vec<String>>) -> Fig
     FigureTable { title: title.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), left, rows }
 }
 
-/// `+11.5 %` of 1.115.
+/// Formats 1.115 as `+11.5 %`.
 fn percent_more(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-/// `892`, or `892 to 927`.
+/// Formats `892`, or `892 to 927`.
 fn range(values: &[u64]) -> String {
     match (values.iter().min(), values.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),

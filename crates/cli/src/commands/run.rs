@@ -42,7 +42,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         is_before(at, end)?;
     }
     let wanted = (!run.analyse.is_empty()).then(|| asked(&run.analyse, false)).transpose()?;
-    // What else a measured machine does has names of its own.
+    // Background tasks of a measured machine have other names.
     if let Some((_, AnalysisOptions { task: Some(task), .. })) = &wanted
         && plan.config.machine.residents.is_none()
     {
@@ -71,7 +71,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let left = || {
         if let Some(folder) = &options.out {
             leave_results(folder, &input.name, &plan, &changes, &runs)?;
@@ -114,7 +114,6 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
-/// Writes the requested page and tables.
 fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
     let Some(first) = runs.first() else { return Ok(()) };
     if let Some(path) = &run.reports.html {
@@ -129,16 +128,16 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
 }
 
-/// The most printed rows of an analysis. JSON has all.
+/// The most printed rows of an analysis; JSON has all.
 const ANALYSED_ROWS: usize = 25;
-/// The most intervals of `--every` in the text. JSON has all.
+/// The most printed intervals of `--every`; JSON has all.
 const SERIES_ROWS: usize = 100;
-/// The most benchmarks of a run that print their lines. JSON has all.
+/// The most printed benchmarks of a run; JSON has all.
 const BENCHMARKS: usize = 20;
-/// The most printed violations of a run. JSON has more.
+/// The most printed violations of a run; JSON has more.
 const TOLD: usize = 8;
 
-/// What the detector says of a run, a sentence a violation.
+/// Formats a run's violations, one sentence each.
 fn detections(run: &Done) -> Option<String> {
     let detected = run.detected.as_ref()?;
     let (window, seed) = (detected.window_ns as f64 / 1e6, run.seed);
@@ -174,7 +173,7 @@ fn is_before(at: u64, end: u64) -> miette::Result<()> {
     Err(miette!(help = help, "the run ends at {end} s, and --debug-at {at}s is not before its end"))
 }
 
-/// What the kernel's files would show at that time: those of the scheduler, or those of some tasks.
+/// Formats the kernel's files at that time: those of the scheduler, or of `tasks`.
 fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
     let (Some(snapshot), Some(stat)) = (&done.outcome.debug, &done.stat) else {
         is_before(at, done.outcome.end)?;
@@ -201,7 +200,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
     Ok(parts.join("\n"))
 }
 
-/// What a file says of rt-app's logs; rt-app's defaults if it is not rt-app's.
+/// Returns the settings of rt-app's logs; defaults for other files.
 pub(crate) fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
@@ -243,13 +242,13 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     parts.join("\n")
 }
 
-/// A line of ours as the terminal wants it, with the blanks it begins with.
+/// Fits a line to the terminal, and keeps its indentation.
 fn fitted(line: &str) -> String {
     let text = line.trim_start();
     fit_text(text, &line[..line.len() - text.len()])
 }
 
-/// What was run, in a line or two, and what is not as the file and the kernel have it.
+/// Describes the run and its changes to the file and the kernel.
 fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
     let config = &plan.config;
     let end = runs.first().map_or(0, |run| run.outcome.end);

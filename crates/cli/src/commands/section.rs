@@ -1,4 +1,4 @@
-//! What `vruntime record` has left in a file beside the events, as a replay uses it.
+//! The section of `vruntime record` in a trace.dat, for a replay.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,28 +19,27 @@ use super::notes::Notes;
 use crate::machine_file;
 use crate::trace_file::explain;
 
-/// A recording's section, read.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) about: About,
-    /// The machine it was recorded on, and what its kernel takes if that was measured.
+    /// The recorded machine, with its costs if measured.
     pub(crate) machine: Machine,
-    /// The groups of that machine before the first event; none if it says nothing of any task.
+    /// Groups before the first event, unless the part is empty.
     pub(crate) cgroups: Option<Cgroups>,
-    /// Its tasks before the first event, by their ids.
+    /// Tasks before the first event, by thread id.
     pub(crate) tasks: BTreeMap<i32, Task>,
-    /// Its tasks after the last event, none if the file does not list them.
+    /// Tasks after the last event, if listed.
     later: Vec<Task>,
 }
 
-/// What was recorded, and how. Fields that are not known here are passed over.
+/// The part `recording`. Unknown fields are ignored.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct About {
     pub(crate) vruntime: String,
     pub(crate) date: String,
     #[serde(default)]
     pub(crate) command: Vec<String>,
-    /// The group that the recording is about.
+    /// The recorded group (`--cgroup`).
     pub(crate) cgroup: Option<String>,
     pub(crate) kernel: AboutKernel,
     pub(crate) machine: AboutMachine,
@@ -75,14 +74,12 @@ struct Frequency {
     highest_khz: u32,
 }
 
-/// What recording an event took.
+/// The cost of recording an event, nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct EventCost {
-    /// Nanoseconds.
     pub(crate) ns: u64,
 }
 
-/// A task before the first event.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Task {
     pub(crate) tid: i32,
@@ -97,12 +94,12 @@ pub(crate) struct Task {
 }
 
 impl Section {
-    /// The section of a file; none if it has none, or is read from standard input, which cannot be read twice.
+    /// Reads the section of a file, if it has one. Standard input cannot be read twice, and gives none.
     pub(crate) fn of(path: &Path) -> miette::Result<Option<Self>> {
         if path == Path::new("-") {
             return Ok(None);
         }
-        // What cannot be opened, or is no such file, is told when its events are read.
+        // Reading the events reports this error.
         let Ok(mut file) = std::fs::File::open(path) else { return Ok(None) };
         let mut first = [0; 16];
         let read = std::io::Read::read(&mut file, &mut first).unwrap_or(0);
@@ -115,7 +112,7 @@ impl Section {
         Self::read(&path.display().to_string(), &recording, cpus).map(Some)
     }
 
-    /// Reads the parts; `cpus` is how many CPUs the file itself says that the machine has.
+    /// Reads the parts. `cpus` is the file's own number of CPUs.
     pub(crate) fn read(name: &str, recording: &Recording, cpus: Option<u32>) -> miette::Result<Self> {
         let part = |part: &str| Part::of(name, recording, part);
         let about: About = part("recording")?.json()?;
@@ -133,7 +130,7 @@ impl Section {
         this.contradiction(&part("recording")?, count, cpus).map_or(Ok(this), |error| Err(error.into()))
     }
 
-    /// What cannot be true at once, of what the parts say.
+    /// Returns the error if parts contradict each other.
     fn contradiction(&self, part: &Part, tasks: usize, cpus: Option<u32>) -> Option<Error> {
         let about = &self.about;
         let has = self.machine.topology.nr_cpus();
@@ -154,14 +151,14 @@ impl Section {
         None
     }
 
-    /// The highest frequency of each CPU, kHz; empty unless it is known of all.
+    /// Returns the highest frequency of each CPU, kHz; empty if one is unknown.
     pub(crate) fn highest_khz(&self) -> Vec<u32> {
         let AboutMachine { cpus, frequencies } = &self.about.machine;
         let of = |cpu: u32| frequencies.iter().find(|of| of.cpu == cpu).map(|of| of.highest_khz);
         (0..*cpus).map(of).collect::<Option<Vec<u32>>>().unwrap_or_default()
     }
 
-    /// Says what the recording is about, and puts the tasks of its group first.
+    /// Notes lost events and the recorded group, and puts the group's tasks first.
     pub(crate) fn tell(&self, check: &mut ReplayCheck, notes: &mut Notes) {
         if self.about.lost > 0 {
             notes.is_guessed(&format!(
@@ -175,7 +172,7 @@ impl Section {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let count = check.tasks.iter().filter(|task| inside(task)).count() as u64;
-        // Each part stays in its order.
+        // A stable sort.
         check.tasks.sort_by_key(|task| !inside(task));
         notes.all.push(format!(
             "the recording is of the task group {path}: the table begins with its {}, and all other tasks are background",
@@ -183,7 +180,7 @@ impl Section {
         ));
     }
 
-    /// A machine of a what-if: what nothing says of it is as on the machine that was recorded.
+    /// Completes the machine of a what-if with values of the recorded machine.
     pub(crate) fn completes(&self, machine: Machine) -> Machine {
         let own = &self.machine;
         let measured = machine.costs.is_some();
@@ -201,7 +198,7 @@ impl Section {
         }
     }
 
-    /// A kernel with the features and tunables that the machine's had, where they differ from what is usual: such as
+    /// Returns a kernel with the recorded features and tunables that are not its defaults, such as
     /// `6.12+NO_RUN_TO_PARITY`.
     pub(crate) fn kernel(&self, name: &str) -> String {
         let Ok((kernel, _)) = parse_kernel(name) else { return name.to_owned() };
@@ -231,20 +228,19 @@ impl Section {
         all
     }
 
-    /// Returns the number of tasks that were there only after the last event.
+    /// Returns the number of tasks listed only after the last event.
     pub(crate) fn came(&self) -> usize {
         self.later.iter().filter(|task| !self.tasks.contains_key(&task.tid)).count()
     }
 
-    /// Returns the process of each thread and the parent of that process: (thread, (process, parent)). A thread that
-    /// was there before the first event has the process that it had then.
+    /// Returns (thread, (process, parent process)). Tasks before the first event take precedence.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (i32, (i32, i32))> {
         let later = self.later.iter().filter(|task| !self.tasks.contains_key(&task.tid));
         let all = self.tasks.values().chain(later).filter(|task| task.pid > 0);
         all.map(|task| (task.tid, (task.pid, task.ppid)))
     }
 
-    /// The policies and slices that tasks had when the recording began, by their ids. Events only have priorities.
+    /// Returns initial policies and slices by thread id. Events only have priorities.
     pub(crate) fn policies(&self) -> BTreeMap<i32, Policy> {
         let usual = self.usual_slice();
         let policy = |task: &Task| {
@@ -260,7 +256,7 @@ impl Section {
         self.tasks.iter().filter_map(|(&tid, task)| Some((tid, policy(task)?))).collect()
     }
 
-    /// The slice of tasks that asked for none: what the kernel says, else what most have.
+    /// Returns the default slice, nanoseconds: the kernel's tunable, else the most frequent slice.
     fn usual_slice(&self) -> Option<u64> {
         let said = self.about.kernel.tunables.get("base_slice_ns").copied();
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -271,10 +267,10 @@ impl Section {
     }
 }
 
-/// The slices that tasks can ask for, nanoseconds.
+/// The slices that tasks can request, nanoseconds.
 const SLICES: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 
-/// A part, and what errors call it.
+/// A part, and its name in errors.
 struct Part {
     name: String,
     text: String,
@@ -293,7 +289,7 @@ impl Part {
         serde_json::from_str(&self.text).map_err(|error| {
             let before = self.text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len);
             let at = (before.sum::<usize>() + error.column().saturating_sub(1)).min(self.text.len());
-            // A column is of bytes, and may be in the midst of a letter.
+            // Columns count bytes, and may be inside a character.
             let at = (0..=at).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
             let end = (at + 1..=self.text.len()).find(|&end| self.text.is_char_boundary(end)).unwrap_or(at);
             let whole = error.to_string();
@@ -310,7 +306,7 @@ impl Part {
         })
     }
 
-    /// What is wrong with what a word of the part says.
+    /// Returns an error at the first `word` of the part.
     fn wrong(&self, word: &str, message: &str) -> Error {
         let at = self.text.find(word).unwrap_or(0);
         let help = "`vruntime record` writes such parts; record it again";

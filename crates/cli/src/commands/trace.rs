@@ -1,4 +1,4 @@
-//! `vruntime trace`: what is in recorded traces.
+//! `vruntime trace`.
 
 mod analyse;
 mod convert;
@@ -17,7 +17,7 @@ use crate::{Ended, interrupt, output, tables};
 
 /// The default number of tasks and events.
 const SHOWN: usize = 15;
-/// Clocks such as `x86-tsc`, `counter` and `uptime`.
+/// For clocks such as `x86-tsc`, `counter` and `uptime`.
 pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
 
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
@@ -64,7 +64,7 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
     Ok(ended)
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1,234,567`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -72,14 +72,14 @@ fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// Nanoseconds as seconds, with as many digits as the trace has.
+/// Formats nanoseconds as seconds with `digits` decimals.
 fn seconds(nanoseconds: i64, digits: usize) -> String {
     let whole = nanoseconds.unsigned_abs() / 1_000_000_000;
     let fraction = format!("{:09}", nanoseconds.unsigned_abs() % 1_000_000_000);
     format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
 }
 
-/// `recorded` are the lines about a recording's section.
+/// Formats the text. `recorded`: lines about a recording's section.
 fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorded: &[String], all: bool) -> String {
     let clock = summary.clock();
     let span = clock.span_ns();
@@ -118,7 +118,7 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
     section("Notes", &told(&findings(summary, notes, &tasks)));
     let verdict = if needs.replayable { "A replay lacks" } else { "A replay is impossible without" };
     section(verdict, &told(&needs.missing));
-    // A command stays one line, to be copied.
+    // Commands stay on one line for copying.
     let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
     section("Command that records them", &commands);
     if needs.missing.is_empty() {
@@ -163,7 +163,6 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: 
     format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "task", "tasks"))
 }
 
-/// Events by name and tasks, for other programs.
 fn summary_tables(summary: &Summary) -> [DataTable; 2] {
     let span = summary.clock().span_ns();
     let columns = [
@@ -209,7 +208,7 @@ fn rest(all: usize, shown: usize, one: &str, several: &str) -> String {
     }
 }
 
-/// `0-3,5`.
+/// Formats `0-3,5`.
 fn ranges(cpus: &[u32]) -> String {
     let run = |run: &[u32]| match *run {
         [first, .., last] => format!("{first}-{last}"),

@@ -11,7 +11,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use vruntime_report::{Cell, Column, DataTable, Kind};
 
-/// What a column is in Parquet: every value may be missing.
+/// Returns a column's type. All values are optional.
 fn physical(kind: Kind) -> Physical {
     match kind {
         Kind::Text => Physical::BYTE_ARRAY,

@@ -43,7 +43,6 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     }
 }
 
-/// What the command will write.
 fn places(bisect: &Bisect) -> OutputPaths {
     let scenarios = [&bisect.from, &bisect.to].map(PathBuf::from);
     let named = scenarios.iter().filter(|_| bisect.file.is_none());
@@ -51,7 +50,7 @@ fn places(bisect: &Bisect) -> OutputPaths {
     OutputPaths::default().reads(inputs).file("--html", bisect.html.as_deref())
 }
 
-/// Two kernels under one workload.
+/// Bisects two kernels under one workload.
 fn between_kernels(
     bisect: &Bisect,
     figure: Option<Figure>,
@@ -71,7 +70,7 @@ fn between_kernels(
     let mut workload = input.workload.clone();
     let mut notes = Vec::new();
     if let Some(trace) = trace {
-        // Programs of a trace are fitted to the machine that they run on.
+        // Fits programs of a trace to the machine.
         super::replay_input::tell_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
         let mut replayed = simulate::all(&[trace.job()]).into_iter();
         if let Some(replayed) = replayed.next() {
@@ -86,7 +85,7 @@ fn between_kernels(
     run(bisect, figure, sides, of, [&bisect.from, &bisect.to], &what, notes)
 }
 
-/// Two scenario files.
+/// Bisects two scenario files.
 fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ended> {
     let is_file = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "toml");
     if !is_file(&bisect.from) || !is_file(&bisect.to) {
@@ -103,7 +102,6 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())
 }
 
-/// Searches, and tells what was found.
 fn run(
     bisect: &Bisect,
     figure: Option<Figure>,
@@ -131,7 +129,7 @@ fn run(
     let words = sides.space.words(from, to);
     let what = what.to_owned();
     let report = Report { from, to, what, figure: &figure, found: &found, words, seeds: bisect.seeds, notes };
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&report.page(), path));
     if bisect.json {
         output::print_json(&report.json());
@@ -159,7 +157,6 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
     Ok(Some((figure, found)))
 }
 
-/// The figure of that name.
 fn figure(name: &str) -> miette::Result<Figure> {
     Figure::named(name).ok_or_else(|| {
         let keys = Figure::keys();

@@ -1,4 +1,4 @@
-//! What a bisection found: in sentences and a table, as JSON, and as a page.
+//! The result of a bisection: text, JSON and page.
 
 use serde_json::{Value, json};
 use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, fit_text, grid};
@@ -6,29 +6,26 @@ use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup
 use super::search::{Effect, Found};
 use super::sides::Words;
 
-/// What was found, and what it is of.
 pub(super) struct Report<'a> {
-    /// What the sides are called.
     pub(super) from: &'a str,
     pub(super) to: &'a str,
-    /// What was run: the input, the machine, the seeds.
+    /// The input, the machine and the seeds, in words.
     pub(super) what: String,
     pub(super) figure: &'a Figure,
     pub(super) found: &'a Found,
-    /// The differences in words, by their numbers.
+    /// Descriptions, by numbers of differences.
     pub(super) words: Vec<Words>,
     pub(super) seeds: u16,
-    /// What is not verified of the kernels, and what is to be known of a trace.
+    /// Unverified facts of the kernels, and notes on a trace.
     pub(super) notes: Vec<String>,
 }
 
-/// Parts of the whole, in percent.
 fn percent(part: f64, total: f64) -> f64 {
     if total == 0.0 { 0.0 } else { 100.0 * part / total }
 }
 
 impl Report<'_> {
-    /// Differences by their names, with the releases that have them.
+    /// Names differences, with their releases.
     fn names(&self, differences: &[usize]) -> String {
         let names = differences.iter().map(|&one| match &self.words[one] {
             Words { name, releases, .. } if releases.is_empty() => format!("`{name}`"),
@@ -37,13 +34,12 @@ impl Report<'_> {
         names.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Whether the figure differs by more than what seeds move.
+    /// Whether the figure differs by more than the noise.
     fn differs(&self) -> bool {
         let found = self.found;
         found.total().abs() > found.noise() && self.figure.matters(found.from.mean(), found.to.mean())
     }
 
-    /// The answer, in sentences.
     fn answer(&self) -> String {
         let Self { from, to, figure, found, .. } = self;
         let (total, noise) = (found.total(), found.noise());
@@ -78,7 +74,7 @@ impl Report<'_> {
         text
     }
 
-    /// How much was run.
+    /// Describes the number of differences and runs.
     fn counts(&self) -> String {
         let found = self.found;
         let silent = found.effects.iter().filter(|effect| !effect.moves()).count();
@@ -94,12 +90,12 @@ impl Report<'_> {
         [format!("alone on {}", self.from), format!("lost without, {}", self.to)]
     }
 
-    /// An effect as people read it; a dash where the difference changes no event.
+    /// Formats an effect, as a dash if the difference changes no event.
     fn by(&self, by: Option<f64>) -> String {
         by.map_or_else(|| "-".to_owned(), |by| self.figure.text(by))
     }
 
-    /// Returns what a difference does, and which others it takes along.
+    /// Describes a difference, and the differences that it needs.
     fn what_of(&self, effect: &Effect) -> String {
         let with: Vec<&str> = effect.with.iter().map(|&one| self.words[one].name.as_str()).collect();
         let with = if with.is_empty() { String::new() } else { format!("; with {}", with.join(", ")) };
@@ -114,12 +110,10 @@ impl Report<'_> {
         if self.found.together.contains(&effect.difference) { "yes" } else { "" }
     }
 
-    /// Effects that move the figure.
     fn moving(&self) -> impl Iterator<Item = &Effect> {
         self.found.effects.iter().filter(|effect| effect.moves())
     }
 
-    /// What is printed.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n\n{}\n\n", fit_text(&self.what, ""), fit_text(&self.answer(), ""));
         let lines = self.moving().map(|effect| {
@@ -142,7 +136,6 @@ impl Report<'_> {
         text
     }
 
-    /// What `--json` prints.
     pub(super) fn json(&self) -> Value {
         let Self { from, to, figure, found, .. } = self;
         let total = found.total();
@@ -187,7 +180,6 @@ impl Report<'_> {
         })
     }
 
-    /// What `--html` writes.
     pub(super) fn page(&self) -> Page {
         let Self { from, to, figure, found, .. } = self;
         let mut page = Page::new(format!("{from} to {to}: {}", figure.name()), self.what.as_str());
@@ -262,7 +254,7 @@ impl Report<'_> {
     }
 }
 
-/// A field of JSON that may be empty.
+/// Returns a text unless it is empty.
 fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

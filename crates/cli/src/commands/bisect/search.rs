@@ -1,22 +1,18 @@
-//! The search: which of the differences of two sides move a figure.
+//! Searches for the differences of two sides (kernels or files) that move a figure.
 //!
-//! A side is a kernel, or a file. Each difference is tried in both directions: alone on the first side, and left out of
-//! the second. Groups come first: a group that changes no event of any seed has no member that does, and is not looked
-//! into. What is left is halved until it is a single difference. The share of a difference is the mean of its two
-//! effects.
+//! Each difference runs alone on the first side, and left out of the second. Its share is the mean of both effects.
+//! Groups run first, and are halved only if they change an event with any seed.
 
 use std::collections::BTreeMap;
 
 use vruntime_report::Results;
 
-/// What the runs of one combination gave.
+/// The runs of one combination, one for each seed.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
-    /// The figure, one value a seed.
+    /// The figure.
     pub(super) values: Vec<f64>,
-    /// Digests of the runs' events.
     pub(super) digests: Vec<u64>,
-    /// The results of the runs.
     pub(super) results: Vec<Results>,
 }
 
@@ -25,7 +21,7 @@ impl Ran {
         self.values.iter().sum::<f64>() / self.values.len().max(1) as f64
     }
 
-    /// Half the range of its values.
+    /// Returns half the range of the values.
     pub(super) fn noise(&self) -> f64 {
         let most = self.values.iter().copied().fold(f64::MIN, f64::max);
         let least = self.values.iter().copied().fold(f64::MAX, f64::min);
@@ -33,21 +29,19 @@ impl Ran {
     }
 }
 
-/// Two sides, and what lies between them. Differences go by their numbers.
+/// Two sides and their differences, which have numbers from 0.
 pub(super) trait Between {
-    /// One combination, ready to run.
     type Variant: Clone;
     type Error;
 
-    /// Returns one side (`backward`: the second) with these of the other's, and which were taken over: those, and what
-    /// they need. `None`: there is no such combination.
+    /// Returns one side (`backward`: the second) with `set` of the other's, and the differences taken: `set`, and those
+    /// that it needs. `None`: impossible.
     fn variant(&self, backward: bool, set: &[usize]) -> Option<(Self::Variant, Vec<usize>)>;
 
-    /// Runs combinations, several at once, in their order: with all seeds, or with the first alone.
+    /// Runs combinations, and returns their runs in order.
     fn run(&mut self, variants: &[Self::Variant], seeds: Seeds) -> Result<Vec<Ran>, Self::Error>;
 }
 
-/// With which seeds a combination runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seeds {
     First,
@@ -55,15 +49,13 @@ pub(super) enum Seeds {
     All,
 }
 
-/// What one difference does.
 #[derive(Clone, Debug)]
 pub(super) struct Effect {
     pub(super) difference: usize,
-    /// Of the difference alone, on the first side. `None`: it is possible only with others, or changes nothing.
+    /// Effect alone, on the first side. `None`: it changes no event, or is impossible.
     pub(super) alone: Option<f64>,
-    /// What is lost without it in the second side.
+    /// Effect lost without it, on the second side.
     pub(super) left_out: Option<f64>,
-    /// Differences that it needs.
     pub(super) with: Vec<usize>,
 }
 
@@ -72,36 +64,32 @@ impl Effect {
         f64::midpoint(self.alone.unwrap_or(0.0), self.left_out.unwrap_or(0.0))
     }
 
-    /// Whether it moves the figure.
     pub(super) fn moves(&self) -> bool {
         self.alone.is_some_and(|by| by != 0.0) || self.left_out.is_some_and(|by| by != 0.0)
     }
 }
 
-/// One combination that ran with all seeds.
+/// A combination that ran with all seeds.
 #[derive(Clone, Debug)]
 pub(super) struct Combination {
-    /// Whether it is the second side with some of the first, not the reverse.
+    /// Set for the second side with differences of the first.
     pub(super) backward: bool,
     pub(super) taken: Vec<usize>,
     pub(super) values: Vec<f64>,
 }
 
-/// What was found.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
-    /// Differences that change something, the largest effect first.
+    /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
-    /// How many differences there are.
+    /// Number of differences.
     pub(super) of: usize,
-    /// The smallest set found whose members together explain the difference, and what they do together.
+    /// The smallest set found that explains the change, and its joint effect.
     pub(super) together: Vec<usize>,
     pub(super) joint: f64,
-    /// How many combinations were run.
     pub(super) combinations: usize,
-    /// Those that ran with all seeds.
     pub(super) log: Vec<Combination>,
 }
 
@@ -110,29 +98,28 @@ impl Found {
         self.to.mean() - self.from.mean()
     }
 
-    /// What seeds alone move the figure by.
+    /// Returns the change of the figure between seeds.
     pub(super) fn noise(&self) -> f64 {
         self.from.noise().max(self.to.noise())
     }
 }
 
-/// What a single difference gave, and what went along with it.
+/// A single difference, its runs, and the differences that it needs.
 type Single = (usize, Ran, Vec<usize>);
 
-/// A search under way.
 struct Search<'a, B> {
     sides: &'a mut B,
     combinations: usize,
     log: Vec<Combination>,
 }
 
-/// What is wanted of a difference that explains enough: the joint effect is within a tenth of the whole, or the noise.
+/// A set explains the change if its effect misses at most this part, or the noise.
 const ENOUGH: f64 = 0.1;
 
-/// The size of the first groups. Most differences change nothing in a workload, and a group of them is run once.
+/// The size of the first groups. Most differences change nothing.
 const GROUP: usize = 6;
 
-/// Searches among `differences` for what moves the figure between two sides.
+/// Searches `0..differences`. `ends` are the runs of the two sides.
 pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, Ran)) -> Result<Found, B::Error> {
     let mut search = Search { sides, combinations: 2, log: Vec::new() };
     let (first, last) = ends;
@@ -159,7 +146,7 @@ pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, 
     }
     let mut effects: Vec<Effect> = effects.into_values().collect();
     let total = last.mean() - first.mean();
-    // First those in the direction of the whole, last those against it.
+    // Effects in the direction of the whole first, those against it last.
     let towards = |effect: &Effect| effect.mean() * total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
     let noise = first.noise().max(last.noise());
@@ -177,11 +164,11 @@ pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, 
     })
 }
 
-/// What a combination gave, and what was taken over.
+/// The runs of a combination, and the differences taken.
 type Run = (Ran, Vec<usize>);
 
 impl<B: Between> Search<'_, B> {
-    /// Runs sets of differences on one side; those of which there is no combination are left out.
+    /// Runs sets of differences on one side. `None`: impossible.
     fn run(&mut self, sets: &[Vec<usize>], backward: bool) -> Result<Vec<Option<Run>>, B::Error> {
         let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
         let possible: Vec<B::Variant> = variants.iter().flatten().map(|(variant, _)| variant.clone()).collect();
@@ -200,7 +187,7 @@ impl<B: Between> Search<'_, B> {
         Ok(runs)
     }
 
-    /// Which sets change any event. A set that does so with the first seed is not run with the others.
+    /// Returns the sets that change any event, and the impossible ones. Stops at the first seed with a change.
     fn changing(&mut self, sets: Vec<Vec<usize>>, backward: bool, base: &Ran) -> Result<Vec<Vec<usize>>, B::Error> {
         let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
         let mut changes: Vec<bool> = variants.iter().map(Option::is_none).collect();
@@ -222,7 +209,7 @@ impl<B: Between> Search<'_, B> {
         Ok(sets.into_iter().zip(changes).filter(|(_, changes)| *changes).map(|(set, _)| set).collect())
     }
 
-    /// The differences that change any event when taken over one at a time.
+    /// Returns the differences that change any event one at a time.
     fn singles(&mut self, backward: bool, base: &Ran, differences: usize) -> Result<Vec<Single>, B::Error> {
         let mut found = Vec::new();
         let all: Vec<usize> = (0..differences).collect();
@@ -246,8 +233,8 @@ impl<B: Between> Search<'_, B> {
         Ok(found)
     }
 
-    /// Returns a small set that explains the difference. Adds the largest effects first, until the set does. Then
-    /// removes each one without which the rest explains as much.
+    /// Returns a small set that explains the change, and its joint effect. Adds the largest effects first, then removes
+    /// unneeded ones.
     fn explain(
         &mut self,
         effects: &[Effect],
@@ -300,11 +287,11 @@ impl<B: Between> Search<'_, B> {
 mod tests {
     use super::*;
 
-    /// A figure that is a function of which of some differences are there, the first side's without any.
+    /// A figure as a function of the differences taken. The first side has none of them.
     struct Model {
         differences: usize,
         figure: fn(&[bool]) -> f64,
-        /// Runs, of a seed each.
+        /// Number of runs, one per combination and seed.
         runs: usize,
     }
 
@@ -356,11 +343,11 @@ mod tests {
         assert_eq!(found.together, [17]);
         assert_eq!(found.effects.len(), 1);
         assert!((found.joint + 7.0).abs() < 1e-9);
-        // 80 differences one by one, with four seeds, would be 320.
+        // One by one, with 4 seeds, 40 differences in both directions take 320 runs.
         assert!(runs < 130, "{runs} runs");
     }
 
-    /// Two that do nothing alone: only leaving one out of the second side shows them.
+    /// Two differences without an effect alone: only leaving one out of the second side shows them.
     #[test]
     fn an_interaction_is_found() {
         let (found, _) = found(|there| if there[3] && there[30] { 20.0 } else { 10.0 });
@@ -368,7 +355,6 @@ mod tests {
         assert!(found.effects.iter().all(|effect| effect.alone.is_none() && effect.left_out == Some(10.0)));
     }
 
-    /// What is not possible alone is found with what it needs.
     #[test]
     fn what_is_possible_only_together_is_found_together() {
         let (found, _) = found(|there| if there[39] { 4.0 } else { 10.0 });

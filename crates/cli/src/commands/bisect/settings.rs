@@ -1,7 +1,6 @@
-//! The settings in which two scenario files differ, one at a time.
+//! The settings in which two scenario files differ.
 //!
-//! Tables are compared key by key. Lists of tables with names (`[[task]]`, `[[workload]]`) are compared name by name.
-//! Everything else is compared as a whole.
+//! Compares tables by key, lists of named tables (`[[task]]`, `[[workload]]`) by name, and everything else as a whole.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,14 +15,14 @@ use crate::args::Bisect;
 use crate::input::{self, Input};
 use crate::plan::planned;
 
-/// A key, or the name of an entry of a list.
+/// A key, or the name of a list's entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Key(String),
     Entry(String),
 }
 
-/// One setting that differs.
+/// A setting that differs.
 #[derive(Clone, PartialEq, Debug)]
 struct Setting {
     path: Vec<Step>,
@@ -31,7 +30,6 @@ struct Setting {
     to: Option<Value>,
 }
 
-/// Two scenario files.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     arguments: &'a Bisect,
@@ -42,11 +40,11 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Reads both files, and returns the first as an input, too.
+    /// Reads both files, and returns the first input, too.
     pub(super) fn read(arguments: &'a Bisect) -> miette::Result<(Input, Self)> {
         let names = [&arguments.from, &arguments.to].map(PathBuf::from);
         let tables = [table(&names[0])?, table(&names[1])?];
-        // Warnings and errors name places in the files themselves.
+        // Errors name places in the files.
         let inputs = [&names[0], &names[1]].map(|name| input::read(name, arguments.duration, false));
         let [first, last] = inputs;
         let (first, last) = (first?, last?);
@@ -61,7 +59,6 @@ impl<'a> Files<'a> {
         Ok((first, Self { arguments, names, tables, settings, ends }))
     }
 
-    /// Returns the number of settings that differ.
     pub(super) fn len(&self) -> usize {
         self.settings.len()
     }
@@ -80,8 +77,8 @@ impl<'a> Files<'a> {
         self.settings.iter().map(words).collect()
     }
 
-    /// One file with some settings of the other. If that is no scenario (a `sleep` without its `run`), the other
-    /// settings of the same table go along.
+    /// Returns one file with settings of the other. If that is invalid (a `sleep` without its `run`), takes all
+    /// settings of the same tables.
     pub(super) fn variant(&self, backward: bool, set: &[usize]) -> Option<(Variant<'a>, Vec<usize>)> {
         let mut taken = set.to_vec();
         loop {
@@ -113,7 +110,6 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The table of a scenario file.
 fn table(path: &Path) -> miette::Result<Table> {
     let name = path.display();
     let text = fs::read_to_string(path).into_diagnostic().wrap_err_with(|| format!("cannot read {name}"))?;
@@ -123,14 +119,14 @@ fn table(path: &Path) -> miette::Result<Table> {
     })
 }
 
-/// A value on one line.
+/// Formats a value on one line, shortened.
 fn short(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     if text.chars().count() <= MOST { text } else { text.chars().take(MOST).chain("...".chars()).collect() }
 }
 
-/// A path as TOML has it, with the names of entries: `task.web.run`, `groups."/a".weight`.
+/// Formats a path as in TOML, with names of entries: `task.web.run`, `groups."/a".weight`.
 fn path(steps: &[Step]) -> String {
     let bare = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !name.is_empty();
     let text = |(Step::Key(name) | Step::Entry(name)): &Step| {
@@ -139,7 +135,6 @@ fn path(steps: &[Step]) -> String {
     steps.iter().map(text).collect::<Vec<_>>().join(".")
 }
 
-/// The settings in which two tables differ.
 fn differences(from: &Table, to: &Table) -> Vec<Setting> {
     let mut all = Vec::new();
     compare(&mut Vec::new(), from, to, &mut all);
@@ -171,12 +166,12 @@ fn one(at: &mut Vec<Step>, from: Option<&Value>, to: Option<&Value>, all: &mut V
     }
 }
 
-/// The name of a list's entry.
+/// Returns the name of a list's entry.
 fn name(entry: &Value) -> &str {
     entry.get("name").and_then(Value::as_str).unwrap_or("")
 }
 
-/// Whether a list's entries are tables, each with a name of its own.
+/// Whether a list's entries have distinct names.
 fn named(list: &[Value]) -> bool {
     let names: BTreeSet<&str> = list.iter().map(name).collect();
     names.len() == list.len() && !names.contains("")
@@ -186,7 +181,7 @@ fn entry_of<'a>(list: &'a [Value], wanted: &str) -> Option<&'a Value> {
     list.iter().find(|entry| name(entry) == wanted)
 }
 
-/// Sets what is at a path, or removes it.
+/// Sets or removes the value at a path.
 fn put(table: &mut Table, path: &[Step], value: Option<Value>) {
     let [Step::Key(key), rest @ ..] = path else { return };
     match rest {

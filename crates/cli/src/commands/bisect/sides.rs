@@ -1,4 +1,4 @@
-//! The two sides of a bisection: kernels under one workload, or two scenario files.
+//! The sides of a bisection: two kernels under one workload, or two scenario files.
 
 use std::borrow::Cow;
 
@@ -17,36 +17,33 @@ use crate::{error_place, interrupt};
 /// A difference in words.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
-    /// Its name: a behaviour's, a feature's, a tunable's, or the path of a setting.
+    /// The name of a behaviour, feature or tunable, or the path of a setting.
     pub(super) name: String,
-    /// The releases that have it, or which side has it on; may be empty.
+    /// The releases that have it, or the side with it on; may be empty.
     pub(super) releases: String,
-    /// What it does.
+    /// Its effect.
     pub(super) what: String,
-    /// How the releases are known; empty if there are none.
+    /// Source of `releases`; may be empty.
     pub(super) certainty: &'static str,
-    /// What switches it off on a real kernel of the second kind; may be empty.
+    /// How to switch it off on a real kernel (the second); may be empty.
     pub(super) switch: String,
 }
 
-/// What is run.
 #[derive(Clone, Debug)]
 pub(super) struct Variant<'a> {
     pub(super) workload: Cow<'a, Workload>,
     pub(super) config: Config,
 }
 
-/// What lies between the two sides.
+/// Two sides and their differences.
 #[derive(Debug)]
 pub(super) enum Space<'a> {
-    /// Two kernels.
     Kernels { workload: &'a Workload, from: &'a Config, to: &'a Config, differences: Vec<Difference> },
-    /// Two files.
     Files(Box<Files<'a>>),
 }
 
 impl<'a> Space<'a> {
-    /// Returns the variants at the two ends.
+    /// Returns the two sides.
     pub(super) fn ends(&self) -> [Variant<'a>; 2] {
         match self {
             Self::Kernels { workload, from, to, .. } => {
@@ -56,7 +53,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Returns the differences in words. `from` and `to`: what the sides are called.
+    /// Describes the differences. `from` and `to` name the sides.
     pub(super) fn words(&self, from: &str, to: &str) -> Vec<Words> {
         match self {
             Self::Kernels { to: last, differences, .. } => {
@@ -67,7 +64,6 @@ impl<'a> Space<'a> {
     }
 }
 
-/// A difference of two kernels in words.
 fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words {
     let on = match one {
         Difference::Feature(feature) => last.features.has(feature),
@@ -89,13 +85,12 @@ fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words 
     Words { name: one.name().to_owned(), releases, what: one.what().to_owned(), certainty, switch }
 }
 
-/// Runs combinations.
 pub(super) struct Sides<'a> {
     pub(super) space: Space<'a>,
-    /// The input whose places errors name.
+    /// The input for places of errors.
     pub(super) input: &'a Input,
     pub(super) seeds: u16,
-    /// The figure, once it is known.
+    /// The figure, once known.
     pub(super) figure: Option<Figure>,
 }
 
@@ -149,7 +144,7 @@ impl<'a> Between for Sides<'a> {
         let of_variants = done.chunks(seeds.len()).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
             let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
-            // Of many combinations only the figure is wanted.
+            // Combinations need the figure only.
             let results = if self.figure.is_some() { Vec::new() } else { results };
             Ran { values, digests: runs.iter().map(|run| run.digest).collect(), results }
         });
@@ -157,7 +152,6 @@ impl<'a> Between for Sides<'a> {
     }
 }
 
-/// The values of a figure in some runs.
 pub(super) fn values(figure: &Figure, runs: &[Results]) -> Vec<f64> {
     runs.iter().filter_map(|run| figure.value(run)).collect()
 }

@@ -1,5 +1,4 @@
-//! `vruntime fidelity --against`: one recording compared with another. As far as a machine does not agree with itself
-//! at another hour, no simulator can agree with both.
+//! `vruntime fidelity --against`: compares recordings. Their disagreement limits the accuracy of any simulator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +12,10 @@ use super::{Files, Judged, There, dotted, is_wanted, no_match, number, on_disk, 
 use crate::args::Fidelity;
 use crate::plan;
 
-/// Kernel and scenario of recordings, and the recordings.
+/// Recordings by kernel and scenario.
 type ByName = BTreeMap<(Vec<u32>, String), Recording>;
 
-/// Compares the recordings in `files` with those of the same scenarios in the folder `again`.
+/// Compares `files` with recordings of the same scenarios in the folder `again`.
 pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miette::Result<Judged> {
     let mut there = There::new();
     let first = parse(files, fidelity, &mut there)?;
@@ -49,7 +48,7 @@ pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miett
     Ok(Judged { cells: all, lead, notes: Vec::new(), skipped, interrupted: false })
 }
 
-/// Those that are wanted, by their names; `there` are all.
+/// Reads the requested recordings, and adds all names to `there`.
 fn parse(files: &Files, fidelity: &Fidelity, there: &mut There) -> miette::Result<ByName> {
     let mut found = ByName::new();
     for (name, bytes) in files {
@@ -63,7 +62,7 @@ fn parse(files: &Files, fidelity: &Fidelity, there: &mut There) -> miette::Resul
     Ok(found)
 }
 
-/// Why the two cannot be compared, if they cannot.
+/// Returns why two recordings cannot be compared.
 fn difference(first: &Recording, again: &Recording) -> Option<String> {
     let seconds = |recording: &Recording| recording.duration as f64 / 1e9;
     if first.duration != again.duration {

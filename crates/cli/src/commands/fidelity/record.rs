@@ -1,4 +1,4 @@
-//! Recordings of this machine's own kernel, in the form of those that come with vruntime.
+//! Recordings of this machine's own kernel, in the format of the embedded ones.
 
 mod layout;
 
@@ -22,7 +22,7 @@ use crate::commands::real::results_of;
 use crate::output_paths::OutputPaths;
 use crate::{complaint, interrupt, output};
 
-/// How much of the suite, and how often.
+/// Runs of each scenario, and their length.
 struct Extent {
     runs: u32,
     seconds: u64,
@@ -37,7 +37,7 @@ impl Suite {
     }
 }
 
-/// What a scenario is made of: a file of `fidelity/suite`, or a recording whose observations do not count here.
+/// A scenario of a file of `fidelity/suite`, or of a recording.
 #[derive(Deserialize)]
 struct ScenarioFile {
     name: String,
@@ -48,7 +48,6 @@ struct ScenarioFile {
     workload: Box<RawValue>,
 }
 
-/// A recording.
 #[derive(Serialize)]
 struct File {
     name: String,
@@ -58,7 +57,7 @@ struct File {
     #[serde(skip_serializing_if = "Option::is_none")]
     processor: Option<String>,
     hz: u32,
-    /// Absent where the kernel does not tell it.
+    /// `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     preempt: Option<String>,
     autogroup: bool,
@@ -79,14 +78,14 @@ impl File {
     }
 }
 
-/// Scenarios that no recording had when they were written: recordings without what a machine fills in.
+/// Scenarios without embedded recordings.
 static ADDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/suite");
 
-/// Recordings whose scenarios the quick suite leaves out: others of it are much like them.
+/// Scenarios that the quick suite omits: others are similar.
 const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];
 
-/// Runs the suite's scenarios that fit this machine, and leaves a recording of each in `folder`. The suite is what the
-/// recordings in `known` were made of, and those of `fidelity/suite`. Whether it was not interrupted.
+/// Runs the scenarios that fit this machine, and writes a recording of each to `folder`: those of `--with`, or of
+/// `known` and `fidelity/suite`. Returns `false` after Ctrl-C.
 pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miette::Result<bool> {
     let host = vruntime_linux::describe();
     let added = super::json_files(&ADDED);
@@ -123,7 +122,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         output::note(&format!("{name} for real"));
         file.duration_s = extent.seconds;
         let parsed = recording::parse(&name, file.text()?.as_bytes())?;
-        // As the file will say.
+        // As the recording says.
         let options =
             Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), threads: true, ..Options::default() };
         let mut told = BTreeSet::new();
@@ -146,7 +145,6 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     Ok(true)
 }
 
-/// The scenarios of files of the suite, with the names of the files.
 fn scenarios<'a>(files: impl Iterator<Item = &'a (String, Vec<u8>)>) -> miette::Result<Vec<(String, ScenarioFile)>> {
     let read = |(file, bytes): &(String, Vec<u8>)| {
         let scenario =
@@ -156,7 +154,7 @@ fn scenarios<'a>(files: impl Iterator<Item = &'a (String, Vec<u8>)>) -> miette::
     files.map(read).collect()
 }
 
-/// The user's own: rt-app files, and what is in the form of a recording (groups with limits beside the workload).
+/// Reads the user's scenarios: rt-app files, or files in the form of a recording (with groups and limits).
 fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
     #[derive(Deserialize)]
     struct Own {
@@ -193,7 +191,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
     Ok(own)
 }
 
-/// The scenarios that fit, each with this machine's own description and nothing observed yet.
+/// Returns recordings of the scenarios that fit, with this machine's description and without observations.
 fn suite(
     scenarios: Vec<(String, ScenarioFile)>,
     host: &Host,
@@ -227,7 +225,7 @@ fn suite(
             processor: host.processor.clone(),
             hz: host.hz,
             preempt: host.preempt.clone(),
-            // All tasks of a run with groups lie in cgroups of ours, where there is no autogroup.
+            // With groups, all tasks are in our cgroups, without autogroups.
             autogroup: host.autogroup && !grouped,
             cpus,
             topology: smp.clone(),
@@ -249,7 +247,7 @@ fn suite(
     Ok(suite)
 }
 
-/// How many CPUs a scenario needs: where all tasks are confined, no more than up to the last of theirs.
+/// Returns the number of CPUs that a scenario needs. If all tasks have affinities, their last CPU bounds it.
 fn wanted_cpus(scenario: &ScenarioFile) -> u64 {
     let workload: Value = serde_json::from_str(scenario.workload.get()).unwrap_or_default();
     let tasks = workload["tasks"].as_object().filter(|tasks| !tasks.is_empty());
@@ -258,8 +256,7 @@ fn wanted_cpus(scenario: &ScenarioFile) -> u64 {
     confined.and_then(|last| last.into_iter().max()).map_or(scenario.cpus, |last| scenario.cpus.min(last + 1))
 }
 
-/// Numbers of instances that depend on the number of CPUs, such as `"2n"` and `"n+1"`, become numbers. In the text: the
-/// order of a task's keys is its program.
+/// Replaces numbers of instances by CPU (`"2n"`, `"n+1"`), in the text: the order of a task's keys is its program.
 fn fill_instances(workload: Box<RawValue>, cpus: u64) -> Result<Box<RawValue>, String> {
     let value: Value = serde_json::from_str(workload.get()).map_err(|error| error.to_string())?;
     let Some(tasks) = value["tasks"].as_object() else { return Ok(workload) };
@@ -273,7 +270,7 @@ fn fill_instances(workload: Box<RawValue>, cpus: u64) -> Result<Box<RawValue>, S
     RawValue::from_string(text).map_err(|error| error.to_string())
 }
 
-/// `FACTORn+MORE`, both of which may be missing.
+/// Evaluates `FACTORn+MORE`; both numbers are optional.
 fn instances(text: &str, cpus: u64) -> Option<u64> {
     let (factor, more) = text.split_once('n')?;
     let factor: u64 = if factor.is_empty() { 1 } else { factor.parse().ok()? };
@@ -281,13 +278,13 @@ fn instances(text: &str, cpus: u64) -> Option<u64> {
     factor.checked_mul(cpus)?.checked_add(more)
 }
 
-/// hwloc's words as QEMU's, and how many CPUs that are.
+/// Converts a topology from hwloc's syntax to QEMU's, and counts the CPUs.
 fn smp_of(topology: &str) -> (String, u64) {
     let of = |kind: &str| {
         let mut words = topology.split_whitespace();
         words.find_map(|word| word.strip_prefix(kind)?.strip_prefix(':')?.parse::<u64>().ok()).unwrap_or(1)
     };
-    // What has no words is a number of CPUs; packages' parts count as cores.
+    // A plain number is a number of CPUs. Levels below packages count as cores.
     let sockets = of("pack");
     let cores = topology.parse().unwrap_or_else(|_| of("numa") * of("l3") * of("core"));
     let threads = of("pu");
@@ -295,7 +292,7 @@ fn smp_of(topology: &str) -> (String, u64) {
     (format!("{cpus},sockets={sockets},cores={cores},threads={threads}"), cpus)
 }
 
-/// One run, in the recordings' form.
+/// Returns a run in the format of recordings.
 fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> Value {
     let named: BTreeSet<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let forked = |name: &str| !named.contains(name);
@@ -319,7 +316,7 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
                 "loops": account.loops,
                 "wakeup_latency_us": task.sleep_return.map(latency),
             });
-            // Of the others the workload says it.
+            // The workload has the class of other tasks.
             if forked(&task.name) {
                 value["class"] = json!(results.classes[task.class].name);
             }
@@ -382,7 +379,6 @@ mod tests {
         assert_eq!([instances("4", 4), instances("n-1", 4), instances("n2", 4)], [None; 3]);
     }
 
-    /// What the kernel does not tell is not made up.
     #[test]
     fn what_is_not_known_is_not_recorded() {
         let added = super::super::json_files(&ADDED);
@@ -418,7 +414,7 @@ mod tests {
         let own_files = own(&[app.clone(), limited]).unwrap();
         let seen: Vec<_> = own_files.iter().map(|(_, it)| (it.name.as_str(), it.groups.to_string())).collect();
         assert_eq!(seen, [("app", "null".to_owned()), ("limited", r#"{"q":{"max":[1,2]}}"#.to_owned())]);
-        // What is named twice stays.
+        // Repeated keys stay.
         assert_eq!(own_files[0].1.workload.get(), r#"{"tasks": {"a": {"run": 1, "sleep": 2, "run": 3}}}"#);
         let refused = |paths: &[PathBuf]| own(paths).err().expect("it is refused").to_string();
         let again = write("again.json", r#"{"name": "app", "workload": {}}"#);
@@ -429,7 +425,7 @@ mod tests {
         assert!(refused(&[commented]).contains("commented.json: key must be a string at line 1 column 3"));
     }
 
-    /// Every scenario of the suite can be recorded, and what is recorded can be read and simulated.
+    /// Records every scenario, and reads and simulates the recording.
     #[test]
     fn the_suite_is_whole() {
         let host =
@@ -453,7 +449,7 @@ mod tests {
         }
     }
 
-    /// Simulates it as the command does: its whole second, and every wait ends before.
+    /// Simulates a recording for its second, in which every wait must end.
     fn simulated(name: &str, recording: recording::Recording, fidelity: &Fidelity) {
         let Scenario { input, plan, .. } =
             super::super::scenario(recording, "6.12", fidelity, None).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -463,7 +459,7 @@ mod tests {
         let outcome = ran.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!outcome.interrupted && outcome.end >= 1_000_000_000 && outcome.switches > 100, "{name}: {outcome:?}");
         for note in &outcome.notes {
-            // Tasks end one by one behind the second, and leave others to wait for them.
+            // At the end, tasks finish one by one while others wait.
             let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(','));
             let since = since.and_then(|(at, _)| vruntime_workload::parse_duration(&at.replace(' ', "")).ok());
             let counts = [" more task waits", " more tasks wait"].iter().any(|end| note.ends_with(end));

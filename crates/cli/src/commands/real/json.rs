@@ -1,5 +1,4 @@
-//! What was measured, as JSON in the shape of a simulation's: what the kernel does not tell, or was not asked for, is
-//! null.
+//! Measurements as JSON in the format of simulations. Unknown values are null.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +6,9 @@ use serde_json::{Value, json};
 use vruntime_linux::Measured;
 use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json, spread_json};
 
-/// Of tasks and classes only a simulation knows these.
+/// Unknown fields of tasks and classes.
 const OF_TASKS: [&str; 3] = ["user_s", "system_s", "idle_waits"];
-/// And of groups these.
+/// Unknown fields of groups.
 const OF_GROUPS: [&str; 2] = ["entitled_s", "cpu.pressure"];
 
 pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
@@ -30,7 +29,7 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
         }
         fields.insert("finished".to_owned(), runs.iter().filter(|run| !run.interrupted).count().into());
         if let Some(ended) = super::over_runs(runs, results) {
-            // Called as those of a simulation are.
+            // The simulation's name.
             fields.insert("over_seeds".to_owned(), spread_json(&ended));
         }
     }
@@ -41,7 +40,7 @@ fn observed(run: &Measured, results: &Results) -> Value {
     let mut json = observed_json(results, 0, 0);
     unmeasured(&mut json, results);
     if let Value::Object(fields) = &mut json {
-        // Nothing here is repeatable, and the kernel does not tell what CPUs did.
+        // Not repeatable, or unknown.
         for absent in ["seed", "digest", "cpus", "machine"] {
             fields.remove(absent);
         }
@@ -53,7 +52,7 @@ fn observed(run: &Measured, results: &Results) -> Value {
     json
 }
 
-/// Makes null what was not measured: a 0 would say that there was none.
+/// Replaces the 0 of unmeasured values by null.
 fn unmeasured(json: &mut Value, results: &Results) {
     let tasks: BTreeMap<&str, Unmeasured> =
         results.tasks.iter().map(|task| (task.name.as_str(), task.account.unmeasured)).collect();

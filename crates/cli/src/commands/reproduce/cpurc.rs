@@ -1,4 +1,4 @@
-//! The CPU resource controller: a compilation gets the share it was guaranteed, beside two infinite loops.
+//! The CPU resource controller: a compilation with a guaranteed share, beside two infinite loops.
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Results, Series};
 use vruntime_sim::{Config, MachineSpec, parse_topology};
@@ -15,19 +15,19 @@ use crate::simulate::parallel;
 const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/cpurc.toml");
 const TODAY: &str = include_str!("../../../embedded/scenarios/history/cpurc-today.toml");
 const KERNEL: &str = "2.6.15-cpurc";
-/// The compilation begins when the loops have a CPU each.
+/// Start of the compilation: each loop has a CPU by then.
 const FROM_NS: u64 = 3_000_000_000;
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-/// Points that %CPU may be off, and per cent that the controller may cost on average.
+/// Bounds: error of %CPU in points, and mean cost of the controller as a part.
 const OFF_MOST: f64 = 2.0;
 const OVERHEAD_MOST: f64 = 0.02;
-/// The values of N for which instructions are counted.
+/// Values of N with counted instructions.
 const COUNTED: [usize; 6] = [2, 5, 10, 50, 100, 500];
 const CALLS: usize = 20_000;
 const ROUNDS: usize = 15;
 
-/// A row of kernbench's figures: seconds, and per cent of one CPU.
+/// kernbench's figures: seconds, and per cent of one CPU.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     elapsed: f64,
@@ -69,7 +69,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-/// CPU time of the compilation, a row for each of [`KERNBENCH`].
+/// Results of the compilation, one row for each of [`KERNBENCH`].
 struct Accuracy {
     /// With guarantees.
     ours: Vec<Row>,
@@ -146,19 +146,19 @@ impl Accuracy {
     }
 }
 
-/// How far %CPU is from twice the share at most, points; one value for each row.
+/// Returns the largest distance of %CPU from twice the share, points. `percents` has one value for each row.
 fn most_off(percents: impl Iterator<Item = f64>) -> f64 {
     let off = KERNBENCH.iter().zip(percents).map(|(row, percent)| (percent - 2.0 * f64::from(row.0)).abs());
     off.fold(0.0, f64::max)
 }
 
-/// What the controller costs, for each N of [`LAT_CTX_US`].
+/// Costs of the controller, for each N of [`LAT_CTX_US`].
 struct Overhead {
-    /// Nanoseconds a switch, in each round: of each N without the controller, then with it.
+    /// Nanoseconds per switch in each round: for each N without, then with the controller.
     times: Vec<Times>,
-    /// Instructions a switch for each of `chosen`, without the controller and with it.
+    /// Instructions per switch: for each of `chosen` without, then with the controller.
     counted: Counted,
-    /// Of which values of N, by their places.
+    /// Indices of N.
     chosen: Vec<usize>,
 }
 
@@ -178,12 +178,12 @@ impl Overhead {
         Ok(Self { times, counted, chosen })
     }
 
-    /// By how many times a switch takes longer with the controller.
+    /// Returns the time of a switch with the controller, relative to the time without.
     fn time_ratio(&self, at: usize) -> f64 {
         self.times[2 * at + 1].ratio_to(&self.times[2 * at])
     }
 
-    /// How many times as many instructions it takes; none where they were not counted.
+    /// Returns the ratio of instructions, if counted.
     fn counted_ratio(&self, at: usize) -> Option<f64> {
         let place = self.chosen.iter().position(|&chosen| chosen == at)?;
         self.counted.ratio(2 * place + 1, 2 * place)
@@ -223,7 +223,7 @@ impl Overhead {
         }
     }
 
-    /// Instructions decide, if they were counted.
+    /// Judges by instructions, if they were counted.
     fn claim(&self) -> Claim {
         let times: Vec<f64> = (0..LAT_CTX_US.len()).map(|at| self.time_ratio(at)).collect();
         let time = mean(&times);
@@ -270,7 +270,7 @@ fn kernbench(workload: &Workload, config: &Config) -> miette::Result<Row> {
     Ok(Row { elapsed, user: cpu - system, system, percent: 100.0 * cpu / elapsed })
 }
 
-/// Each part of the controller in a scenario that needs it: with it, and switched off.
+/// Runs a scenario for each part of the controller, with the part on and off.
 fn parts() -> miette::Result<Vec<Claim>> {
     let sleeper = vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 30 * MS }];
     let hog = || vec![Op::Run { work: 10 * MS }];
@@ -308,7 +308,6 @@ fn parts() -> miette::Result<Vec<Claim>> {
     Ok(vec![hungry, scaling, requeueing])
 }
 
-/// Returns classes below the root with these guarantees, and the tasks of each.
 fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload {
     let root = Group { path: "/".to_owned(), ..Group::default() };
     let class = |(index, &percent): (usize, &u32)| Group {
@@ -341,7 +340,7 @@ fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload 
     workload
 }
 
-/// One CPU at HZ=1000, with these features switched.
+/// Configures one CPU at HZ=1000, with these features switched.
 fn config(features: &[&str], duration: u64) -> miette::Result<Config> {
     let mut kernel = vruntime_sched::kernel(KERNEL).map_err(|error| miette::miette!("{error}"))?;
     for feature in features {
@@ -353,7 +352,7 @@ fn config(features: &[&str], duration: u64) -> miette::Result<Config> {
     Ok(Config { duration: Some(duration), ..Config::new(kernel, spec) })
 }
 
-/// How long tasks of the last class have the CPU at a time.
+/// Mean time of a run of task 1.
 #[derive(Debug, Default)]
 struct Turns {
     since: Option<u64>,
@@ -374,7 +373,7 @@ impl Sink for Turns {
             self.total += at - since;
             self.count += 1;
         }
-        // The tasks are in the order of their classes.
+        // The first task of the second class.
         if next.task().is_some_and(|task| task.0 == 1) {
             self.since = Some(at);
         }

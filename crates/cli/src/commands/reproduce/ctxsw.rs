@@ -1,4 +1,4 @@
-//! What a context switch costs under O(1), the first CFS with knobs, and the first CFS with constants.
+//! The cost of a context switch under O(1), and under the first CFS with knobs and with constants.
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
 use vruntime_sim::{Config, MachineSpec, parse_topology};
@@ -17,15 +17,15 @@ const PIPE_TEST: &str = "pipe-test";
 const MESSAGING: &str = "hackbench 50";
 /// Rows of the document's table.
 const RUNS: usize = 10;
-/// The number of turns whose mean is one of our values.
+/// Turns per value, which is their mean.
 const TURNS: usize = 5;
-/// Calls of a script.
+/// Calls per script.
 const CALLS: usize = 30_000;
 
 /// The allowed cost of 6.12's knobs over constants.
 const KNOBS_MOST: f64 = 0.01;
 
-// What is measured, by its place in `Measured`: first `lat_ctx`, then `pipe-test`.
+// Indices of subjects in `Measured`: `lat_ctx`, then `pipe-test`.
 const O1: usize = 0;
 const KNOBS: usize = 1;
 const CONSTANTS: usize = 2;
@@ -37,15 +37,15 @@ const PIPE_CONSTANTS: usize = 7;
 /// The columns of the document's table.
 const COLUMNS: [usize; 3] = [O1, KNOBS, CONSTANTS];
 
-/// What the scheduler's own code takes a switch, and how long hackbench takes.
+/// Costs of the scheduler's own code per switch, and times of hackbench.
 struct Measured {
     /// Instructions.
     counted: Counted,
-    /// Nanoseconds, in each turn.
+    /// Nanoseconds in each turn.
     times: Vec<Times>,
-    /// The same, means of [`TURNS`] turns each.
+    /// Means of [`TURNS`] turns each, nanoseconds.
     rows: Vec<Times>,
-    /// Simulated seconds under O(1) and CFS, a run a seed.
+    /// Simulated seconds under O(1) and CFS, for each seed.
     hackbench: [Vec<f64>; 2],
 }
 
@@ -103,7 +103,7 @@ impl Measured {
         self.times[side].ratio_to(&self.times[than])
     }
 
-    /// How much more one side takes than another, in words.
+    /// Describes the extra cost of a side over another.
     fn more(&self, side: usize, than: usize) -> String {
         let time = percent_more(self.time_ratio(side, than));
         match self.counted.ratio(side, than) {
@@ -263,25 +263,25 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// A row: each published figure with ours behind it.
+/// Returns a row of published figures, each followed by ours.
 fn pairs(what: &str, published: [String; 3], ours: [String; 3]) -> Vec<String> {
     let cells = published.into_iter().zip(ours).flat_map(|(published, ours)| [published, ours]);
     std::iter::once(what.to_owned()).chain(cells).collect()
 }
 
-/// The figures, those behind the first with how much more they are.
+/// Formats figures, with differences from the first.
 fn beside_first(values: [f64; 3], text: fn(f64) -> String) -> [String; 3] {
     let first = values[0];
     let with = |value: f64| format!("{} ({})", text(value), percent_more(value / first));
     [text(first), with(values[1]), with(values[2])]
 }
 
-/// The means of the document's runs, seconds: under O(1) and CFS.
+/// Returns the means of the document's runs, seconds, under O(1) and CFS.
 fn published_hackbench() -> [f64; 2] {
     [0, 1].map(|kernel| mean(&MESSAGING_S.map(|run| run[kernel])))
 }
 
-/// Simulated seconds under O(1) and CFS, a run a seed.
+/// Simulates hackbench under O(1) and CFS with each seed, and returns seconds.
 fn hackbench() -> miette::Result<[Vec<f64>; 2]> {
     let workload = model::parse(MESSAGING).map_err(|error| miette::miette!("{error}"))?;
     let mut jobs = Vec::new();
@@ -298,5 +298,5 @@ fn hackbench() -> miette::Result<[Vec<f64>; 2]> {
     Ok([o1.to_vec(), cfs.to_vec()])
 }
 
-/// Runs of hackbench under each kernel: they take long.
+/// Seeds of hackbench, whose runs take long.
 const SEEDS: u64 = 2;

@@ -1,4 +1,4 @@
-//! What it costs to count context switches by group, where groups are nested.
+//! The cost of counting context switches by group, in nested groups.
 
 use std::ops::Range;
 
@@ -14,19 +14,18 @@ use super::{percent_more, simulate, table};
 use crate::simulate::parallel;
 
 const MESSAGING: &str = "hackbench -pipe 1 process 4000";
-/// The whole of it is simulated only so far: what is counted is the same at any length.
+/// Simulated time: counts of both methods agree at any length.
 const SIMULATED_NS: u64 = 500_000_000;
 const DEPTHS: [usize; 3] = [0, 3, 30];
-/// The nearest to the document's kernel, and a recent one. Under 6.12, messages of hackbench gather and hardly switch,
-/// so another benchmark is measured.
+/// The nearest to the document's kernel, and a recent one. hackbench hardly switches under 6.12, so [`MEASURED`] has
+/// another benchmark for it.
 const KERNELS: [&str; 2] = ["3.10", "6.12"];
 const MEASURED: [&str; 2] = [MESSAGING, "lat_ctx -s 0 20"];
-/// Calls of a script, and rounds.
+/// Calls per script, and number of rounds.
 const CALLS: usize = 30_000;
 const ROUNDS: usize = 40;
 
-/// Counts of the scheduler and of the events: switches away from tasks of the deepest group, and how many of these went
-/// idle.
+/// Switches from tasks of the deepest group, by the scheduler's counters and by events, and those to idle.
 struct Counts {
     kernel: &'static str,
     depth: usize,
@@ -52,12 +51,12 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-/// What the scheduler's own code takes a switch, of each kernel at each depth, without counting and with it
+/// Costs of the scheduler's own code per switch, of each kernel at each depth, without and with counting
 /// ([`Measured::at`]).
 struct Measured {
     /// Instructions.
     counted: Counted,
-    /// Nanoseconds, in each round.
+    /// Nanoseconds in each round.
     times: Vec<Times>,
 }
 
@@ -71,7 +70,7 @@ impl Measured {
                 }
             }
         }
-        // Off and on play the same.
+        // With and without counting, the script is the same.
         let plain: Vec<&Subject> = subjects.iter().step_by(2).collect();
         let scripts = parallel(&plain, |_, subject| subject.script(CALLS));
         let scripts = scripts.into_iter().collect::<miette::Result<Vec<_>>>()?;
@@ -82,7 +81,7 @@ impl Measured {
         Ok(Self { counted, times })
     }
 
-    /// Where it is in `counted` and `times`; kernel and depth by their places in [`KERNELS`] and [`DEPTHS`].
+    /// Returns the index in `counted` and `times`, from those in [`KERNELS`] and [`DEPTHS`].
     fn at(kernel: usize, depth: usize, counting: bool) -> usize {
         2 * (kernel * DEPTHS.len() + depth) + usize::from(counting)
     }
@@ -91,7 +90,7 @@ impl Measured {
         self.times[side].ratio_to(&self.times[than])
     }
 
-    /// By how many times a switch takes longer at this depth than in the root, without counting.
+    /// Returns the time of a switch at this depth, without counting, relative to the root.
     fn to_root(&self, kernel: usize, depth: usize) -> f64 {
         self.time_ratio(Self::at(kernel, depth, false), Self::at(kernel, 0, false))
     }
@@ -116,7 +115,8 @@ impl Measured {
         )
     }
 
-    /// Time without and with counting, and the difference; the same of instructions, but for the number with counting.
+    /// Returns the time without and with counting, and the difference; then instructions without counting, and the
+    /// difference.
     fn costs(&self, kernel: usize, depth: usize) -> [String; 5] {
         let [off, on] = [false, true].map(|counting| Self::at(kernel, depth, counting));
         [
@@ -181,8 +181,8 @@ impl Measured {
         ]
     }
 
-    /// What counting adds at most at these depths, as a part of the whole, and what it adds at each, in words.
-    /// Instructions decide, if they were counted.
+    /// Returns the largest ratio with counting at these depths, by instructions if they were counted, and a text of
+    /// all.
     fn cost_of_counting(&self, depths: Range<usize>) -> (f64, String) {
         let mut worst = f64::MIN;
         let mut said = Vec::new();
@@ -241,7 +241,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// By how many times the published benchmark takes longer at this depth than in the root, without counting.
+/// Returns the published time at this depth, without counting, relative to the root.
 fn published_to_root(depth: usize) -> f64 {
     MESSAGING_S[depth].1 / MESSAGING_S[0].1
 }
@@ -276,13 +276,12 @@ fn counts_claim(counts: &[Counts]) -> Claim {
     )
 }
 
-/// CPU time of the published benchmark in the root, microseconds a message: 20 senders send 4000 to each of 20
-/// receivers.
+/// Returns the published CPU time per message in the root, microseconds: 20 senders send 4000 to each of 20 receivers.
 fn message_us() -> f64 {
     MESSAGING_S[0].1 * 4.0 * 1e6 / (20.0 * 20.0 * 4000.0)
 }
 
-/// A run of each kernel at each depth, counted both ways.
+/// Counts switches in both ways, in one run of each kernel at each depth.
 fn counts() -> miette::Result<Vec<Counts>> {
     let mut jobs = Vec::new();
     for name in KERNELS {
@@ -305,7 +304,6 @@ fn counts() -> miette::Result<Vec<Counts>> {
     runs.into_iter().collect()
 }
 
-/// Counts switches from a task to nothing.
 #[derive(Debug, Default)]
 struct ToIdle(u64);
 

@@ -1,4 +1,4 @@
-//! A thousand tasks that wake each millisecond, and ten thousand groups without a task: what do those cost?
+//! The cost of 10,000 groups without tasks, beside 1000 tasks that wake each millisecond.
 
 use vruntime_report::{Chart, Claim, FigureTable, GroupVisits, Reproduced, Results, Series};
 use vruntime_sim::Config;
@@ -14,31 +14,31 @@ use crate::simulate::parallel;
 const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/idle-groups.toml");
 const KERNELS: [&str; 2] = ["3.10", "3.12"];
 const GROUPS_MANY: usize = 10_000;
-/// Rounds in which our own time is taken.
+/// Rounds of measuring our own time.
 const ROUNDS: usize = 11;
-/// Instructions are counted between these instants of the run, nanoseconds: making the groups is over then.
+/// The counted part of the run, nanoseconds: after the creation of groups.
 const COUNTED_NS: [u64; 2] = [10_000_000, 40_000_000];
 /// The allowed cost of idle groups in our own time.
 const OWN_MOST: f64 = 1.01;
 
-/// The scenario, without its idle groups and with them.
+/// Returns the scenario without and with its idle groups.
 pub(super) fn workloads(kernel: &str) -> miette::Result<([Workload; 2], Config)> {
     let (input, config) = scenario("idle-groups.toml", SCENARIO, kernel)?;
     let with = input.workload;
     let mut without = with.clone();
-    // Everybody is in the root, the first of them; the others are the idle ones.
+    // All tasks are in the root, the first group.
     without.groups.truncate(1);
     Ok(([without, with], config))
 }
 
-/// What `top` would show; what is missing to 100 is that of interrupts.
+/// Returns the values of `top`. The rest to 100 is time of interrupts.
 fn top(results: &Results) -> Top {
     let all = results.machine();
     let percent = |ns: u64| 100.0 * ns as f64 / (results.elapsed_ns.max(1) * results.cpus.len().max(1) as u64) as f64;
     Top { user: percent(all.times.user), system: percent(all.times.system), idle: percent(all.times.idle) }
 }
 
-/// Notes the time of the first event and of the end: what making groups takes is before.
+/// Measures from the first event, which follows the creation of groups, to the end.
 #[derive(Debug, Default)]
 struct Stopwatch {
     began: Option<u64>,
@@ -85,17 +85,16 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-// Whose results are where in `Measured::runs`: the kernel, and how many idle groups.
+// Indices in `Measured::runs`: the kernel, and the number of idle groups.
 const OLD_NONE: usize = 0;
 const OLD_MANY: usize = 1;
 const NEW_NONE: usize = 2;
 const NEW_MANY: usize = 3;
 
-/// What was simulated.
 struct Measured {
     runs: Vec<Results>,
     tops: Vec<Top>,
-    /// What 3.10 is charged for the visit to a group.
+    /// The charge for a visit to a group under 3.10.
     h_load_ns: u64,
 }
 
@@ -112,7 +111,7 @@ impl Measured {
         Ok(Self { tops: runs.iter().map(top).collect(), runs, h_load_ns })
     }
 
-    /// The walks over all groups, and what they were charged, nanoseconds.
+    /// Returns the walks over all groups, and their charge, nanoseconds.
     fn walks(&self) -> (GroupVisits, u64) {
         let visits = self.runs[OLD_MANY].h_load.unwrap_or_default();
         (visits, visits.groups * self.h_load_ns)
@@ -193,7 +192,7 @@ impl Measured {
             ),
             Claim::new(
                 "3.10: the balancer's visits to idle groups are counted and charged",
-                // What is owed at the end is charged to nobody any more, and what is late on one CPU moves others.
+                // Charges that are due at the end are lost, and delays on one CPU move tasks of others.
                 visits.idle > 0 && added as f64 > 0.9 * charged as f64,
                 format!(
                     "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; the kernel's time grew by {:.0} ms",
@@ -216,11 +215,11 @@ impl Measured {
     }
 }
 
-/// How many times as much of our own time the run takes with the groups as without.
+/// The ratio of our own time with groups to that without.
 struct OwnGrowth {
-    /// CPU time.
+    /// Ratio of CPU time.
     time: f64,
-    /// Instructions, or why these are not known.
+    /// Ratio of instructions, or why it is unknown.
     instructions: Result<f64, String>,
 }
 
@@ -229,7 +228,7 @@ impl OwnGrowth {
         let (both, config) = workloads(kernel)?;
         let times = take_turns(&both, ROUNDS, |workload| {
             let mut watch = Stopwatch::default();
-            // It ran before.
+            // It has run before.
             let ran = simulate(workload, &config, &mut watch);
             debug_assert!(ran.is_ok(), "{ran:?}");
             watch.ended.saturating_sub(watch.began.unwrap_or(watch.ended)) as f64

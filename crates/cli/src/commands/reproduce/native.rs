@@ -1,9 +1,8 @@
-//! Measures the scheduler's own code: calls it as in a recorded run, without a simulated machine.
+//! Measures the scheduler's own code, without a simulated machine.
 //!
-//! A benchmark is simulated once on one CPU, and the calls of its scheduler become a script (`script`). A player
-//! (`player`) repeats the calls at the same virtual times, after a check that the decisions equal those of the recorded
-//! run. Two compared sides take turns on one CPU of this machine (`measure`). valgrind counts their instructions
-//! (`instructions`).
+//! A simulation of a benchmark on one CPU records the scheduler's calls (`script`). After a check that decisions are
+//! equal, a player repeats them at the same virtual times (`player`). Sides take turns on one CPU of this machine
+//! (`measure`). valgrind counts their instructions (`instructions`).
 
 pub(super) mod instructions;
 pub(super) mod measure;
@@ -23,7 +22,7 @@ use vruntime_workload::program::Workload;
 use self::player::Player;
 pub(super) use self::script::Script;
 
-/// The tunables of one CPU at HZ=250, compiled in: those of 6.12 and, for the first CFS, its constants.
+/// Compiled-in tunables of one CPU at HZ=250: those of 6.12, and the constants of the first CFS.
 #[derive(Clone, Copy, Debug)]
 struct Constant;
 
@@ -46,8 +45,7 @@ impl Tunables for Constant {
     }
 }
 
-/// The same as knobs, as a type that only players use: what the simulator uses, too, the compiler inlines less, and
-/// that would be measured.
+/// Tunables as knobs. The compiler inlines less of a type that the simulator uses, too, so only players use this one.
 #[derive(Clone, Debug)]
 struct Turnable(Knobs);
 
@@ -114,7 +112,7 @@ impl Tunables for Turnable {
     }
 }
 
-/// A kernel whose knobs have the values of [`Constant`]: all that 2.6.23 scales otherwise is its runtime limit.
+/// Gives a kernel's knobs the values of [`Constant`]. Only the runtime limit of 2.6.23 differs.
 pub(super) fn at_constants(mut kernel: Kernel) -> Kernel {
     if kernel.policy == PolicyKind::Cfs2007 {
         let set = kernel.set("sched_runtime_limit_ns", Tunables2007::CONSTANT.runtime_limit_ns);
@@ -123,18 +121,18 @@ pub(super) fn at_constants(mut kernel: Kernel) -> Kernel {
     kernel
 }
 
-/// One side of a comparison: a scheduler that plays a script.
+/// A side of a comparison: a scheduler that plays a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side<'a> {
     pub(super) script: &'a Script,
-    /// Its tunables are constants.
+    /// Whether tunables are constants.
     pub(super) constant: bool,
-    /// It counts switches by group.
+    /// Whether it counts switches by group.
     pub(super) counts: bool,
 }
 
 impl<'a> Side<'a> {
-    /// A player that is ready to make the first `calls` calls.
+    /// Returns a player of the first `calls` calls.
     fn ready(self, calls: usize) -> Box<dyn FnOnce() + 'a> {
         match (self.script.kernel.policy, self.constant) {
             (PolicyKind::O1, _) => self.with::<O1>(self.knobs(), calls),
@@ -157,7 +155,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns the checked script of a benchmark under a kernel, with a bounded number of calls.
+/// Returns a benchmark's checked script, with at most `most` calls.
 pub(super) fn script(workload: &Workload, config: &vruntime_sim::Config, most: usize) -> miette::Result<Script> {
     let script = Script::record(workload, config, most)?;
     let knobs = script.kernel.tunables(1, script.hz);

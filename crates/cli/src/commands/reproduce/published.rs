@@ -1,4 +1,4 @@
-//! What the five documents say: their figures, each with its place.
+//! Figures of the five documents, each with its place.
 
 /// 000: Vladimir Davydov, "[PATCH RFC] sched: move h_load calculation to task_h_load", linux-kernel, 13 July 2013.
 pub(super) mod idle_groups {
@@ -19,7 +19,7 @@ pub(super) mod idle_groups {
     pub(crate) const GROUPS: Top = Top { user: 19.1, system: 48.7, idle: 31.6 };
     /// The third: 10,000 idle groups, with the change.
     pub(crate) const GROUPS_CHANGED: Top = Top { user: 16.9, system: 24.8, idle: 58.4 };
-    /// What `perf top` says of `tg_load_down` in the second run, per cent of cycles.
+    /// `perf top` of `tg_load_down` in the second run, per cent of cycles.
     pub(crate) const TG_LOAD_DOWN: f64 = 24.56;
 }
 
@@ -28,7 +28,7 @@ pub(super) mod ctxsw {
     pub(crate) const DOCUMENT: &str = "Ingo Molnar: \"Re: lmbench ctxsw regression with CFS\", linux-kernel, 2 August 2007 (on the way to Linux \
                                        2.6.23)";
 
-    /// The first table, ten runs of `lat_ctx -s 0 2`, microseconds: v2.6.22, v2.6.23-git, v2.6.23-git+const-param.
+    /// First table: ten runs of `lat_ctx -s 0 2`, microseconds: v2.6.22, v2.6.23-git, v2.6.23-git+const-param.
     pub(crate) const LAT_CTX_US: [[f64; 3]; 10] = [
         [1.30, 1.60, 1.19],
         [1.30, 1.36, 1.18],
@@ -44,7 +44,7 @@ pub(super) mod ctxsw {
     /// The lines below it: avg, min, max.
     pub(crate) const SUMMARY_US: [(&str, [f64; 3]); 3] =
         [("avg", [1.22, 1.36, 1.11]), ("min", [1.13, 1.17, 1.01]), ("max", [1.27, 1.60, 1.23])];
-    /// What `pipe-test` printed, microseconds a loop; under CFS.
+    /// `pipe-test` under CFS, microseconds per loop.
     pub(crate) const PIPE_TEST_US: [f64; 6] = [4.67, 4.41, 4.46, 4.46, 4.44, 4.41];
     /// `hackbench 50`, five runs, seconds: v2.6.22, v2.6.23-cfs.
     pub(crate) const MESSAGING_S: [[f64; 2]; 5] =

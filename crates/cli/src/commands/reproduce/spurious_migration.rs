@@ -1,4 +1,4 @@
-//! Five threads on two clusters of four cores. No migration can improve anything, but 3.17 migrates them.
+//! Five threads on two clusters of four cores: 3.17 migrates them to no use.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/spuriou
 const KERNELS: [&str; 3] = ["3.17", "3.18", "6.12"];
 const SEEDS: u64 = 5;
 
-/// Counts `sched_migrate_task` by the command that was running where it happened, as `perf record -e` does.
+/// Counts `sched_migrate_task` by the command on its CPU, as `perf record -e`.
 #[derive(Debug, Default)]
 struct Commands {
     classes: Vec<String>,
@@ -34,7 +34,7 @@ impl Commands {
         100.0 * *self.counts.get(command).unwrap_or(&0) as f64 / self.all().max(1) as f64
     }
 
-    /// Whose program was on `cpu`.
+    /// Returns the command that runs on `cpu`.
     fn command(&self, cpu: CpuId) -> String {
         match self.running.get(cpu.index()).copied().flatten() {
             None | Some(Running::Idle) => "swapper".to_owned(),
@@ -62,9 +62,9 @@ impl Sink for Commands {
             }
             Event::Migrate { from, cause, .. } => {
                 let command = match cause {
-                    // The stopper of the CPU the task was on does it; the event is told on the CPU it comes to.
+                    // The source CPU's stopper migrates, but the event has the target CPU.
                     MigrateCause::Active => self.command(*from),
-                    // An idle CPU balances for others like it.
+                    // An idle CPU balances for others.
                     MigrateCause::NohzIdle => "swapper".to_owned(),
                     _ => self.command(cpu),
                 };
@@ -97,7 +97,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-/// The tasks that moved others: a row for each of [`KERNELS`], a column for each seed.
+/// Migrations by command, with a row for each of [`KERNELS`] and a column for each seed.
 struct Migrations(Vec<Vec<Commands>>);
 
 impl Migrations {
@@ -118,7 +118,7 @@ impl Migrations {
         KERNELS.iter().map(of_kernel).collect::<miette::Result<_>>().map(Self)
     }
 
-    /// A kernel's run with the first seed.
+    /// Returns a kernel's run with the first seed.
     fn first(&self, kernel: usize) -> &Commands {
         &self.0[kernel][0]
     }
@@ -131,7 +131,7 @@ impl Migrations {
         self.0[kernel].iter().map(Commands::by_stopper).collect()
     }
 
-    /// Returns the commands of the document, and others that move tasks here.
+    /// Returns the document's commands, and other ones here.
     fn commands(&self) -> Vec<&str> {
         let mut names: Vec<&str> = COMMANDS.iter().map(|row| row.0).collect();
         for name in (0..KERNELS.len()).flat_map(|kernel| self.first(kernel).counts.keys()) {
@@ -180,7 +180,7 @@ impl Migrations {
         )
     }
 
-    /// Of the commands that the document has before the change.
+    /// Charts the document's commands before the change.
     fn chart(&self) -> Chart {
         let [samples, _] = SAMPLES;
         let count = |percent: f64| (percent * samples as f64 / 100.0).round();
@@ -214,7 +214,7 @@ impl Migrations {
     }
 }
 
-/// A command's per cent of the document's samples, before and after the change.
+/// Returns a command's per cent of the published samples, before and after the change.
 fn published(name: &str) -> (Option<f64>, Option<f64>) {
     COMMANDS.iter().find(|row| row.0 == name).map_or((None, None), |row| (row.1, row.2))
 }

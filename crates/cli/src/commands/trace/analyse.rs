@@ -1,4 +1,4 @@
-//! `vruntime trace analyse`: delays and their causes, idle CPUs, migrations and groups of a trace.
+//! `vruntime trace analyse`.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
     let mut lacking = check(&analyses, &options, Some(&arguments.file)).err();
-    // Of several analyses what the others have found is told before.
+    // With several analyses, prints the others first.
     if let Some(error) = lacking.take_if(|_| kinds.len() == 1) {
         return Err(error);
     }
@@ -73,7 +73,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
-    // Prints the results before the error of a file that cannot be written.
+    // Prints the results before errors of writing.
     let page =
         arguments.reports.html.as_ref().map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
     let tables = vec![analyses.tables().into()];
@@ -87,12 +87,12 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         let (rows, lines) = if arguments.all {
             (usize::MAX, usize::MAX)
         } else {
-            // Scripts read all of timehist, as they do perf's; who says how many gets as many.
+            // Scripts read all of timehist, as of perf's, unless --rows is given.
             (arguments.rows.unwrap_or(USUAL_ROWS), arguments.rows.unwrap_or(usize::MAX))
         };
         output::print(&analyses.text(rows, lines));
     }
-    // The text has them at its end, JSON and the tables in `notes`. Lines of `timehist` have no room for them.
+    // The text has notes at its end, and JSON and tables in `notes`. `timehist` has no room for them.
     if !arguments.json && analyses.is_for_machines() {
         analyses.notes().iter().for_each(|note| output::note(note));
     }

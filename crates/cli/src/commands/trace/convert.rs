@@ -13,7 +13,6 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output};
 
-/// What takes the trace.
 enum Out {
     File(OutputFile),
     Stdout(Box<dyn Write>),
@@ -35,7 +34,6 @@ impl Write for Out {
     }
 }
 
-/// What writes the events.
 enum Writer {
     Text(RecordedText<Out>),
     Perfetto(Box<RecordedPerfetto<Out>>),
@@ -56,7 +54,7 @@ impl Writer {
         }
     }
 
-    /// The release of the kernel, as the header says it.
+    /// Returns the kernel's release in the header.
     fn release(&self) -> Option<&str> {
         match self {
             Self::Text(writer) => writer.release(),
@@ -64,7 +62,7 @@ impl Writer {
         }
     }
 
-    /// How much the format could not say, and what.
+    /// Returns the number and kind of things that the format omits.
     fn omitted(&self) -> (u64, &'static str) {
         match self {
             Self::Text(writer) => {
@@ -86,7 +84,7 @@ impl Writer {
     }
 }
 
-/// The format of a file with this name.
+/// Returns the format by a file's name.
 fn format(out: &Path) -> miette::Result<TraceFormat> {
     match out.extension().and_then(|extension| extension.to_str()) {
         Some("txt" | "ftrace" | "log") => Ok(TraceFormat::Text),
@@ -107,7 +105,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     OutputPaths::default().reads([from]).file("OUT", file).check()?;
     let mut events = open(from)?;
     events.begin().map_err(|error| explain(from, &error))?;
-    // The writers' word for what the trace does not say.
+    // Writers take 0 for unknown.
     let cpus = events.notes().cpus.unwrap_or(0);
     let release = events.notes().release.clone();
     let cannot = || format!("cannot write {}", out.display());
@@ -131,8 +129,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let mut begun = false;
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
         begun |= !record.name.starts_with(b"PERF_RECORD_");
-        // Names that perf tells of before its first event are no event here either: the recording would seem to begin
-        // with them.
+        // perf's names before the first event are no events, and do not start the recording.
         let early = !begun && record.is_told_rename();
         writer.record(&if early { Record { at: 0, ..record } } else { record });
         count += 1;
@@ -153,13 +150,13 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let written = writer.release().map(str::to_owned);
     match writer.finish() {
         Ok(()) => {}
-        // A reader that went away is no error.
+        // A closed pipe is no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
         Err(error) if out == Path::new("-") => return Err(output::cannot_print(&error)),
         Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
     }
     let notes = events.notes();
-    // Traces of our runs have no other flags.
+    // Our traces have no other flags.
     let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
     let flags = if ours { 0 } else { flags };
     let told = [
@@ -172,7 +169,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
         output::note(&format!("{what}: {}", thousands(count)));
     }
-    // In the midst of a text it comes after the other's header.
+    // In a text, the release can follow the written header.
     if let Some(release) = notes.release.as_ref().filter(|&release| written.as_ref() != Some(release)) {
         output::note(&format!(
             "the release of its kernel, {release}, is not in {}: a replay needs --recorded-kernel",

@@ -1,4 +1,4 @@
-//! What `vruntime trace info` tells of a recording's section.
+//! The section of a recording in `vruntime trace info`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,11 @@ use vruntime_trace::read::Notes;
 
 use crate::commands::section::Section;
 
-/// The section of a file, if it has one.
 pub(super) fn section(path: &Path, notes: &Notes) -> miette::Result<Option<Section>> {
     let Some(recording) = &notes.recording else { return Ok(None) };
     Section::read(&path.display().to_string(), recording, notes.cpus).map(Some)
 }
 
-/// Lines of text.
 pub(super) fn lines(section: &Section) -> Vec<String> {
     let Section { about, machine, cgroups, tasks, .. } = section;
     let came = section.came();
@@ -65,7 +63,6 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
     lines
 }
 
-/// The same for programs.
 pub(super) fn as_json(section: &Section) -> Value {
     let Section { about, machine, cgroups, tasks, .. } = section;
     let came = section.came();

@@ -1,14 +1,13 @@
-//! How a recording looks as text: a line a task, so that thousands of them stay a file that can be read and compared.
+//! The layout of recordings: one line for each task, so that long files stay readable.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-/// What is nested deeper stands on one line: file, `observed`, run, `tasks`, and then the task.
+/// Deeper levels are on one line: file, `observed`, run, `tasks`, and then the task.
 const LINES_TO: usize = 4;
 
-/// The text of a recording.
 pub(super) fn text(file: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     let layout = Layout { pretty: PrettyFormatter::new(), depth: 0 };

@@ -1,7 +1,7 @@
-//! Counts instructions with valgrind's callgrind. These numbers are repeatable where times are not.
+//! Counts instructions with valgrind's callgrind, which are repeatable, unlike times.
 //!
-//! The program runs itself twice under callgrind. One of the runs stops in the middle, so the difference is the second
-//! half, without the setup. No symbols are needed, so an installed program can be counted.
+//! The program runs itself twice under callgrind, once up to the middle: the difference is the second half, without the
+//! setup. This needs no symbols, so it works for an installed program.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -12,10 +12,10 @@ use super::{Script, Side};
 use crate::interrupt;
 use crate::simulate::parallel;
 
-/// The number of calls of a script; the second half counts.
+/// Calls of a script, of which the second half counts.
 const CALLS: usize = 12_000;
 
-/// What was counted of some subjects, in their order; or why not.
+/// Counts in the order of the subjects, or errors.
 #[derive(Debug)]
 pub(crate) struct Counted(Vec<Result<f64, String>>);
 
@@ -24,12 +24,11 @@ impl Counted {
         self.0.get(index)?.as_ref().ok().copied()
     }
 
-    /// How many times as many one takes as the other.
     pub(crate) fn ratio(&self, this: usize, that: usize) -> Option<f64> {
         Some(self.get(this)? / self.get(that)?)
     }
 
-    /// How they were counted, or why they were not.
+    /// Describes the method, or why there are no counts.
     pub(crate) fn method(&self) -> String {
         match self.0.iter().find_map(|count| count.as_ref().err()) {
             Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
@@ -41,7 +40,7 @@ impl Counted {
     }
 }
 
-/// Instructions a switch, of each side, in the second half of the beginning of its script.
+/// Counts each side's instructions per switch, in the second half of its first [`CALLS`] calls.
 pub(crate) fn per_switch(sides: &[Side<'_>]) -> Counted {
     Counted(parallel(sides, |_, side| one(*side)))
 }
@@ -61,7 +60,7 @@ fn one(side: Side<'_>) -> Result<f64, String> {
     Ok(whole.saturating_sub(first) as f64 / switches.max(1) as f64)
 }
 
-/// What this program takes for a task of [`perform`].
+/// Counts the instructions of this program for a task of [`perform`].
 pub(crate) fn count(task: &str) -> Result<u64, String> {
     if interrupt::asked() {
         return Err("the experiment was interrupted".to_owned());
@@ -81,7 +80,7 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
     }
 }
 
-/// What is counted: run under callgrind, by `--counted`.
+/// Performs a counted task (`--counted`), under callgrind.
 pub(crate) fn perform(task: &str) -> miette::Result<()> {
     let wrong = || miette::miette!("nothing to count has the name `{task}`");
     let (kind, rest) = task.split_once(';').ok_or_else(wrong)?;

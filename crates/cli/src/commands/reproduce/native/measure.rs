@@ -1,9 +1,9 @@
-//! Time: two or more sides take turns on one CPU of this machine.
+//! Measures time: sides take turns on one CPU of this machine.
 
 use super::Side;
 use crate::interrupt;
 
-/// What one side took, nanoseconds a switch, one figure a round.
+/// The time per switch of a side in each round, nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times(pub(crate) Vec<f64>);
 
@@ -24,13 +24,12 @@ impl Times {
         self.0.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The mean of every `turns` of them.
+    /// Returns the means of each `turns` rounds.
     pub(crate) fn in_turns(&self, turns: usize) -> Self {
         Self(self.0.chunks(turns.max(1)).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect())
     }
 
-    /// The median of the ratios to `other`, round by round: what disturbs the machine for longer than a round disturbs
-    /// both.
+    /// Returns the median ratio to `other`, by round: long disturbances affect both.
     pub(crate) fn ratio_to(&self, other: &Self) -> f64 {
         median(self.0.iter().zip(&other.0).map(|(this, that)| this / that).collect())
     }
@@ -46,7 +45,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Lets the sides play in turns for `rounds` rounds.
+/// Measures sides in turns, for `rounds` rounds.
 pub(crate) fn measure(sides: &[Side<'_>], rounds: usize) -> Vec<Times> {
     take_turns(sides, rounds, |side| {
         let play = side.ready(usize::MAX);
@@ -56,17 +55,16 @@ pub(crate) fn measure(sides: &[Side<'_>], rounds: usize) -> Vec<Times> {
     })
 }
 
-/// Measures the time of each side in turns for `rounds` rounds, each in the opposite order of the previous one. The
-/// first round is a warm-up.
+/// Measures `time` of each side in turns, for `rounds` rounds after a warm-up. The order alternates.
 pub(crate) fn take_turns<T: Sync>(sides: &[T], rounds: usize, time: impl Fn(&T) -> f64 + Sync) -> Vec<Times> {
     let mut all = vec![Times::default(); sides.len()];
-    // A thread of its own, so that nobody else is pinned.
+    // Pins only its own thread.
     std::thread::scope(|scope| {
         let (all, time) = (&mut all, &time);
         scope.spawn(move || {
             pin();
             for round in 0..=rounds {
-                // The experiment is given up then, whatever was measured.
+                // The caller discards the results.
                 if interrupt::asked() {
                     return;
                 }
@@ -86,14 +84,13 @@ pub(crate) fn take_turns<T: Sync>(sides: &[T], rounds: usize, time: impl Fn(&T) 
     all
 }
 
-/// CPU time of this thread, nanoseconds.
+/// Returns the CPU time of this thread, nanoseconds.
 pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Keeps this thread on one of the CPUs it may run on: the last, for interrupts come rather to the first. Where that is
-/// not to be had it runs on as it did.
+/// Tries to pin this thread to its last CPU, since the first ones have more interrupts.
 fn pin() {
     #[cfg(target_os = "linux")]
     {
@@ -120,7 +117,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        // The machine got twice as slow in the middle.
+        // The machine gets twice as slow after the first round.
         let (a, b) = (Times(vec![1.1, 2.2, 2.2]), Times(vec![1.0, 2.0, 2.0]));
         assert!((a.ratio_to(&b) - 1.1).abs() < 1e-9);
         assert!((b.least() - 1.0).abs() < 1e-9 && (b.most() - 2.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! Makes the calls of a script: the scheduler alone, with a host that does nothing.
+//! Plays a script on the scheduler alone.
 
 use std::hint::black_box;
 
@@ -9,9 +9,8 @@ use vruntime_sched::{GroupWeight, Host, NextTask, Policy, Rq, Scheduler, Shared,
 
 use super::script::{Call, Script, Step};
 
-/// The only CPU there is.
 const CPU: CpuId = CpuId(0);
-/// A machine without costs and observers.
+/// A host that does nothing.
 #[derive(Debug)]
 struct Nobody;
 
@@ -26,7 +25,7 @@ impl Host for Nobody {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// A scheduler of one CPU, about to do what a script says.
+/// A scheduler of one CPU.
 #[derive(Debug)]
 pub(crate) struct Player<P: Policy> {
     shared: Shared<P>,
@@ -35,8 +34,7 @@ pub(crate) struct Player<P: Policy> {
 }
 
 impl<P: Policy> Player<P> {
-    /// The scheduler of the script's kernel with `tunables`, and the script's groups and tasks. `counts`: it counts
-    /// switches by group.
+    /// Creates the scheduler with the script's kernel, groups and tasks. `counts`: it counts switches by group.
     pub(crate) fn new(script: &Script, tunables: P::Tunables, counts: bool) -> Self {
         let topology = Topology::flat(1);
         let mut config = Config::new(&script.kernel, &topology, script.hz).with_tunables(tunables);
@@ -60,10 +58,9 @@ impl<P: Policy> Player<P> {
         Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.host, now }
     }
 
-    /// Makes one call. Returns the running task, if the call was about that.
+    /// Makes one call, and returns the running task after a scheduling call.
     ///
-    /// Never inlined: the compiler inlined it on one side of a comparison only. Knobs then took 37 instructions more
-    /// for a switch than constants, though the scheduler's own code takes equally many.
+    /// Never inlined: the compiler inlined it only on one side of a comparison, which distorted the counts.
     #[inline(never)]
     fn step(&mut self, step: &Step) -> Option<Running> {
         let mut sched = self.sched(step.at);
@@ -96,7 +93,6 @@ impl<P: Policy> Player<P> {
         None
     }
 
-    /// All of it.
     #[inline(never)]
     pub(crate) fn play(&mut self, steps: &[Step]) {
         for step in steps {
@@ -104,8 +100,7 @@ impl<P: Policy> Player<P> {
         }
     }
 
-    /// Plays a script and checks that every task gets the CPU in the recorded order. `Err`: the first call that
-    /// differs.
+    /// Plays a script and checks all decisions. `Err`: the index of the first different one.
     pub(crate) fn rehearse(mut self, script: &Script) -> Result<(), usize> {
         let mut running = Running::Idle;
         for (index, step) in script.steps.iter().enumerate() {
@@ -120,7 +115,6 @@ impl<P: Policy> Player<P> {
         Ok(())
     }
 
-    /// What it has counted.
     #[cfg(test)]
     pub(crate) fn group_switches(&mut self) -> Vec<u64> {
         self.sched(0).group_switches()

@@ -1,4 +1,4 @@
-//! A script: the calls of one CPU's scheduler in a run, which can be repeated without a machine.
+//! Scripts: the scheduler's calls in a run on one CPU, for repetition without a machine.
 
 use miette::IntoDiagnostic;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};
@@ -11,18 +11,17 @@ use vruntime_workload::program::Workload;
 use super::at_constants;
 use crate::simulate::Failure;
 
-/// A call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     /// `wake_new`.
     Start(TaskId),
-    /// `wake`: a pipe's, by a task that is about to sleep (`sync`), or by an interrupt.
+    /// `wake`, by a task that will sleep (`sync`, as of pipes), or by an interrupt.
     Wake { task: TaskId, sync: bool, irq: bool },
-    /// `schedule` that switches to this task.
+    /// `schedule` with a switch to this task.
     Schedule(PrevState, Running),
-    /// `schedule` that keeps the running task.
+    /// `schedule` without a switch.
     Again,
-    /// `tick`, and the balancing that is due then.
+    /// `tick`, and due balancing.
     Tick,
 }
 
@@ -34,37 +33,34 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The CPU passes from one to another.
     pub(crate) fn switches(&self) -> bool {
         matches!(self.call, Call::Schedule(..))
     }
 }
 
-/// An ordinary task at its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Made {
     pub(crate) group: GroupId,
     pub(crate) nice: i8,
 }
 
-/// Everything one CPU's scheduler was asked to do.
+/// The calls of one CPU's scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) kernel: Kernel,
     pub(crate) hz: u32,
-    /// The group each group but the root is in, and its weight.
+    /// Parent and weight of each group below the root.
     pub(crate) groups: Vec<(GroupId, u32)>,
     pub(crate) tasks: Vec<Made>,
     pub(crate) steps: Vec<Step>,
-    /// How often the CPU switched.
     pub(crate) switches: u64,
 }
 
 impl Script {
-    /// Records the calls of a run on one CPU, at most `most`.
+    /// Records at most `most` calls of a run on one CPU.
     pub(crate) fn record(workload: &Workload, config: &Config, most: usize) -> miette::Result<Self> {
         let mut config = config.clone();
-        // No kernel thread that wakes by the clock: nothing but the workload.
+        // Without kernel threads that a clock wakes.
         config.machine.costs.kworker_ns = 0;
         let mut recorder = Recorder {
             groups: Vec::new(),
@@ -98,7 +94,7 @@ const STATES: [PrevState; 5] =
     [PrevState::Preempted, PrevState::Yielded, PrevState::Sleeping, PrevState::Blocked, PrevState::Dead];
 
 impl Script {
-    /// For another process: [`Self::read`].
+    /// Serializes the script for another process.
     pub(crate) fn write(&self) -> miette::Result<Vec<u8>> {
         let step = |step: &Step| {
             let (kind, number, more) = match step.call {
@@ -128,7 +124,7 @@ impl Script {
         serde_json::to_vec(&numbers).into_diagnostic()
     }
 
-    /// What [`Self::write`] wrote.
+    /// Reads the output of [`Self::write`].
     pub(crate) fn read(bytes: &[u8]) -> miette::Result<Self> {
         let (name, hz, groups, tasks, steps, switches): Numbers = serde_json::from_slice(bytes).into_diagnostic()?;
         let step = |(at, kind, number, more): (u64, u8, u32, u8)| {
@@ -165,7 +161,7 @@ struct Recorder {
     switches: u64,
     most: usize,
     running: Running,
-    /// Tasks that have come through their first phase: where there is a barrier, those before wait at it.
+    /// Tasks after their first phase. With a barrier, other tasks wait at it.
     ready: Vec<bool>,
     barriers: bool,
 }
@@ -195,7 +191,7 @@ impl Sink for Recorder {
             Event::Fork { child, .. } => self.push(at, Call::Start(child)),
             Event::Waking { task, .. } => {
                 let irq = self.running.task().is_none();
-                // Pipes wake that way; a barrier does not.
+                // Wakeups by pipes are synchronous, those by a barrier are not.
                 let sync = !irq && self.ready[task.index()];
                 self.push(at, Call::Wake { task, sync, irq });
             }

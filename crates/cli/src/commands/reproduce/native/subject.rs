@@ -1,4 +1,4 @@
-//! What is measured, by name: a benchmark under a kernel, some levels of groups deep.
+//! Subjects of measurements: a benchmark under a kernel, at a depth of groups.
 
 use miette::miette;
 use vruntime_sim::{Config, MachineSpec, parse_topology};
@@ -7,20 +7,19 @@ use vruntime_workload::program::{Group, Workload};
 
 use super::{Script, Side, at_constants, script};
 
-/// The longest mean time between two calls of the scheduler in a benchmark, nanoseconds.
+/// The longest mean time between two calls of the scheduler, nanoseconds.
 const CALL_NS: u64 = 20_000;
 
 /// A benchmark under a kernel on one CPU at HZ=250.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Subject {
     pub(crate) kernel: String,
-    /// The benchmark's command line.
     pub(crate) command: String,
-    /// Levels of groups above its tasks.
+    /// Levels of groups above the tasks.
     pub(crate) depth: usize,
-    /// Tunables are constants.
+    /// Whether tunables are constants.
     pub(crate) constant: bool,
-    /// Switches are counted by group.
+    /// Whether switches are counted by group.
     pub(crate) counts: bool,
 }
 
@@ -29,8 +28,7 @@ impl Subject {
         Self { kernel: kernel.to_owned(), command: command.to_owned(), depth: 0, constant: false, counts: false }
     }
 
-    /// Returns its script with at most `most` calls. It is equal for every side of the same benchmark, kernel and
-    /// depth.
+    /// Returns the script, with at most `most` calls. Sides with equal benchmark, kernel and depth have equal scripts.
     pub(crate) fn script(&self, most: usize) -> miette::Result<Script> {
         let kernel = vruntime_sched::kernel(&self.kernel).map_err(|error| miette!("{error}"))?;
         let topology = parse_topology("1").map_err(|error| miette!("{}", error.message))?;
@@ -39,19 +37,17 @@ impl Subject {
         script(&self.workload()?, &config, most)
     }
 
-    /// Its tasks.
     pub(crate) fn workload(&self) -> miette::Result<Workload> {
         let workload = model::parse(&self.command).map_err(|error| miette!("{error}"))?;
         Ok(nested(workload, self.depth))
     }
 
-    /// How it plays its script.
     pub(crate) fn side<'a>(&self, script: &'a Script) -> Side<'a> {
         Side { script, constant: self.constant, counts: self.counts }
     }
 }
 
-/// The workload with all its tasks `depth` groups deep.
+/// Moves all tasks `depth` groups down.
 pub(crate) fn nested(mut workload: Workload, depth: usize) -> Workload {
     for level in 1..=depth {
         let parent = workload.groups.len() - 1;
@@ -94,13 +90,13 @@ mod tests {
         assert!(Script::read(b"[]").is_err());
     }
 
-    /// All sides, with knobs or constants, decide as the recorded run did. Otherwise they would do different work.
+    /// Knobs and constants decide as the recorded run, so all sides do equal work.
     #[test]
     fn every_benchmark_can_be_played() {
         for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {
             for command in ["lat_ctx -s 0 2", "lat_ctx -s 0 50", "pipe-test", "hackbench -pipe 1 process 4000"] {
                 if command.starts_with("hackbench") && kernel != "3.10" {
-                    // Messages gather; nobody measures that.
+                    // Few switches; not measured.
                     continue;
                 }
                 for depth in if kernel.starts_with('2') { vec![0] } else { vec![0, 3] } {
@@ -118,7 +114,7 @@ mod tests {
         for kernel in ["6.12", "2.6.23"] {
             let kernel = at_constants(vruntime_sched::kernel(kernel).unwrap());
             let (knobs, constant) = (kernel.tunables(1, 250), super::super::Constant);
-            // Every one there is: a new one is missing here.
+            // Complete, so that a new tunable does not compile.
             let constants = Knobs {
                 base_slice_ns: constant.base_slice_ns(),
                 latency_ns: constant.latency_ns(),
@@ -138,7 +134,7 @@ mod tests {
                 energy_aware: constant.energy_aware(),
             };
             let of_others = if kernel.name == "2.6.23" {
-                // On one CPU nobody asks what a migration costs, and the slices are the later CFS's.
+                // One CPU does not use the migration cost, and 2.6.23 does not use the slice.
                 let (base_slice_ns, migration_cost_ns) = (knobs.base_slice_ns, knobs.migration_cost_ns);
                 Knobs { base_slice_ns, migration_cost_ns, ..constants }
             } else {
@@ -148,7 +144,7 @@ mod tests {
         }
     }
 
-    /// In the scheduler alone, too, what is counted is what happened, up to the root.
+    /// Counts of the scheduler alone are right, up to the root.
     #[test]
     fn a_player_counts_the_switches_of_its_script() {
         fn counted<P: vruntime_sched::Policy>(kernel: &str, tunables: fn(Knobs) -> P::Tunables) {
