@@ -90,8 +90,8 @@ pub struct Config {
     pub seed: u64,
     /// Time of the first tick, nanoseconds after the start. `None`: drawn from the seed.
     pub tick_phase: Option<u64>,
-    /// Whether tasks exist before the run and sleep until it begins, as in recordings: with decayed averages, on CPUs
-    /// drawn from the seed (in turn with 0). Otherwise each is forked as a new task.
+    /// Whether tasks exist before the run and sleep until it begins, as in recordings. They have decayed averages, and
+    /// CPUs that the seed draws (in turn with 0). Otherwise each is forked as a new task.
     pub gate: bool,
     /// The most tasks alive beyond those of the workload. The next fork ends the run
     /// ([`Error::ForkRefused`](crate::Error::ForkRefused)).

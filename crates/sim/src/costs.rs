@@ -68,8 +68,8 @@ costs! {
     /// The additional cost, with TLB misses, of a switch to another address space. Kernel threads and the idle task
     /// have none.
     mm_switch_ns:              0,     300,     130,  34_000;
-    /// The additional cost of a displaced task, whose data has left the first-level cache: whole if at least three
-    /// other tasks had the CPU since, half after two.
+    /// The additional cost of a displaced task, whose data has left the first-level cache. It is whole if at least
+    /// three other tasks had the CPU since, and half after two.
     cold_switch_ns:            0,       0,       1_150,       0;
     /// The tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  17_000,  95_000;

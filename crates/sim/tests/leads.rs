@@ -59,7 +59,7 @@ fn a_sleeping_leader_is_not_awaited() {
     let leader = vec![MOVES, run(10), MOVES, Op::Sleep { time: 20 * MS }, run(10), MOVES, run(10), MOVES];
     let follower = vec![run(1), AWAITS, AWAITS, AWAITS, run(25), AWAITS, run(1)];
     let all = vec![task("leader", 0, 1, leader), task("follower", 1, 1, follower)];
-    // The third step comes at 40 ms, but its wait ends at 10 ms.
+    // The leader moves a third time at 40 ms, but the wait for that step ends at 10 ms.
     assert_eq!(ends(all), [50, 51]);
 }
 
@@ -90,7 +90,7 @@ proptest! {
 
     /// Tasks that follow each other in circles all come to their end, with all their work done.
     #[test]
-    fn everybody_comes_to_the_end(
+    fn tasks_in_circles_reach_their_end(
         steps in prop::collection::vec((0..4_usize, 0..4_u8, 0..4_usize, 0..5_u64), 1..60),
         loops in 1..4_u64,
     ) {

@@ -1,9 +1,8 @@
-//! What goes on when all that was recorded is done: closed loops, as long as the replay lasts.
+//! Closed loops, which continue when all recorded work is done.
 //!
-//! A server, its clients, the workers of a pool do more when they get more CPU, and a recording has only as much of it
-//! as there was time for. Such threads go through the recording again, from a time `from` to its end, all of them
-//! together: at any one time every wakeup before it has had its sleep, so that between two times there are as many
-//! wakeups of each thread by each other as sleeps that these end. Whatever order they come in, none waits for ever.
+//! A server, its clients and the workers of a pool do more when they get more CPU. Such threads repeat the recording,
+//! from a time `from` to its end, all of them together. Every wakeup before a time has had its sleep by then. So between
+//! two times, there are as many wakeups of each thread by each other as sleeps that these end. None waits for ever.
 //!
 //! A thread whose sleeps are mostly ended from outside (timers, packets, users) keeps the recorded times, and does not
 //! go on. Nor does one that was woken mostly by such threads, or that ended.
@@ -20,7 +19,7 @@ use super::pools::Pools;
 const MIN_SLEEPS: usize = 4;
 /// Of a hundred, how much of the most that could go on has to.
 const NEARLY_PCT: u64 = 95;
-/// So many times are tried to begin the cycle at.
+/// The most times that are tried for the start of the cycle.
 const MOST_TIMES: usize = 32;
 
 /// Which threads go on, and from when.
@@ -39,7 +38,7 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// `said`: what the user says of threads; it goes before what their sleeps show.
+    /// `said`: what the user says of threads, which has precedence over what their sleeps show.
     pub(super) fn new(
         causes: &Causes<'_>,
         pools: &Pools,
@@ -57,7 +56,7 @@ impl Cycle {
                 causes.kept[index] && !causes.keep_times && closed(index) && lasts(&threads[index], duration_ns)
             })
             .collect();
-        // A member of a pool that had nothing to do for long goes on with the others.
+        // A member of a pool that had nothing to do for long continues with the others.
         let lasting: BTreeSet<usize> =
             (0..threads.len()).filter(|&index| lasts[index]).filter_map(|index| pools.of(index)).collect();
         let pool_lasts = |index: usize| pools.of(index).is_some_and(|pool| lasting.contains(&pool));
@@ -90,8 +89,8 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
     own * 2 >= all
 }
 
-/// Which threads are driven by others that are driven themselves. A thread is not that is mostly woken from outside, or
-/// by threads that are not driven; nor one that mostly waits for times to pass. A pool is as one thread.
+/// Which threads are driven by others that are driven themselves. A thread is not driven if something outside, or a
+/// thread that is not driven, wakes it mostly. Nor is one that mostly waits for times to pass. A pool is one thread.
 fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
@@ -167,8 +166,8 @@ fn waited_together(mut awake: Vec<(u64, u64, bool)>, duration_ns: u64) -> u64 {
     waited + duration_ns.saturating_sub(until)
 }
 
-/// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as
-/// long as it ever did before.
+/// Whether a thread was still active when the trace ended. It did not exit, and its last sleep is at most twice as long
+/// as any before.
 fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     let Some(last) = thread.stretches.last() else { return false };
     match last.end {
@@ -224,7 +223,7 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
         let step = times.len().div_ceil(MOST_TIMES);
         times = times.into_iter().step_by(step).collect();
     }
-    // How much CPU time goes on in each second, of threads that sleep: others compute from any time on. A thread that
+    // The CPU time that continues in each second, of threads that sleep: others compute from any time on. A thread that
     // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
         let (goes_on, there) = going_on(causes, lasts, from);

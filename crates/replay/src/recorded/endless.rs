@@ -11,7 +11,7 @@ const LONG_NS: u64 = 100_000_000;
 ///
 /// - the trace ends, and it runs or waits for a CPU;
 /// - or it exits in the last tenth of the trace;
-/// - or it sleeps in the last hundredth, after 100 ms or more, as whoever stops all at once makes his threads do.
+/// - or it sleeps in the last hundredth, after 100 ms or more, as threads do that are all stopped at once.
 ///
 /// Crumbs may follow, up to a hundredth of the stretch: what it does to be stopped.
 ///

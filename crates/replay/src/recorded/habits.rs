@@ -152,7 +152,7 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     if middle == 0 {
         return None;
     }
-    // A task that comes late leaves beats out, so an interval may be several periods; few are none.
+    // A late task leaves beats out, so an interval may be several periods; few are none.
     let allowed = tolerance(middle, lead);
     let beats = |interval: u64| ((interval + middle / 2) / middle).max(1);
     let fits = |interval: u64| interval.abs_diff(beats(interval) * middle) <= allowed;

@@ -1,10 +1,10 @@
 //! Handoffs that leave no event, because the waker lost its CPU before it went to sleep.
 //!
 //! A client wakes its server and waits for the answer. If the server preempts the client at once and answers before the
-//! client is back, the client never sleeps, and nobody wakes it. The recording shows one long stretch of work. In a
+//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch of work. In a
 //! replay on more CPUs, client and server would then work at the same time, which they never do.
 //!
-//! Where almost every wakeup of a partner is followed by a sleep that the partner ends, the remaining ones are handoffs
+//! Almost every wakeup of such a partner is followed by a sleep that the partner ends. The other wakeups are handoffs,
 //! too, if the partner did all its work and slept before the waker was back. The same holds for a parent that waits for
 //! each child.
 
@@ -16,22 +16,22 @@ use super::progress::Progress;
 
 /// Fewer handoffs that show are no habit.
 const FEWEST: u64 = 8;
-/// Of ten wakeups that can show it, so many are handoffs.
+/// Of ten wakeups that can show it, at least this number are handoffs.
 const MOSTLY: u64 = 9;
-/// Who hands over goes to sleep within this much work.
+/// The waker sleeps within this much work.
 const AT_ONCE_NS: u64 = 20_000;
 
 /// A handoff without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handoff {
-    /// Who would have slept.
+    /// The thread that would have slept.
     waiter: usize,
     /// Its stretch, and the act with which it wakes or forks the other.
     stretch: usize,
     act: usize,
     /// The work of that stretch when it lost its CPU.
     work: u64,
-    /// Who would have woken it, at the end of this stretch.
+    /// The thread that would have woken it, at the end of this stretch.
     waker: usize,
     last: usize,
     /// When that ended.

@@ -17,7 +17,7 @@ use super::progress::Progress;
 
 /// A step is at least this much work of the leader.
 const STEP_NS: u64 = 10_000;
-/// A stretch has at most so many steps.
+/// The most steps of a stretch.
 const MOST_STEPS: u64 = 16;
 
 /// An act for a place: the thread, its stretch, how much of the stretch was done.
@@ -42,7 +42,7 @@ impl Leads {
     }
 }
 
-/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Members of pools follow nobody:
+/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Members of pools do not follow:
 /// they do each other's work.
 pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools, cycle: &Cycle) -> Leads {
     let threads = causes.threads;

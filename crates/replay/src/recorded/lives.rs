@@ -63,8 +63,8 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
-    /// Whether the waker is certain: the trace records interrupts and none was active, or it does not, and the wakeup
-    /// was on another CPU than the sleeper's timers. None: it may have been an interrupt of that thread.
+    /// Whether the waker is certain: the trace records interrupts and none was active. Without records of interrupts,
+    /// the wakeup was on another CPU than the sleeper's timers. None: it may have been an interrupt of that thread.
     pub(super) surely: Option<bool>,
     /// In which context it was woken, if the trace tells.
     pub(super) context: Option<Context>,
@@ -311,7 +311,7 @@ impl Lives {
             self.cpus.resize_with(cpu + 1, Cpu::default);
         }
         self.pass(at);
-        // Perf begins with the names of all tasks, told in that of CPU 0's idle task, which need not have run.
+        // Perf begins with the names of all tasks, in the context of CPU 0's idle task, which need not have run.
         let done = !matches!(event.what, What::Rename { .. });
         if done && self.cpus[cpu].seen == Seen::Nothing {
             self.cpus[cpu].seen = Seen::Event;
@@ -420,7 +420,7 @@ impl Lives {
         if cpus > self.cpus.len() {
             self.cpus.resize_with(cpus, Cpu::default);
         }
-        // Where nothing ever happened was nobody but its idle task: whoever waited did so beside it.
+        // A CPU without events ran its idle task: each waiting task waited beside it.
         if self.cpus.iter().any(|cpu| cpu.seen == Seen::Nothing) {
             for stay in self.threads.iter_mut().filter_map(|thread| thread.stay.as_mut()) {
                 stay.beside_idle = stay.waited;
@@ -669,10 +669,10 @@ impl Lives {
                 }
             }
             State::Asleep => {
-                // It sleeps, and yet it runs: whoever woke it is not in the trace. At the start it may have waited.
+                // It sleeps, and yet it runs: its wakeup is not in the trace. At the start it may have waited.
                 let first = this.stretches.is_empty();
                 if first && this.born.is_none() && rested {
-                    // It did not wait for this CPU, which has been idle: it is new, and nobody told of its birth.
+                    // It did not wait for this CPU, which has been idle: it is new, and its fork is missing.
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
@@ -681,7 +681,7 @@ impl Lives {
                 self.counts.unwoken += u64::from(missed);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
-            // Neither can be: it has left any other CPU, and who is gone is another.
+            // Neither is possible: it has left any other CPU, and a pid of an ended task is a new task.
             State::Running | State::Gone => {}
         }
         (this.state, this.presumed, this.replaced, this.charged_from) = (State::Running, false, false, None);

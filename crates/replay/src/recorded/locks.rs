@@ -1,7 +1,7 @@
 //! Locks, as far as waits for them show in a recording.
 //!
 //! A member of a pool that another member wakes waited for work or for a lock. It waited for a lock if the waker had
-//! lost its CPU for most of that time, and did little when it had one: the waker was preempted while it held the lock.
+//! no CPU for most of that time, and did little otherwise: the waker was preempted while it held the lock.
 //! Such a wait depends on the scheduler alone. In a replay, the waker holds a mutex for the same piece of its work, and
 //! the other takes that mutex where it slept. It sleeps there only if the holder is just inside.
 
@@ -25,7 +25,7 @@ const FEWEST: usize = 8;
 /// What a thread does while it holds a lock: a part of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// The work of the stretch before it takes the lock, nanoseconds. 0 of a thread that waited for the lock: it has it.
+    /// The work of the stretch before it takes the lock, nanoseconds. 0: it waited for the lock, and has it.
     pub(super) from: u64,
     /// The work of the stretch before it releases the lock.
     pub(super) until: u64,
@@ -52,7 +52,7 @@ struct Wait {
     by: usize,
 }
 
-/// A lock while it is being told from others: when it was held last, and by whom.
+/// A lock, while locks are distinguished: when it was held last, and the holder.
 struct Held {
     number: usize,
     times: Vec<(u64, u64, usize)>,
@@ -150,7 +150,7 @@ impl Locks {
                     sections.insert(place, section);
                 }
             }
-            // Who waited for the lock has it until then.
+            // A thread that waited for the lock has it until then.
             if let Some(first) =
                 sections.first_mut().filter(|first| waited && first.lock == lock && first.from <= SHORT_NS)
             {
@@ -196,8 +196,8 @@ impl Edges<'_> {
         self.inside
     }
 
-    /// Returns the next lock or unlock that precedes what the thread does after `at` of its work, and its own place: a
-    /// thread takes a lock before that and releases one afterwards.
+    /// Returns the next lock or unlock that precedes what the thread does after `at` of its work, and its own place. A
+    /// thread takes a lock before that, and releases one afterwards.
     pub(super) fn next(&mut self, at: u64) -> Option<(u64, Op)> {
         let (now, rest) = self.rest.split_first()?;
         if !self.inside && now.from <= at {
@@ -232,8 +232,8 @@ fn sleeps_inside(stretch: &Stretch, section: &Section) -> bool {
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Awaits { .. }))
 }
 
-/// Returns the threads outside of a pool that its members wake while they hold a lock, and how much work they do until
-/// they release it. In most sections in which the holder lost its CPU, it had just woken such a thread.
+/// Returns the threads outside of a pool that its members wake under a lock, and the work until they release it. In
+/// most sections in which the holder lost its CPU, it had just woken such a thread.
 fn guarded(threads: &[Thread], pools: &Pools, hits: &[Hit]) -> BTreeMap<(usize, usize), u64> {
     let mut all: BTreeMap<usize, usize> = BTreeMap::new();
     let mut after: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
@@ -271,7 +271,7 @@ fn hits(causes: &Causes<'_>, pools: &Pools) -> Vec<Hit> {
             continue;
         };
         let stretch = &holder.stretches[at];
-        // Who waited for the lock itself has held it since it was woken.
+        // A thread that waited for the lock itself has held it since it was woken.
         let inherited = stretch.woken > wait.from && found.contains(&(wait.by, at));
         let since = if inherited { stretch.woken } else { wait.from };
         if stretch.woken > since || stretch.ended < wait.until || (!inherited && stretch.began >= since) {
@@ -321,8 +321,8 @@ fn release(holder: &Stretch, thread: usize, stretch: usize) -> Option<u64> {
     holder.acts.iter().rev().find(|(_, act)| wakes(*act)).map(|(at, _)| *at)
 }
 
-/// Returns the work after which the holder took the lock: `at`, or just before what it did last when it had lost its
-/// CPU by then.
+/// Returns the work after which the holder took the lock: `at`, or just before its last act if it had lost its CPU by
+/// then.
 fn begins(holder: &Stretch, at: u64, lost_cpu: bool) -> u64 {
     let acts = holder
         .acts

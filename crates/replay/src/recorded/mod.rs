@@ -361,9 +361,9 @@ struct How {
 /// Whether a thread does more when it gets more CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// It does: its work comes from tasks that work as fast as they can.
+    /// It does: tasks that work as fast as they can give it work.
     Yes,
-    /// It does not: its work comes from outside, at given times.
+    /// It does not: something outside gives it work, at given times.
     No,
 }
 

@@ -176,7 +176,7 @@ pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Op
     threads.iter().enumerate().map(not_second).collect()
 }
 
-/// Returns the initial value of each thread, if known; else the parent's value at the time of the fork, by `of` and the
+/// Returns the initial value of each thread, if known. Else it is the parent's value at the fork, by `of` and the
 /// parent's initial value.
 pub(super) fn inherited<T: Clone>(
     threads: &[Thread],

@@ -41,7 +41,7 @@ impl Leads {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The leader comes one step further. It enters the kernel to wake a follower.
+    /// Counts a step of the leader, which enters the kernel to wake a follower.
     pub(crate) fn lead_moves(&mut self, cpu: usize, task: u32, lead: u32) -> Flow {
         let leads = &mut self.objects.leads;
         let this = &mut leads.all[lead as usize];

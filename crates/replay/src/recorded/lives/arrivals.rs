@@ -14,8 +14,8 @@ pub(super) struct Guess {
 }
 
 impl Lives {
-    /// Handles the action of a task on a CPU that seems idle: it got the CPU without an event, after the CPU was last
-    /// seen idle and after its own wakeup.
+    /// Handles the action of a task on a CPU that seems idle. The task got the CPU without an event, after the last time
+    /// that the CPU was seen idle, and after its own wakeup.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         let idle = self.cpus[cpu].current == Current::Idle;
         if !idle && !self.is_replaced(cpu, event) {
@@ -24,7 +24,7 @@ impl Lives {
         let task = match event.what {
             What::Switch { prev, .. } => prev,
             What::Charged { task, .. } if task.pid == event.pid => task,
-            // Neither is the doing of whoever runs there.
+            // Neither is an action of the task that runs there.
             What::Lost | What::Rename { .. } => return,
             _ => Named { pid: event.pid, comm: b"" },
         };

@@ -26,7 +26,7 @@ impl Lives {
             Current::Unknown => self.pids.get(&event.pid).copied(),
         };
         match current {
-            // One that has done nothing yet has no place in its work where it could wake anybody.
+            // A task that has done nothing yet has no place in its work where it could wake another.
             Some(thread) if self.threads[thread].pid != about && !self.threads[thread].stretches.is_empty() => {
                 Waker::Thread(thread)
             }
@@ -69,7 +69,7 @@ impl Lives {
             return;
         }
         let joined = match self.pids.get(&next.pid).map(|&next| self.threads[next].state) {
-            // The task that left this CPU for it has waited since then, and did not join anybody.
+            // The task that left this CPU for it has waited since then, and did not join another.
             Some(State::Waiting { since, woken, .. }) => since > this.since || (woken && since == this.since),
             // Its wakeup is missing.
             Some(State::Asleep | State::Running | State::Gone) | None => true,

@@ -32,7 +32,7 @@ fn rounds(works_on: bool) -> Recorded {
 }
 
 #[test]
-fn who_lost_its_cpu_before_it_could_sleep_waits_all_the_same() {
+fn a_client_that_lost_its_cpu_before_its_sleep_waits() {
     let recorded = rounds(false);
     assert_eq!(recorded.counts.hidden_handoffs, 10);
     let waits = |pid| ops(&recorded, pid).iter().filter(|op| matches!(op, Op::InboxWait { .. })).count();
@@ -42,6 +42,6 @@ fn who_lost_its_cpu_before_it_could_sleep_waits_all_the_same() {
 }
 
 #[test]
-fn who_often_works_on_hands_nothing_over() {
+fn a_client_that_often_works_on_hands_nothing_over() {
     assert_eq!(rounds(true).counts.hidden_handoffs, 0);
 }

@@ -41,7 +41,7 @@ fn threads_that_work_at_the_same_time_stay_in_step() {
 
 /// At any time of the recording, each has come at least as far as the other had to await by then.
 #[test]
-fn nobody_awaits_what_came_later() {
+fn no_thread_awaits_a_later_step() {
     let recorded = std::mem::take(&mut rounds().recorder).with_coupling(Coupling::InStep).finish(&Lateness::default());
     // The first 1 ms of the writer and the first 0.945 ms of the reader: work until each act.
     let works = |pid, what: Op| {

@@ -32,7 +32,7 @@ fn is_lock(op: &Op) -> bool {
 }
 
 #[test]
-fn who_waits_for_a_preempted_holder_takes_its_lock() {
+fn a_wait_for_a_preempted_holder_takes_its_lock() {
     let recorded = rounds(15 * US);
     assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (20, 1));
     let first = ops(&recorded, FIRST.pid);
@@ -49,7 +49,7 @@ fn who_waits_for_a_preempted_holder_takes_its_lock() {
 }
 
 #[test]
-fn who_waits_for_the_work_of_a_preempted_member_waits_for_no_lock() {
+fn a_wait_for_the_work_of_a_preempted_member_is_for_no_lock() {
     let recorded = rounds(3 * MS);
     assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (0, 0));
     assert!(!ops(&recorded, FIRST.pid).iter().chain(&ops(&recorded, SECOND.pid)).any(is_lock));
