@@ -42,8 +42,8 @@ pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String
     measured
 }
 
-/// Compares the recording with its replays. `runs`: the replay as recorded, then an optional what-if with workload
-/// `changed`. `cpus`: number of the recorded machine's CPUs.
+/// Compares the recording with `runs`: the replay as recorded, and optionally a what-if with workload `changed`.
+/// `cpus`: CPUs of the recorded machine.
 pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>], cpus: usize) -> ReplayCheck {
     let measured: Vec<_> = runs.iter().map(|run| by_task(recorded, run.results)).collect();
     let kept: BTreeSet<&str> =

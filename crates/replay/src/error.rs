@@ -6,8 +6,8 @@ use miette::{Diagnostic, LabeledSpan, SourceCode};
 use vruntime_sim::plan;
 use vruntime_trace::read;
 
-/// Why a recording cannot be replayed. The text names the file. [`help`](Self::help) says how to fix it. Errors in a
-/// text (rules, groups, a machine's description) have their [place](Self::in_text).
+/// Why a recording cannot be replayed. [`help`](Self::help) says how to fix it. Errors in a text (rules, groups, a
+/// machine's description) have their [place](Self::in_text).
 ///
 /// Programs that print it as a [`miette::Diagnostic`] show file, line and caret.
 ///
@@ -20,10 +20,13 @@ pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 enum Inner {
+    /// A message.
     Plain { message: String, help: Option<String> },
+    /// An unreadable trace.
     Read { name: String, error: read::Error },
     /// A run cannot be planned. Has the place in a text.
     Plan(plan::Error, Option<vruntime_workload::Error>),
+    /// An error in a text.
     Text(vruntime_workload::Error),
     /// The machine rejects the programs. Has the place of the rule.
     Refused(vruntime_sim::Error, Option<vruntime_workload::Error>),

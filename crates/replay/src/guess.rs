@@ -15,8 +15,7 @@ use crate::recorded::{self, Recorded, Recorder};
 use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
-/// A session counts if its tasks had this part of the time, in thousandths. With fewer than two such sessions,
-/// autogroups change nothing.
+/// Thousandths of the time from which a session counts. With fewer than two of these, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
 /// The part of all CPU time by which autogroups must lower the error.
 const BETTER: f64 = 0.02;
@@ -33,15 +32,15 @@ const CPU_TIMES: f64 = 3.0;
 /// Autogroup was unknown, and the replay with it is nearer to the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
-    /// The part of CPU time that differs from the recording, with autogroups.
+    /// Part of CPU time that differs from the recording, with autogroups.
     pub with: f64,
-    /// As `with`, without autogroups.
+    /// `with`, but without autogroups.
     pub without: f64,
 }
 
-/// Decides whether tasks of the root group were in autogroups, if neither the machine nor the caller says so. They were
-/// if a replay with autogroups has less than half of the error of one without, and the errors differ by more than
-/// [`BETTER`]. Sets `trace.autogroup`, and returns what the caller must report.
+/// Decides whether the root group had autogroups, if neither machine nor caller says so. It had if a replay with
+/// autogroups has less than half of the error, and errors differ by more than [`BETTER`]. Sets `trace.autogroup`, and
+/// returns what the caller must report.
 pub(crate) fn autogroup(
     trace: &mut Trace,
     recording: &Recording,
@@ -125,12 +124,11 @@ impl Choice {
     }
 }
 
-/// Returns the coupling and the pools whose replay is nearest to the recording by CPU times. A replay as recorded is
-/// also judged by switches. Other settings are those of `how`. The [beginning](Recording::sample) of a long recording
-/// decides.
+/// Returns the coupling and the pools of the replay that is nearest to the recording by CPU times. As recorded,
+/// switches count, too. The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
-/// A what-if always has pools. A replay without them keeps the recorded times of waits for other threads. It is near to
-/// the recording, but says nothing about other conditions.
+/// A what-if always has pools. A replay without them keeps recorded times of waits for other threads. It is near to the
+/// recording, but says nothing about other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let whole = finish(recording.recorder.clone(), &plan.config, how);
     let names = &whole.pools;
@@ -169,7 +167,7 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
     (best.0, Choice::new(best.0, &tried, names))
 }
 
-/// What trials use: the recording's beginning, or all of it.
+/// The recording's beginning, or all of it.
 struct Trial<'a> {
     recorder: &'a Recorder,
     /// The beginning's number of each pool of the whole. None if trials use the whole.

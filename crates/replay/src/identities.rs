@@ -1,4 +1,4 @@
-//! Maps tasks of a replay to recorded tasks. Its traces then have recorded names, for comparisons.
+//! Maps tasks of a replay to recorded ones, so that its traces have recorded names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

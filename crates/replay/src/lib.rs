@@ -40,7 +40,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`event`] | what the records of a trace mean to a replay |
+//! | [`event`] | meaning of a trace's records |
 //! | [`recorded`] | from events to programs |
 //! | [`recorded::rules`] | rules that change tasks and groups |
 //! | [`plat_info`] | LISA's descriptions of machines |

@@ -11,7 +11,6 @@ use yaml_rust2::parser::{Event, EventReceiver, Parser};
 
 use crate::Error;
 
-/// What the document has.
 #[derive(Debug, Default)]
 struct Found {
     capacities: BTreeMap<u32, u32>,
@@ -26,7 +25,6 @@ struct Found {
     path: Vec<Place>,
 }
 
-/// A position in the document.
 #[derive(Debug)]
 enum Place {
     /// In a mapping, at this key. None before the key.
@@ -41,7 +39,6 @@ impl Found {
         self.khz.get(&cpu).and_then(BTreeSet::last).copied().unwrap_or(0)
     }
 
-    /// Ends a value.
     fn next(&mut self) {
         match self.path.last_mut() {
             Some(Place::Key(key)) => *key = None,
@@ -122,7 +119,7 @@ impl EventReceiver for Found {
     }
 }
 
-/// A machine of a description.
+/// A described machine.
 #[derive(Debug)]
 pub struct PlatInfo {
     /// The CPUs.
@@ -133,7 +130,7 @@ pub struct PlatInfo {
     pub clocks: Option<Clocks>,
 }
 
-/// The clocks of a machine.
+/// A machine's clocks.
 #[derive(Debug)]
 pub struct Clocks {
     /// Frequencies under schedutil. The file names no governor, and an energy model requires schedutil.

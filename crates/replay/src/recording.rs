@@ -19,8 +19,7 @@ use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
 /// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
 
-/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost of the
-/// decision.
+/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost.
 const SAMPLE_SWITCHES: u64 = 20_000;
 const SAMPLE_NS: u64 = 500_000_000;
 
@@ -37,7 +36,7 @@ pub(crate) struct How {
     pub(crate) goes_on: bool,
 }
 
-/// Makes the programs for a machine. Cpusets may name CPUs that it lacks, if those had no events.
+/// Makes the programs for a machine. Cpusets may name missing CPUs that had no events.
 pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
     let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
     let recorder = if how.goes_on { recorder.going_on() } else { recorder };
@@ -63,8 +62,8 @@ pub struct ReadOptions {
     pub highest_khz: Vec<u32>,
 }
 
-/// Takes the records of a trace in the order of the file, as [`Recording::open`] does. For programs that examine
-/// records, or read other formats.
+/// Takes records in the order of the file, as [`Recording::open`]. For programs that examine records, or read other
+/// formats.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     name: String,
@@ -112,8 +111,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for a second pass, if that is more exact: a CPU had a higher frequency late in the trace, so
-    /// its earlier work was not at full speed.
+    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace: its earlier
+    /// work was not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;
@@ -187,7 +186,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Counts an event that the recorder of the whole has taken.
+    /// Counts an event that the recorder has taken.
     fn add(&mut self, at: u64, what: &What<'_>, whole: &Recorder) {
         self.switches += u64::from(matches!(what, What::Switch { .. }));
         if self.beginning.is_none() && self.switches >= SAMPLE_SWITCHES && at >= SAMPLE_NS {
@@ -197,30 +196,30 @@ impl Sample {
         }
     }
 
-    /// Returns the beginning, if it is short relative to a trace that ends at `end`.
+    /// Returns the beginning, if it is short relative to `end`.
     fn of(self, end: u64) -> Option<Box<(u64, Recorder)>> {
         self.beginning.filter(|beginning| beginning.0 <= end / 2)
     }
 }
 
-/// A trace that was read.
+/// A trace.
 #[derive(Clone, Debug)]
 pub struct Recording {
     name: String,
     pub(crate) recorder: Recorder,
-    /// The end and the recorder of the beginning, if that can decide what the trace leaves open.
+    /// End and recorder of the beginning, if it can decide what the trace leaves open.
     pub(crate) sample: Option<Box<(u64, Recorder)>>,
     cpus: usize,
     jumps: u64,
     /// The kernel's release.
     release: Option<String>,
-    /// Threads from before the first event, if the trace has them.
+    /// Threads from before the first event, if known.
     forked: Vec<Forked>,
-    /// Whether the root group's tasks were in autogroups, if the machine says so.
+    /// Whether the root group had autogroups, if known.
     pub(crate) autogroup: Option<bool>,
 }
 
-/// A replacement for a kernel that is not available.
+/// A replacement for an unavailable kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitute {
     /// The trace's release.
@@ -275,7 +274,7 @@ impl Recording {
         }
     }
 
-    /// Adds the machine's groups at the trace's beginning. A thread that the file lacks was in its parent's group.
+    /// Adds the machine's groups at the beginning. Unlisted threads were in their parents' groups.
     #[must_use]
     pub fn with_cgroups(mut self, cgroups: &Cgroups) -> Self {
         self.autogroup = Some(cgroups.autogroup());
@@ -284,20 +283,20 @@ impl Recording {
         self.changed(cgroups, Recorder::with_cgroups)
     }
 
-    /// Adds processes and their parents, (thread, (process, parent)), which ftrace does not record.
+    /// Adds processes and their parents, (thread, (process, parent)), which ftrace lacks.
     #[must_use]
     pub fn with_processes(self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
         let processes: Vec<_> = processes.into_iter().collect();
         self.changed(processes, Recorder::with_processes)
     }
 
-    /// Adds policies and slices of threads at the trace's beginning, by thread id.
+    /// Adds policies and slices at the beginning, by thread id.
     #[must_use]
     pub fn with_policies(self, policies: BTreeMap<i32, Policy>) -> Self {
         self.changed(policies, Recorder::with_policies)
     }
 
-    /// Adds knowledge to the whole trace and its beginning.
+    /// Applies `add` to the trace and its beginning.
     fn changed<T: Clone>(mut self, known: T, add: impl Fn(Recorder, T) -> Recorder) -> Self {
         if let Some(sample) = self.sample.as_deref_mut() {
             sample.1 = add(std::mem::take(&mut sample.1), known.clone());
@@ -319,17 +318,17 @@ impl Recording {
         self.says(None).0.kernel
     }
 
-    /// Returns whether the tasks' groups are known.
+    /// Returns whether groups are known.
     pub fn has_groups(&self) -> bool {
         self.autogroup.is_some()
     }
 
-    /// Returns the trace's name in messages.
+    /// Returns the name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the number of the machine's CPUs.
+    /// Returns the number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
@@ -344,8 +343,7 @@ impl Recording {
         self.release.as_deref()
     }
 
-    /// Returns the plan's input for a replay as recorded: under the `named` kernel, or else that of the trace or the
-    /// nearest available one.
+    /// Returns the plan's input: under the `named` kernel, or that of the trace, or the nearest one.
     pub(crate) fn says(&self, named: Option<&str>) -> (Trace, Option<Substitute>) {
         // A release (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`) is more exact than a series.
         let is_release = |named: &&str| {
@@ -366,7 +364,7 @@ impl Recording {
     }
 }
 
-/// The kernel that replays a trace of this release as recorded.
+/// The kernel for a trace of this release.
 fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
     let Some(release) = release else { return (RECORDED_KERNEL.to_owned(), None) };
     // Up to 2.6, the third number was the version.
@@ -384,7 +382,6 @@ fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
     }
 }
 
-/// Lateness of the simulated machine's timers.
 fn lateness(config: &Config) -> Lateness {
     let costs = &config.machine.costs;
     Lateness {

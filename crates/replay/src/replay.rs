@@ -21,14 +21,14 @@ pub struct Setup {
     /// The recorded kernel: one that vruntime has, or a release (`uname -r`). None: the trace's, or the nearest one.
     /// 6.18 if the trace has none.
     pub kernel: Option<String>,
-    /// Other knowledge of the machine and its kernel, costs, and the seed. Ignores kernel, features and settings, which
-    /// belong to a [what-if](Replay::what_if).
+    /// Other knowledge of machine and kernel, costs, and the seed. Ignores kernel, features and settings, which belong
+    /// to a [what-if](Replay::what_if).
     pub overrides: Overrides,
     /// Whether wakeups keep their recorded times, whatever caused them.
     pub keep_times: bool,
 }
 
-/// Runs workloads by their plans, and returns the results in order. None where the machine rejects one.
+/// Runs workloads by their plans. Returns results in order, None where the machine rejects one.
 pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Results>> + 'a;
 
 /// A trace as programs, and the plan of its replay as recorded.
@@ -45,14 +45,14 @@ pub struct Replay<'a> {
     pub guess: Option<Guess>,
     /// Decisions by the nearest replay.
     pub choice: Choice,
-    /// Parts of the programs that machine or kernel lack.
+    /// Omitted parts of the programs.
     pub unfit: LeftOut,
     trace: Trace,
     setup: Setup,
     recording: &'a Recording,
 }
 
-/// Programs of a trace under other rules, and the plan of their run.
+/// Programs under other rules, and the plan of their run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WhatIf {
@@ -60,15 +60,15 @@ pub struct WhatIf {
     pub workload: Workload,
     /// Kernel and machine.
     pub plan: Plan,
-    /// Number of tasks, the first ones, that are recorded tasks or their copies.
+    /// Number of recorded tasks and copies, which are first.
     pub of_recording: usize,
-    /// Parts of the programs that machine or kernel lack.
+    /// Omitted parts of the programs.
     pub unfit: LeftOut,
     /// Decisions by the nearest continuing replay.
     pub choice: Choice,
 }
 
-/// Parts of a trace's programs that were omitted to fit kernel and machine.
+/// Parts that kernel or machine lack, and were omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Groups with clamps that the kernel lacks.
@@ -134,8 +134,8 @@ impl<'a> Replay<'a> {
         self.recording
     }
 
-    /// Makes the programs of a what-if, without the threads `without`. Closed loops continue after the recorded work.
-    /// The programs do not fit a machine yet, since a what-if may have more CPUs.
+    /// Makes the programs of a what-if without the threads `without`. Closed loops continue. The programs do not fit a
+    /// machine yet, since a what-if may have more CPUs.
     ///
     /// `closed` overrides which threads are in a closed loop.
     pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> (Recorded, Choice) {
@@ -181,8 +181,7 @@ impl<'a> Replay<'a> {
         plan_of(&self.trace, &overrides)
     }
 
-    /// Makes the programs of a what-if for the kernel and machine of `plan`, and applies `rules`. The workloads
-    /// `beside` run together with the trace's tasks.
+    /// Makes programs for kernel and machine of `plan`, and applies `rules`. The workloads `beside` run, too.
     ///
     /// # Errors
     /// If a rule fits no task or requests something impossible.
@@ -226,8 +225,8 @@ impl<'a> Replay<'a> {
         compare(&self.recorded, what_if.map(|(what_if, _)| &what_if.workload), &runs, self.recording.cpus())
     }
 
-    /// Returns why the machine rejects a task, at the rule that sets the task's policy. None without such a rule.
-    /// `what_if`: the rejected workload.
+    /// Returns why the machine rejects a task, at the rule for its policy. None without such a rule. `what_if`: the
+    /// rejected workload.
     pub fn refused(
         &self,
         error: &vruntime_sim::Error,
@@ -279,8 +278,7 @@ fn run(workload: &Workload, config: &Config) -> Result<Run, vruntime_sim::Error>
     Ok(Run { results: collector.into_results(), outcome })
 }
 
-/// Fits a trace's workload to a kernel and its machine. Omits group settings that the kernel lacks, since the caller
-/// did not request them.
+/// Fits a workload to kernel and machine. Omits group settings that the kernel lacks, which the caller did not request.
 pub fn fit(workload: &mut Workload, config: &Config) -> LeftOut {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);

@@ -1,4 +1,4 @@
-//! Reads a machine's task groups, autogroups and affinities from the output of [`COMMAND`]. Scheduler events lack them.
+//! Reads task groups, autogroups and affinities, which scheduler events lack, from the output of [`COMMAND`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,10 +9,9 @@ use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// A shell command that prints a machine's groups: the group of each thread, weights, limits, autogroups, affinities.
-/// Run it just before recording a trace.
+/// A shell command that prints groups, weights, limits, autogroups and affinities. Run it just before recording.
 ///
-/// Its lines are short, so that terminals and mail do not break them.
+/// Terminals and mail do not break its short lines.
 pub const COMMAND: &str = "\
 { find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
     -exec grep -sH '' {} +
@@ -73,7 +72,7 @@ struct Line<'a> {
     span: Range<usize>,
 }
 
-/// A group's limit, in microseconds. v1 has a file for each number, v2 has two numbers in one.
+/// A group's limit, microseconds. v1 has a file for each number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limit {
     /// None: unlimited.
@@ -100,8 +99,7 @@ impl Cgroups {
     /// Reads the output of [`COMMAND`]. Ignores unknown files.
     ///
     /// # Errors
-    /// If the text is not UTF-8, a line is not `FILE:CONTENT`, content has another form than the kernel's, or no thread
-    /// is named.
+    /// If the text is not UTF-8, lines or content have a wrong form, or no thread is named.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         let source = Source::decode(name, bytes)?;
         let mut cgroups = Self::default();
@@ -165,8 +163,8 @@ impl Cgroups {
         Ok(cgroups)
     }
 
-    /// Adds threads `(process, thread, parent)` forked after the file was written and before the trace began. A thread
-    /// that the file lacks is in its parent's group.
+    /// Adds threads `(process, thread, parent)` forked between file and trace. Unlisted threads are in their parents'
+    /// groups.
     pub fn add_forked(&mut self, forked: impl IntoIterator<Item = (i32, i32, i32)>) {
         let of_thread: BTreeMap<i32, (i32, i32)> = forked
             .into_iter()
@@ -211,12 +209,10 @@ impl Cgroups {
         self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
     }
 
-    /// Returns a thread's autogroup. `process` is its process, if known. Some(None) if the thread has none, None if
-    /// unknown.
+    /// Returns a thread's autogroup: Some(None) if it has none, None if unknown. `process` is its process, if known.
     pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
-        // Before the first session, no process has an autogroup. Then only the machine's setting shows that the file
-        // covers them.
+        // Before the first session, only the machine's setting shows that the file covers autogroups.
         let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
         match self.autogroups.get(&process) {
             None if !told || self.processes.get(&thread) != Some(&process) => None,
@@ -224,7 +220,7 @@ impl Cgroups {
         }
     }
 
-    /// Returns the weight, limit, clamps and cpuset of a task group. None if the file lacks it.
+    /// Returns a task group's settings. None if unknown.
     pub fn settings(&self, path: &str) -> Option<Group> {
         self.groups.get(path)?;
         let mut groups = GroupTree::new();
@@ -233,13 +229,13 @@ impl Cgroups {
         Some(groups.get_mut(index).clone())
     }
 
-    /// Returns the number and nice value of a thread's autogroup. None if it has none, or if unknown.
+    /// Returns number and nice value of a thread's autogroup, if known.
     pub fn session(&self, thread: i32) -> Option<(u64, i8)> {
         let Autogroup { id, nice } = self.autogroup_of(thread, None)??;
         Some((id, nice))
     }
 
-    /// Returns the number and nice value of every autogroup of a process.
+    /// Returns number and nice value of all autogroups.
     pub fn sessions(&self) -> impl Iterator<Item = (u64, i8)> + '_ {
         self.autogroups.values().map(|autogroup| (autogroup.id, autogroup.nice))
     }
@@ -249,7 +245,7 @@ impl Cgroups {
         self.hierarchy
     }
 
-    /// Applies the settings of the file to `groups`. Adds groups whose partitions take CPUs from others.
+    /// Applies the file's settings. Adds groups whose partitions take CPUs from others.
     pub fn give(&self, groups: &mut GroupTree) {
         for (path, cpuset) in &self.cpusets {
             if cpuset.partition != Partition::Member && self.task_group(path) == path {
@@ -266,8 +262,7 @@ impl Cgroups {
         }
     }
 
-    /// Returns the CPUs of the innermost cpuset below the path's task group. The task group does not have this
-    /// restriction.
+    /// Returns the innermost cpuset below the task group. The task group lacks this restriction.
     pub fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
         let (group, mut path) = (self.task_group(path), path);
         while path != group {
@@ -328,7 +323,7 @@ impl Cgroups {
         path
     }
 
-    /// The path of the group that a folder belongs to. None for the root, and for hierarchies that do not schedule.
+    /// The group of a folder. None for the root, and hierarchies that do not schedule.
     fn path(&self, folder: &str) -> Option<String> {
         let below = folder.strip_prefix(MOUNT)?.strip_prefix('/')?;
         let (first, rest) = below.split_once('/').unwrap_or((below, ""));
@@ -642,7 +637,7 @@ mod tests {
         }
     }
 
-    /// A thread that is newer than the file is in the group of its nearest known ancestor.
+    /// A newer thread is in the group of its nearest known ancestor.
     #[test]
     fn who_came_since_is_where_his_parent_was() {
         let text = "/proc/10/task/10/cgroup:0::/web\n/proc/10/task/10/status:Cpus_allowed_list:\t0-1\n/proc/10/autogroup:/autogroup-7 nice 3\n\

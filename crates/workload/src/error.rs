@@ -1,4 +1,4 @@
-//! Errors and warnings about an input: the place, what was found and expected, and how to fix it.
+//! Errors and warnings about an input, with place, expectation and fix.
 
 use std::fmt;
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl fmt::Debug for Source {
 /// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The input is used, but is probably not what its author meant.
+    /// The input is used, but has a probable mistake.
     Warning,
     /// The input cannot be used.
     Error,
@@ -242,10 +242,10 @@ impl miette::Diagnostic for Error {
     }
 }
 
-/// Errors kept of one file, and warnings. A hostile file may have one in each byte.
+/// Errors, and warnings, kept of a file. A hostile file may have one in each byte.
 const KEPT: usize = 100;
 
-/// Collects the problems of a text during reading.
+/// The problems of a text.
 #[derive(Debug)]
 pub(crate) struct Problems {
     pub(crate) source: Source,

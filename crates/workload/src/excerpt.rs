@@ -1,5 +1,5 @@
-//! The lines to show around an error. Of long lines, only the part near the mark: a file without line breaks must not
-//! fill the screen, nor exceed miette's columns (65535).
+//! The lines to show around an error. Long lines are cut: a file without line breaks must not fill the screen, nor
+//! exceed miette's columns (65535).
 
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ impl Excerpt {
             excerpt.context(after.split('\n').next().unwrap_or(after));
         }
         if excerpt.mark.start == excerpt.shown.len() {
-            // Printers mark only positions in a line, which its line break belongs to.
+            // Printers only mark positions in a line, with its line break.
             excerpt.shown.push('\n');
         }
         excerpt

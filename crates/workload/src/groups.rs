@@ -14,7 +14,7 @@ pub const MAX_GROUP_DEPTH: usize = 64;
 /// Returns a group's path in the form `/a/b`.
 ///
 /// # Errors
-/// If a component is `.` or `..`, a cgroup's name cannot have a character, or components exceed [`MAX_GROUP_DEPTH`].
+/// If a component is `.`, `..`, or has control characters, or there are more than [`MAX_GROUP_DEPTH`].
 pub fn normalize_path(path: &str) -> Result<String, String> {
     let mut normal = String::with_capacity(path.len() + 1);
     let mut depth = 0;
@@ -97,7 +97,7 @@ impl GroupTree {
         index
     }
 
-    /// Returns the index of the group at a normalized path ([`normalize_path`]). Creates missing groups of the path.
+    /// Returns the index of the group at a [normalized](normalize_path) path. Creates missing groups.
     pub fn ensure(&mut self, path: &str) -> usize {
         if let Some(&index) = self.by_path.get(path) {
             return index;

@@ -10,7 +10,7 @@ pub const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 /// The kernel's range of a quota, and of quota plus burst, ns (`max_cfs_runtime`: 2^44 - 1 us).
 pub const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-/// A single whole number of at least this is a quota in microseconds. The kernel accepts no smaller quota.
+/// A single whole number from here on is a quota in microseconds. The kernel accepts none below.
 const LEAST_US: u64 = 1000;
 
 /// Parses a limit: `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `500m/10ms`

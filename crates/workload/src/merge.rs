@@ -186,9 +186,8 @@ impl Merged {
 }
 
 impl Workload {
-    /// Combines both workloads, such as a noisy neighbour and a replayed trace. Keeps this one's duration, end and
-    /// hotplug. Objects stay separate. Groups of equal paths merge, with the other's settings. Equal task names get
-    /// numbers.
+    /// Combines both workloads, such as a noisy neighbour and a replay. Keeps this one's duration, end and hotplug.
+    /// Objects stay separate. Groups of equal paths merge, with the other's settings. Equal task names get numbers.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
         let mut merged = Merged::new();

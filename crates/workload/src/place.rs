@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Source;
 
-/// The places of a workload's parts, for messages.
+/// Places of a workload's parts, for messages.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     /// One for each class, ascending by task.
@@ -14,7 +14,7 @@ pub struct SourceMap {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ClassSite {
-    /// The class's indices of tasks.
+    /// Indices of the class's tasks.
     pub(crate) tasks: Range<usize>,
     pub(crate) source: Source,
     pub(crate) span: Range<usize>,
@@ -31,7 +31,7 @@ pub(crate) struct PhaseSite {
 }
 
 impl SourceMap {
-    /// Returns the source, and the bytes of a task, of one of its phases, or of one operation.
+    /// Returns source and bytes of a task, a phase, or an operation.
     pub fn place(&self, task: usize, phase: Option<usize>, op: Option<usize>) -> Option<(&Source, Range<usize>)> {
         let site = self.site(task)?;
         let phase = phase.and_then(|phase| site.phases.get(phase));
@@ -40,7 +40,7 @@ impl SourceMap {
         Some((&site.source, span.clone()))
     }
 
-    /// Returns the source, and the bytes of a task's start time: its own `start` or `delay`, or its workload's `start`.
+    /// Returns source and bytes of a task's start: its `start` or `delay`, or its workload's `start`.
     pub fn start(&self, task: usize) -> Option<(&Source, Range<usize>)> {
         let (source, span) = self.site(task)?.start.as_ref()?;
         Some((source, span.clone()))
@@ -51,7 +51,7 @@ impl SourceMap {
         self.sites.get(index).filter(|site| site.tasks.contains(&task))
     }
 
-    /// Appends the places of a workload that follows the first `tasks` tasks.
+    /// Appends places of tasks that follow the first `tasks`.
     pub(crate) fn append(&mut self, other: Self, tasks: usize) {
         self.sites.extend(other.sites.into_iter().map(|mut site| {
             site.tasks = site.tasks.start + tasks..site.tasks.end + tasks;

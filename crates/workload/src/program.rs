@@ -1,7 +1,7 @@
 //! Programs of tasks, the common form of all workloads.
 //!
-//! rt-app files, scenarios, benchmarks and replayed traces all become a [`Workload`]: a list of [`Task`]s and the
-//! objects that they share. The simulated machine and the host for real kernels run it. Times are nanoseconds.
+//! rt-app files, scenarios, benchmarks and replays become a [`Workload`]: [`Task`]s and the objects that they share.
+//! The simulated machine and the host for real kernels run it. Times are nanoseconds.
 
 mod group;
 mod objects;
@@ -104,7 +104,7 @@ impl Default for Workload {
 pub struct Timer {
     /// The name in the file.
     pub name: String,
-    /// Origin of its beats, nanoseconds after the workload's start. None: the beginning of the first loop that uses it.
+    /// Origin of its beats, nanoseconds after the start. None: the begin of the first loop that uses it.
     pub start: Option<u64>,
 }
 
@@ -139,7 +139,7 @@ pub enum Stop {
 /// A CPU goes offline or online (`/sys/devices/system/cpu/cpuN/online`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hotplug {
-    /// Nanoseconds after the workload's start.
+    /// Nanoseconds after the start.
     pub at: u64,
     /// The CPU.
     pub cpu: u32,
@@ -152,14 +152,14 @@ pub struct Hotplug {
 pub struct Session {
     /// The name in the file.
     pub name: String,
-    /// The nice value of `/proc/PID/autogroup`, -20..=19. The autogroup has the weight of a task of that value.
+    /// The nice value of `/proc/PID/autogroup`, -20..=19. The autogroup weighs as a task of that value.
     pub nice: i8,
 }
 
 /// An external change, as by `chrt`, `taskset`, or a write to a cgroup's files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Nanoseconds after the workload's start.
+    /// Nanoseconds after the start.
     pub at: u64,
     /// The change.
     pub what: Changed,
@@ -229,7 +229,7 @@ pub struct Task {
     pub name: String,
     /// The class of identical tasks (`web`). A single task's is `name`.
     pub class: String,
-    /// Nanoseconds after the workload's start. None: only when forked.
+    /// Nanoseconds after the start. None: only when forked.
     pub start: Option<u64>,
     /// Its state before the run. None: forked at its start, unless the run lets all tasks sleep until then.
     pub before: Option<Before>,
@@ -373,45 +373,44 @@ pub enum Follow {
     OneAhead,
 }
 
-/// An operation. Indices are of the lists of [`Workload`], times nanoseconds.
+/// An operation. Indices are of the lists of [`Workload`]. Times are nanoseconds, work is nanoseconds at capacity 1024.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Computes: `work` at full capacity, longer on a slower CPU (rt-app `run`).
     Run {
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
     /// As [`Op::Run`], for a pool. Skips what other members have done already ([`Op::PoolHelp`]).
     PoolRun {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Does work of other pool members, until the pool has done `work` more than required at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`. Precedes a sleep of a task that takes work from a queue: it sleeps only
-    /// if the queue is empty.
+    /// Does work of other members, until the pool has done `work` more than required at this task's last `PoolHelp`,
+    /// `PoolSleep` or `PoolWait`. Precedes sleeps of tasks that take work from a queue: they sleep only if the queue is
+    /// empty.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Sleeps until the pool has done `work` more than required at this task's last `PoolHelp`, `PoolSleep` or
-    /// `PoolWait`: until another member has something for it to do.
+    /// Sleeps until the pool has done as much as [`Op::PoolHelp`] requires: another member then has something for this
+    /// task to do.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Polls: sleeps for `time` again and again, until the pool has done `work` more than required at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work. Does not sleep if the pool has done it
-    /// already.
+    /// Polls: sleeps for `time` again and again, until the pool has done as much as [`Op::PoolHelp`] requires, or no
+    /// other member has work. Does not sleep if the pool has done it already.
     PoolWait {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
         /// Nanoseconds.
         time: u64,
@@ -428,7 +427,7 @@ pub enum Op {
     },
     /// Sleeps until a time, as `clock_nanosleep` with TIMER_ABSTIME. Does not sleep after that time.
     SleepUntil {
-        /// Nanoseconds after the workload's start.
+        /// Nanoseconds after the start.
         at: u64,
     },
     /// Sleeps while a device works, without timer slack. Signals do not wake the task.

@@ -1,7 +1,7 @@
-//! Recordings of real kernels: a workload, its machine, and what each task received.
+//! Recordings of real kernels: workload, machine, and what each task received.
 //!
-//! Each scenario has a JSON file. The README of the recordings says how they were made. The workload is rt-app JSON, or
-//! a benchmark's command line ([`model`]).
+//! Each scenario has a JSON file. The recordings' README says how they were made. The workload is rt-app JSON or a
+//! benchmark's command line ([`model`]).
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct Recording {
     pub observed: Vec<Observed>,
 }
 
-/// The version that the published recordings state for their machine's kernel, a cloud's build, and its release.
+/// The version in published recordings, and the release of that cloud's build.
 const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
 
 impl Recording {
@@ -54,7 +54,7 @@ impl Recording {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// Returns the machine's other tasks, averaged over all runs with that data. None without data.
+    /// Returns the machine's other tasks, averaged over runs with that data. None without data.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
         (!looks.is_empty()).then(|| resident::average(&looks))
@@ -184,8 +184,8 @@ struct FileGroup {
 /// Reads a recording. `name` is for messages.
 ///
 /// # Errors
-/// If the text is not UTF-8 or JSON, or lacks a field. If the workload is wrong, a group's weight or limit is out of
-/// the kernel's range, or the topology has another number of CPUs.
+/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload, a weight or limit out of the kernel's
+/// range, or a topology of another size.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = Source::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;

@@ -132,7 +132,7 @@ impl From<Resident> for Form {
     }
 }
 
-/// Averages observations of a machine. Tasks of equal name, policy and CPUs are one task, whose rate and work are
+/// Averages observations of a machine. Tasks of equal name, policy and CPUs are one task. Their rate and work are
 /// averaged over all observations. The order is that of first appearance.
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();

@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         return Err(format!("`{number}` is not a number"));
     }
     let ns = scaled(number, *scale);
-    // A value that does not fit is too long. A value with more digits than nanoseconds is a fraction.
+    // An overflow is too long. More digits than nanoseconds are a fraction.
     if ns.is_none_or(|ns| ns > MAX_TIME_NS)
         && number.parse::<f64>().is_ok_and(|number| number * *scale as f64 > MAX_TIME_NS as f64)
     {

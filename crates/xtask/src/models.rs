@@ -1,8 +1,8 @@
 //! `cargo xtask models`: runs benchmarks for real, and simulates their models with costs of the same round.
 //!
 //! A round calibrates, runs each program once, and simulates each model with the measured costs. The medians over
-//! rounds are compared, since one calibration is only a sample. The output also has each round. `--each` calibrates
-//! before each program. If more rounds are inside then, the machine changes. Otherwise, the model is wrong.
+//! rounds are compared, since one calibration is only a sample. `--each` calibrates before each program. If more rounds
+//! are inside then, the machine changes. Otherwise, the model is wrong.
 
 mod benchmark;
 
@@ -105,7 +105,6 @@ impl Models {
         Ok(())
     }
 
-    /// Describes a round.
     fn procedure(&self) -> String {
         let calibrated = match (&self.machine, self.each) {
             (Some(file), _) => return format!("each round runs every program; simulated is {}", file.display()),
@@ -262,7 +261,6 @@ fn percent(part: f64) -> String {
     format!("{:+.0} %", 100.0 * part)
 }
 
-/// Returns all results as a table for a page.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![
         String::new(),

@@ -25,7 +25,6 @@ pub(crate) struct Notices {
     sbom: Option<PathBuf>,
 }
 
-/// A package that the command contains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
@@ -62,12 +61,11 @@ impl Notices {
     }
 }
 
-/// The repository's folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages that the command contains, by name and version.
+/// By name and version.
 fn packages(root: &Path) -> miette::Result<BTreeSet<Package>> {
     let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
     let output = Command::new("cargo").args(arguments).current_dir(root).output().into_diagnostic()?;

@@ -117,7 +117,6 @@ impl RtApp {
         Ok((theirs, ours))
     }
 
-    /// The files to run.
     fn files(&self) -> miette::Result<Vec<PathBuf>> {
         let defaults = [PathBuf::from(EXAMPLES), Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(OWN)];
         let named = if self.files.is_empty() { &defaults[..] } else { &self.files };

@@ -43,7 +43,6 @@ pub(crate) struct Seeds {
     list: bool,
 }
 
-/// A random test.
 #[derive(Debug)]
 struct Test {
     /// The printed name: `vruntime-sched limits random::no_group…`.
@@ -223,7 +222,6 @@ fn tests() -> miette::Result<Vec<Test>> {
     Ok(found)
 }
 
-/// The name of the package in a folder.
 fn package(folder: &Path) -> miette::Result<String> {
     let manifest = folder.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).into_diagnostic().wrap_err_with(|| manifest.display().to_string())?;
@@ -250,7 +248,6 @@ fn build(packages: &[String]) -> miette::Result<Vec<(PathBuf, String, PathBuf)>>
     Ok(binaries.collect())
 }
 
-/// The names of a binary's tests.
 fn listed(binary: &Path) -> miette::Result<Vec<String>> {
     let list = output(command(&binary.to_string_lossy(), ["--list", "--format", "terse"]), "cargo")?;
     let text = String::from_utf8_lossy(&list);

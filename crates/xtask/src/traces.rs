@@ -23,7 +23,6 @@ pub(crate) struct Traces {
     folder: PathBuf,
 }
 
-/// The command, and the folder of the traces.
 struct Reader {
     vruntime: PathBuf,
     folder: PathBuf,
@@ -96,7 +95,6 @@ impl Traces {
     }
 }
 
-/// The sorted names of a folder's files.
 fn files(folder: &Path) -> miette::Result<Vec<String>> {
     let failed = || format!("cannot read {}", folder.display());
     let mut names = Vec::new();

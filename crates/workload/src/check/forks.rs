@@ -48,8 +48,8 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Returns a number for each class: its strongly connected component (Tarjan 1972, without recursion, since files may
-/// be long). Classes that fork each other in a cycle share it.
+/// Returns each class's strongly connected component (Tarjan 1972, without recursion, since files may be long). Classes
+/// that fork each other in a cycle share it.
 fn generations<I>(count: usize, forked_by: impl Fn(usize) -> I) -> Vec<usize>
 where
     I: Iterator<Item = ((usize, usize), usize)>,

@@ -14,9 +14,9 @@ use crate::error::{Error, Source};
 use crate::place::SourceMap;
 use crate::program::{Op, Phase, Repeat, Task, Workload};
 
-/// Returns errors and warnings of a workload, with the places in `places`.
+/// Returns errors and warnings, with the places in `places`.
 ///
-/// Takes time in proportion to the operations of distinct programs, not to the number of tasks.
+/// Takes time in proportion to the operations of distinct programs, not to tasks.
 ///
 /// ```
 /// use vruntime_workload::{check, rtapp};
@@ -52,7 +52,7 @@ struct Class<'a> {
 }
 
 impl<'a> Class<'a> {
-    /// Every operation, with the indices of its phase and itself.
+    /// Operations with the indices of phase and operation.
     fn ops(&self) -> impl Iterator<Item = ((usize, usize), &'a Op)> + use<'a> {
         let phases = self.task.phases.iter().enumerate();
         phases.flat_map(|(p, phase)| phase.ops.iter().enumerate().map(move |(o, op)| ((p, o), op)))
@@ -105,7 +105,6 @@ enum Kind {
     Reference,
 }
 
-/// A place in a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     task: usize,

@@ -278,7 +278,7 @@ fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Objects below `count` that a task waits for and no task ends: the object, its first wait, the waiting class.
+/// Objects below `count` that tasks wait for and none ends: object, first wait, waiting class.
 fn unended<'a>(
     classes: &[Class<'a>],
     count: usize,

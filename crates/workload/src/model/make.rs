@@ -20,7 +20,7 @@ const PIPE: u32 = 65_536;
 /// Processes that a file's shell runs after the compiler, and their work in ns.
 const SHORT: [(&str, u64); 5] =
     [("objtool", 4 * MS), ("fixdep", 3 * MS / 2), ("rm", MS / 3), ("mv", MS / 3), ("sh", 2 * MS / 3)];
-/// Jobs of one kind of file share their objects, so there are as many kinds as jobs, at most this number.
+/// Jobs of one kind share objects, so there are as many kinds as jobs, up to this number.
 const MOST_KINDS: usize = 256;
 
 /// Models `make` with N jobs. For each file, a shell runs `gcc`, which runs `cc1` and `as` with a pipe between them.

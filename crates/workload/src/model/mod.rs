@@ -1,7 +1,7 @@
 //! Classic benchmarks as workloads, by command line: `hackbench -pipe 10 process 1000`.
 //!
-//! A model has what the scheduler sees: the original's wakeups, bytes and times, with its parameters. An endless
-//! benchmark has a default duration, as the original. Scenarios can override it.
+//! A model has what the scheduler sees: wakeups, bytes, times, parameters. Endless benchmarks have a default duration,
+//! as the original. Scenarios can override it.
 
 mod args;
 mod hogs;

@@ -19,7 +19,7 @@ pub struct Group {
     pub cpuset: Cpuset,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us`. None: unset.
     pub rt: Option<RtBandwidth>,
-    /// Percent of the machine, 0..=100, that the CPU resource controller of 2.6.15-cpurc guarantees. None: nothing.
+    /// Percent of the machine (0..=100) that 2.6.15-cpurc's CPU resource controller guarantees. None: nothing.
     pub guarantee: Option<u32>,
 }
 
@@ -131,7 +131,7 @@ pub struct GroupChange {
     pub uclamp: Option<Clamps>,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub rt: Option<RtBandwidth>,
-    /// Percent of the machine, 0..=100, that the CPU resource controller of 2.6.15-cpurc guarantees.
+    /// Percent of the machine (0..=100) that 2.6.15-cpurc's CPU resource controller guarantees.
     pub guarantee: Option<u32>,
 }
 

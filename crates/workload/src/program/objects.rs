@@ -69,8 +69,8 @@ pub struct Spin {
     pub parties: u32,
 }
 
-/// Requests from outside, by a device's interrupt, whether tasks are ready or not. Each is an event of a wait queue,
-/// and wakes one exclusive waiter.
+/// External requests, by a device's interrupt, whether tasks are ready or not. Each is an event of a wait queue, and
+/// wakes one exclusive waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requests {
     /// Index in [`super::Workload::wait_queues`].

@@ -18,7 +18,7 @@ pub(super) fn kind_of(key: &str) -> Option<&'static str> {
     PREFIXES.iter().copied().find(|prefix| key.starts_with(prefix))
 }
 
-/// An operation with references that are resolved after all tasks.
+/// An operation with unresolved references.
 #[derive(Debug)]
 pub(super) enum Step {
     Op(Op),
@@ -32,7 +32,6 @@ pub(super) enum Step {
     Fork(String, Span),
 }
 
-/// What reading an event needs.
 pub(super) struct Context<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: &'a mut Names,

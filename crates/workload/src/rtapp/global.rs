@@ -55,7 +55,7 @@ pub enum Calibration {
     NsPerLoop(u64),
 }
 
-/// The place of rt-app's log during the run.
+/// rt-app's log during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSize {
     /// The file.

@@ -12,7 +12,7 @@ use crate::error::{Error, Problems};
 
 pub(crate) type Span = Range<usize>;
 
-/// Rejects deeper nesting. rt-app's grammar has 6 levels.
+/// The deepest nesting. rt-app's grammar has 6 levels.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 #[derive(Debug)]
@@ -293,7 +293,6 @@ impl<'a> Parser<'a> {
             .with_help(format!("close it with `{quote}` on the same line")))
     }
 
-    /// Reads the escape that begins here.
     fn escape(&mut self) -> Result<char, Error> {
         let start = self.at;
         let code = self.text.as_bytes().get(start + 1);

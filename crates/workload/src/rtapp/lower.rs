@@ -14,7 +14,7 @@ use crate::place::{ClassSite, SourceMap};
 use crate::program::{Barrier, Mutex, Op, Phase, Semaphore, Task, Timer, Workload};
 use crate::suggest::did_you_mean;
 
-/// Limit for the total steps of tasks with own timers. Each such task has a copy of its program.
+/// Limit on total steps of tasks with own timers. Each has a copy of its program.
 const MAX_OWN_STEPS: u64 = 1 << 24;
 
 pub(super) fn lower(

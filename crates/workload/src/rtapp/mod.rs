@@ -41,7 +41,7 @@ use task::Reader;
 pub struct Options {
     /// Whether deviations from JSON, and warnings, are errors.
     pub strict: bool,
-    /// The most tasks of a file, against wrong values of `instance`.
+    /// The most tasks of a file, against a wrong `instance`.
     pub max_tasks: u64,
 }
 

@@ -29,7 +29,7 @@ impl Member {
     }
 }
 
-/// Reports that `key` has another kind of value than `expected` ("a number of microseconds").
+/// Reports that `key` has another kind than `expected` ("a number of microseconds").
 pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expected: &str) {
     let subject = if key == FILE { key.to_owned() } else { format!("`{key}`") };
     let message = format!("{subject} is {}", value.kind.noun());
@@ -132,7 +132,6 @@ pub(super) fn string<'a>(problems: &mut Problems, key: &str, value: &'a Value, w
     None
 }
 
-/// Reads a name that is not empty.
 pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
     let text = string(problems, key, value, what)?;
     if text.is_empty() {

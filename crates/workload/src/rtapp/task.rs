@@ -28,7 +28,7 @@ pub(super) struct Class {
     pub(super) own_timers: Interner,
 }
 
-/// A phase with references that are resolved after all tasks.
+/// A phase with unresolved references.
 #[derive(Debug)]
 pub(super) struct PhaseSteps {
     pub(super) name: String,
@@ -38,7 +38,6 @@ pub(super) struct PhaseSteps {
     pub(super) site: PhaseSite,
 }
 
-/// What reading a task needs.
 pub(super) struct Reader<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: &'a mut Names,
@@ -52,7 +51,6 @@ const TASK_KEYS: &[&str] = &["instance", "delay", "phases"];
 /// Keys from before rt-app 0.3 that newer versions ignore.
 const OLD_KEYS: &[&str] = &["exec", "resources", "lock_order"];
 
-/// The content of a task or phase.
 struct Contents<'a> {
     given: Given<'a>,
     steps: Vec<Step>,
@@ -63,7 +61,6 @@ struct Contents<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a task.
     pub(super) fn class(&mut self, member: &Member) -> Option<Class> {
         let value = member.value(self.problems)?;
         let members = read::object(self.problems, &member.key, value, "an object that describes a task")?;
@@ -126,7 +123,6 @@ impl Reader<'_> {
         read::integer(self.problems, "instance", value, 0..=limit, "a number of tasks").map(|count| count as u64)
     }
 
-    /// Reads the member `phases`.
     fn phases(
         &mut self,
         class: &str,

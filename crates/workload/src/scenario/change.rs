@@ -151,7 +151,6 @@ fn tasks(
     Some(Changed::Tasks { tasks, settings, nice })
 }
 
-/// The index of a group of this file.
 fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> Option<usize> {
     let index = workload.groups.iter().position(|group| group.path == path);
     if index.is_none() && !fields.problems.has_errors() {
@@ -163,7 +162,6 @@ fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> 
     index
 }
 
-/// The change of a group's cpuset files.
 fn cpuset(
     fields: &mut Fields<'_, '_>,
     path: &str,

@@ -13,14 +13,12 @@ use crate::suggest::did_you_mean;
 /// More CPUs than machines have.
 const MOST: u32 = 65_535;
 
-/// A group's CPUs, with their place.
 pub(super) struct Said {
     pub(super) cpuset: Cpuset,
     cpus: Option<Range<usize>>,
 }
 
 impl Said {
-    /// The CPUs and their place.
     pub(super) fn named(&self) -> Option<Spanned<Vec<u32>>> {
         Some(Spanned { value: self.cpuset.cpus.clone()?, span: self.cpus.clone()? })
     }
@@ -42,7 +40,6 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Said {
     Said { cpuset: Cpuset { cpus, partition: partition.map_or(Partition::Member, |(kind, _)| kind) }, cpus: span }
 }
 
-/// Reads `partition`, with its place.
 pub(super) fn partition(fields: &mut Fields<'_, '_>) -> Option<(Partition, Range<usize>)> {
     let (name, span) = fields.string("partition", "the kind of a partition, such as \"root\"")?;
     let partition = Partition::from_name(name);
@@ -122,7 +119,6 @@ pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-/// Formats CPUs as the kernel does.
 fn text(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let runs = runs.map(|run| match run {

@@ -66,7 +66,6 @@ impl<'a, 'p> Fields<'a, 'p> {
         Self { problems, place, span: value.span(), table, asked: Vec::new() }
     }
 
-    /// The whole document.
     pub(super) fn root(problems: &'p mut Problems, table: &'a DeTable<'a>, span: Range<usize>) -> Self {
         Self { problems, place: "the top level".to_owned(), span, table: Some(table), asked: Vec::new() }
     }
@@ -155,7 +154,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         limit_by_other_name(name).map(str::to_owned)
     }
 
-    /// Reports that `key` has another kind of value than `expected`.
+    /// Reports that `key` has another kind than `expected`.
     pub(super) fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let message = format!("`{key}` is {}", noun(value.get_ref()));
         let help = match value.get_ref() {
@@ -166,7 +165,6 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.bad(value.span(), message, &format!("expected {expected}"), help);
     }
 
-    /// Reports a wrong value.
     pub(super) fn bad(&mut self, span: Range<usize>, message: String, label: &str, help: impl Into<String>) {
         let error = self.problems.new_error(span, message, label).with_help(help);
         self.problems.error(error);

@@ -6,7 +6,7 @@ use super::fields::{Fields, Value};
 use crate::error::Problems;
 use crate::program::Hotplug;
 
-/// Reads all entries, ordered by time, then by position. The machine crate checks that the CPU exists and another stays
+/// Reads all entries, ordered by time, then position. The machine crate checks that CPUs exist, and that one stays
 /// online.
 pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>]) -> Vec<Hotplug> {
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::Spanned;
 use super::fields::{Fields, Value};
 
-/// The machine of a scenario. The machine crate has the defaults of missing settings, and checks the topology.
+/// A scenario's machine. The machine crate has the defaults, and checks the topology.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     /// hwloc's synthetic string, such as `pack:2 l3:1 core:4 pu:2`.
@@ -17,7 +17,7 @@ pub struct Machine {
     pub lstopo: Option<Spanned<PathBuf>>,
     /// Capacity of each CPU, 1..=1024. None: all 1024.
     pub capacities: Option<Spanned<Vec<u32>>>,
-    /// Distances between NUMA nodes, a row for each node, as in ACPI's SLIT (10 to itself). None: 10 and 20.
+    /// Distances between NUMA nodes, a row each, as in ACPI's SLIT (10 to itself). None: 10 and 20.
     pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
     /// Throughput of a core with two busy threads relative to one, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,

@@ -1,6 +1,6 @@
 //! Scenario files (TOML): workloads with their machine, kernel and groups.
 //!
-//! `docs/scenario.md` is the reference. Missing keys are `None`, for callers to apply the command line and defaults.
+//! `docs/scenario.md` is the reference. Missing keys are `None`: callers apply the command line and defaults.
 //!
 //! ```
 //! use vruntime_workload::scenario;
@@ -89,8 +89,7 @@ impl<T> Deref for Spanned<T> {
 pub enum Preempt {
     /// `PREEMPT_NONE`: at the end of system calls.
     None,
-    /// `PREEMPT_VOLUNTARY`: also at points inside of long calls. Simulated calls are too short to have one, so it
-    /// equals `None`.
+    /// `PREEMPT_VOLUNTARY`: also at points in long calls. Simulated calls are too short for one, so it equals `None`.
     #[default]
     Voluntary,
     /// `PREEMPT_LAZY` (6.13+): a call is preempted only after the next tick. Simulated calls are shorter. A CPU that
@@ -170,8 +169,7 @@ pub struct Scenario {
     pub features: Vec<Spanned<String>>,
     /// Tunables by kernel name.
     pub set: Vec<Setting>,
-    /// All tasks. Its `duration` is the file's. If the file has none, it is the longest of the rt-app files, if all
-    /// have one.
+    /// All tasks. Without a `duration` in the file, it is the longest of its rt-app files, if all have one.
     pub workload: Workload,
     /// The places of the workload's parts.
     pub places: SourceMap,

@@ -27,7 +27,6 @@ pub(crate) struct OwnObjects {
     spins: Vec<Spin>,
 }
 
-/// The kind of a spin word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Flag,
@@ -72,7 +71,6 @@ impl OwnObjects {
         }
     }
 
-    /// The pipes and words, by number.
     pub(crate) fn into_objects(self) -> (Vec<Pipe>, Vec<Spin>) {
         let Self { pipes, mut declared, spins, .. } = self;
         let pipe = |name: String| match declared.remove(&name) {

@@ -7,7 +7,6 @@ use crate::error::Problems;
 use crate::program::Session;
 use crate::suggest::did_you_mean;
 
-/// Reads the session of a `[[task]]` or `[[workload]]`.
 pub(super) fn name(fields: &mut Fields<'_, '_>) -> Option<String> {
     let (name, span) = fields.string("session", "a session's name, such as \"desktop\"")?;
     if name.is_empty() || name.contains('/') || name.chars().any(char::is_control) {
@@ -18,7 +17,6 @@ pub(super) fn name(fields: &mut Fields<'_, '_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Reads the settings of sessions.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, sessions: &mut [Session]) {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[sessions.\"name\"]", value).finish();

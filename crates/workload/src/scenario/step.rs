@@ -124,7 +124,7 @@ fn wake_up(fields: &mut Fields<'_, '_>, verb: &'static str, queues: &mut Interne
     Some(Op::WakeUp { queue: queues.number(queue?), nr: nr as u32, events: events as u32, sync })
 }
 
-/// Reads a message through a pipe or socket.
+/// Reads a step that passes a message.
 fn transfer(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
     let pipe = name(fields, verb, "the name of a pipe");
     let bytes = fields.integer("bytes", 1..=i64::from(i32::MAX), "bytes").unwrap_or(1) as u32;
@@ -132,7 +132,7 @@ fn transfer(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObject
     Some(if verb == "write" { Op::PipeWrite { pipe, bytes } } else { Op::PipeRead { pipe, bytes } })
 }
 
-/// Reads a spinning wait, or what ends it.
+/// Reads a step that spins, or ends spinning.
 fn spin(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
     let (word, what) = match verb {
         "spin_lock" | "spin_unlock" => (Word::Lock, "the name of a spinlock"),

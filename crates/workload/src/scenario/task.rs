@@ -125,7 +125,6 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     policy_beside(fields, Period::Nothing)
 }
 
-/// Reads the policy of a task.
 fn policy_of_task(fields: &mut Fields<'_, '_>) -> Policy {
     policy_beside(fields, Period::OfWork)
 }

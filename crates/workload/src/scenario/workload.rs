@@ -21,7 +21,6 @@ const MAX_COPIES: i64 = 1 << 20;
 /// The most operations and objects of all copies, against wrong values of `copies`.
 const MAX_EXTENT: u64 = 1 << 24;
 
-/// The result of a `[[workload]]`, besides its tasks.
 pub(super) struct Added {
     /// The duration of its rt-app file, ns.
     pub(super) duration: Option<u64>,
@@ -108,7 +107,7 @@ enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// Reads it. None if the file cannot be read, which it reports.
+    /// Reads the content. None after reporting an unreadable file.
     fn read(self, problems: &mut Problems, loader: &mut Loader<'_>, options: &Options) -> Result<Option<Read>, Error> {
         Ok(Some(match self {
             Self::File(path, span) => match loader(Path::new(path)) {
@@ -168,7 +167,6 @@ struct Place<'a> {
     background: bool,
 }
 
-/// The content of the file or benchmark.
 struct Read {
     workload: Workload,
     places: SourceMap,

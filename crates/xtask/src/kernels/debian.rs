@@ -11,7 +11,6 @@ use crate::command::{command, output};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// A kernel of a release of Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Release {
     /// Debian 11's: CFS that balances by kind of imbalance
@@ -48,7 +47,6 @@ impl Release {
         }
     }
 
-    /// The folder of its files.
     fn folder(self) -> String {
         format!("{}-{}", self.suite(), self.version().trim_end_matches('.'))
     }
@@ -134,7 +132,6 @@ fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.filter(|name| name.ends_with("-cloud-amd64")).max_by_key(|name| numbers(name))
 }
 
-/// An apt with its own lists and downloads.
 struct Apt {
     folder: PathBuf,
 }

@@ -17,7 +17,6 @@ pub(super) struct Benchmark {
     pub(super) figure: Figure,
 }
 
-/// The figure that a benchmark prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// `perf bench sched pipe`: microseconds of a round trip.
@@ -122,7 +121,6 @@ impl Benchmark {
             .ok_or_else(|| miette!("{} printed no figure: {out}", self.words()))
     }
 
-    /// The model as a scenario.
     pub(super) fn scenario(&self) -> String {
         format!("[scenario]\n\n[[workload]]\nmodel = \"{}\"\n", self.model)
     }

@@ -15,7 +15,6 @@ pub(crate) use counts::Counts;
 pub(crate) use rules::{Finding, Measure};
 pub(crate) use text::Source;
 
-/// The file of allowed findings.
 pub(crate) const ALLOWED: &str = "crates/xtask/prose.txt";
 
 /// Print every finding of the language check, and the word and sentence counts
@@ -73,10 +72,9 @@ fn print_measures(checked: &Checked) {
     }
 }
 
-/// The result of checking the whole project.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// All violations, in the order of the paths.
+    /// In the order of the paths.
     pub(crate) findings: Vec<Finding>,
     /// Words and sentences by group of documents.
     pub(crate) measures: BTreeMap<&'static str, Measure>,

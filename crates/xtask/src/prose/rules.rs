@@ -72,7 +72,6 @@ impl fmt::Display for Finding {
 }
 
 impl Source<'_> {
-    /// All violations in this text.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut found: Vec<(usize, String)> = Vec::new();
         for block in &self.blocks {
@@ -91,7 +90,7 @@ impl Source<'_> {
     }
 }
 
-/// Words to avoid in a block, by line.
+/// By line.
 fn words(block: &Block) -> Vec<(usize, String)> {
     let lower: String =
         block.text.chars().map(|c| if c.is_whitespace() { ' ' } else { c.to_ascii_lowercase() }).collect();
@@ -109,7 +108,7 @@ fn words(block: &Block) -> Vec<(usize, String)> {
     found
 }
 
-/// Long sentences and cells in a block, by line.
+/// By line.
 fn lengths(block: &Block) -> Vec<(usize, String)> {
     if block.kind == Kind::Cell {
         let words = count(&block.text);
@@ -131,7 +130,7 @@ fn count(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(|c: char| c.is_alphanumeric() || c == Block::CODE)).count()
 }
 
-/// The sentences of a text, with their positions.
+/// With their positions.
 fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut starts = vec![0];
     let mut before = None;
@@ -164,7 +163,6 @@ fn begins_sentence(c: char) -> bool {
     c.is_uppercase() || c.is_numeric() || matches!(c, Block::CODE | '(' | '[' | '"' | '“' | '`')
 }
 
-/// Words and sentences of a group of documents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Measure {
     words: usize,
@@ -174,7 +172,6 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// The head of the table of measures.
     pub(crate) const HEAD: &'static str = "group     words  sentences  words/sentence  over 35 words";
 
     /// Adds a document's blocks. Tables and headings have words, but no sentences.
@@ -193,7 +190,6 @@ impl Measure {
         }
     }
 
-    /// A row of the table.
     pub(crate) fn row(&self, group: &str) -> String {
         let of = |part: usize| part as f64 / self.sentences.max(1) as f64;
         format!(

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A paragraph, or an item of a list.
@@ -18,7 +17,6 @@ pub(crate) enum Kind {
     Comment,
 }
 
-/// A paragraph, item, heading, cell, or comment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     pub(crate) kind: Kind,
@@ -48,7 +46,6 @@ impl Block {
     }
 }
 
-/// Whether a path has this extension.
 pub(crate) fn is(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|found| found == extension)
 }
@@ -159,7 +156,6 @@ fn comments(text: &str) -> Vec<Block> {
     runs(text, of).into_iter().map(|(first, run)| plain(Kind::Comment, first, &run)).collect()
 }
 
-/// The names of tests, as words.
 fn names_of_tests(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut is_test = false;

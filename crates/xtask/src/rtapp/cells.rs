@@ -9,7 +9,6 @@ use crate::here::Here;
 /// The values of each run, by class of tasks and index of the figure.
 pub(super) type Figures = BTreeMap<(String, usize), Vec<f64>>;
 
-/// One figure of one class of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     file: String,
@@ -28,7 +27,6 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Adds the figures of a file.
     pub(super) fn add(&mut self, file: &str, theirs: Figures, ours: &Figures) {
         self.cells.extend(theirs.into_iter().map(|((class, figure), theirs)| {
             let ours = ours.get(&(class.clone(), figure)).cloned().unwrap_or_default();
@@ -96,7 +94,6 @@ impl Cell {
         is_inside(&self.theirs, &self.ours, FIGURES[self.figure].least)
     }
 
-    /// A line for the terminal.
     pub(super) fn line(&self) -> String {
         let verdict = if self.is_inside() { "" } else { "  OUTSIDE" };
         let ours = if self.ours.is_empty() { "none".to_owned() } else { words(&self.ours) };
@@ -123,7 +120,6 @@ fn is_inside(theirs: &[f64], ours: &[f64], least: f64) -> bool {
     median(ours).is_some_and(|ours| ours >= low - width && ours <= high + width)
 }
 
-/// The range of the values.
 fn words(values: &[f64]) -> String {
     let (low, high) = range(values);
     let number = |value: f64| if value.abs() < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };

@@ -8,7 +8,6 @@ use miette::{IntoDiagnostic, WrapErr};
 /// proptest's default number of cases.
 const CASES: u64 = 256;
 
-/// A random test.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Random {
     /// The name of its function.
@@ -81,7 +80,6 @@ fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     found.into_iter()
 }
 
-/// The names and bodies of all functions.
 fn functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("fn ").filter_map(|(at, _)| {
         let after = &text[at + 3..];
@@ -113,7 +111,6 @@ fn braced(text: &str) -> &str {
     text
 }
 
-/// The names of tests.
 fn tests(text: &str) -> impl Iterator<Item = &str> {
     text.split("#[test]").skip(1).filter_map(|after| {
         let name = &after[after.find("fn ")? + 3..];

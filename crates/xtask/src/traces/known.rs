@@ -95,7 +95,6 @@ pub(super) fn of(file: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.file == file)
 }
 
-/// Differences found.
 #[derive(Default)]
 struct Differences(Vec<String>);
 

@@ -8,7 +8,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use super::programs::{Group, Program};
 use crate::command::{command, output};
 
-/// The program that competes with the measured one.
+/// The competing program.
 pub(crate) const HOG: &str = "sha256sum";
 /// Number of hogs in the recording.
 pub(crate) const HOGS: usize = 2;
@@ -56,7 +56,6 @@ impl Change {
     }
 }
 
-/// Changes of the hogs.
 pub(super) const OF_HOGS: &[Change] = &[
     Change { what: "hogs at nice 10", rules: &["comm=sha256sum: nice=10"], make: Make::Nice(10) },
     Change { what: "no hogs", rules: &["comm=sha256sum: remove"], make: Make::Removed },
@@ -78,7 +77,6 @@ pub(super) const OF_HOGS: &[Change] = &[
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-/// All changes of a program.
 pub(crate) fn changes(program: &'static Program) -> impl Iterator<Item = &'static Change> {
     OF_HOGS.iter().chain(&program.clients)
 }

@@ -161,7 +161,6 @@ fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
         .chain(PROGRAMS.iter().filter_map(|program| Some((program.clients.as_ref()?, format!(" ({})", program.name)))))
 }
 
-/// The command, and the folder of its recordings.
 #[derive(Debug)]
 struct Tool {
     vruntime: PathBuf,

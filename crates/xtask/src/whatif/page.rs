@@ -12,7 +12,6 @@ const NEAR: f64 = 0.1;
 /// Smaller shares say little, percent of a CPU.
 const LITTLE: f64 = 1.0;
 
-/// A prediction with its measurements.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     predicted: f64,
@@ -67,7 +66,6 @@ impl Pair {
     }
 }
 
-/// Returns a pair as a line of progress.
 pub(crate) fn line(pair: &Pair) -> String {
     let (program, hogs) = (pair.program(), pair.hogs());
     format!(
@@ -84,7 +82,6 @@ pub(crate) fn line(pair: &Pair) -> String {
     )
 }
 
-/// This machine, for the page.
 pub(crate) fn machine() -> miette::Result<String> {
     let text = |printed: Vec<u8>| String::from_utf8_lossy(&printed).trim().to_owned();
     let kernel = text(output(command("uname", ["-r"]), "coreutils")?);

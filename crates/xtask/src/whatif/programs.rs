@@ -224,7 +224,6 @@ impl Group {
         self.child.id()
     }
 
-    /// Returns the process and its descendants.
     pub(crate) fn members(&self) -> Vec<u32> {
         let parents: Vec<(u32, u32)> =
             fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| parent(&entry)).collect();
@@ -253,7 +252,6 @@ impl Group {
     }
 }
 
-/// Returns a process of `/proc`, and its parent.
 fn parent(entry: &fs::DirEntry) -> Option<(u32, u32)> {
     let pid = entry.file_name().to_str()?.parse().ok()?;
     let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
