@@ -111,8 +111,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace: its earlier
-    /// work was not at full speed.
+    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace. Its earlier
+    /// work was then not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;

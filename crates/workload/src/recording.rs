@@ -184,8 +184,8 @@ struct FileGroup {
 /// Reads a recording. `name` is for messages.
 ///
 /// # Errors
-/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload, a weight or limit out of the kernel's
-/// range, or a topology of another size.
+/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of the
+/// kernel's range, or the topology has another size.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = Source::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;

@@ -93,7 +93,7 @@ pub enum Preempt {
     #[default]
     Voluntary,
     /// `PREEMPT_LAZY` (6.13+): a call is preempted only after the next tick. Simulated calls are shorter. A CPU that
-    /// runs a fair task is not interrupted for another fair task: it reschedules when it next leaves the kernel, at the
+    /// runs a fair task is not interrupted for another fair task. It reschedules when it next leaves the kernel, at the
     /// latest at the tick.
     Lazy,
     /// `PREEMPT` (full): anywhere in a system call. The rest of the call follows when the task runs again.
@@ -189,8 +189,8 @@ impl Scenario {
 /// Reads a scenario. `name` is for messages. `loader` reads files that it names.
 ///
 /// # Errors
-/// If the text is not UTF-8 or TOML, a key is unknown, a value has a wrong type or range, a file is unreadable or
-/// wrong, or tasks exceed `options.max_tasks`.
+/// If the text is not UTF-8 or TOML, a key is unknown, or a value has a wrong type or range. If a file is unreadable
+/// or wrong, or tasks exceed `options.max_tasks`.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
     let source = Source::decode(name, bytes)?;
     let mut problems = Problems::new(source.clone(), options.strict);

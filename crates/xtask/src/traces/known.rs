@@ -159,8 +159,8 @@ fn permille(replay: &Value, task: &str, run: &str) -> u64 {
     cpu_ns.zip(all).map_or(0, |(ns, all)| ns * 1000 / all)
 }
 
-/// Checks that task states are decoded as on 4.19, and that the large task's time on a big CPU is 446 / 1024 of that on
-/// a little one. `docs/replay.md` must show the command's output.
+/// Checks that task states are decoded as on 4.19. The large task's time on a big CPU must be 446 / 1024 of that on a
+/// little one. `docs/replay.md` must show the command's output.
 fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let file = "lisa-juno6-rtapp.txt";
