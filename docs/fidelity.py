@@ -66,7 +66,6 @@ CAUSES = {
 ABOUT = {
     "1-cpu": "emulated, 1 CPU",
     "2-cpus": "emulated, 2 CPUs",
-    "2-cpus-one-busy": "emulated, 2 CPUs, one of them busy",
     "1-cpu-again": "emulated, 1 CPU, at another hour",
     "2-cpus-again": "emulated, 2 CPUs, at another hour",
     "4-cpus": "emulated, 4 CPUs on 2 real ones",

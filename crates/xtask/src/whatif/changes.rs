@@ -41,7 +41,7 @@ pub(super) enum Make {
     Client(&'static str),
     /// One CPU for program and hogs.
     OneCpu,
-    /// `sched_autogroup_enabled` is 0.
+    /// `sched_autogroup_enabled` is 0 before program and hogs start, since it matters when a task is created.
     NoAutogroup,
 }
 
@@ -53,6 +53,31 @@ impl Change {
             _ => ["--map", rule],
         };
         self.rules.iter().flat_map(of_rule).collect()
+    }
+
+    /// Makes a change of the machine's settings, which tasks take over when they start.
+    pub(super) fn setting(&self) -> miette::Result<Option<Setting>> {
+        if !matches!(self.make, Make::NoAutogroup) {
+            return Ok(None);
+        }
+        let cannot = |what| format!("cannot {what} {AUTOGROUP}");
+        let before = fs::read_to_string(AUTOGROUP).into_diagnostic().wrap_err_with(|| cannot("read"))?;
+        fs::write(AUTOGROUP, "0").into_diagnostic().wrap_err_with(|| cannot("write"))?;
+        Ok(Some(Setting { before }))
+    }
+}
+
+/// Autogroups are off until this is dropped.
+#[derive(Debug)]
+pub(super) struct Setting {
+    before: String,
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if fs::write(AUTOGROUP, &self.before).is_err() {
+            eprintln!("a change could not be taken back: look at {AUTOGROUP}");
+        }
     }
 }
 
@@ -89,8 +114,6 @@ pub(crate) struct Hogs {
     folder: Option<PathBuf>,
     /// Processes confined to one CPU.
     confined: Vec<u32>,
-    /// The setting before the change.
-    autogroup: Option<String>,
 }
 
 impl Hogs {
@@ -131,11 +154,7 @@ impl Hogs {
                 hogs.confined = hogs.processes.iter().chain([program]).flat_map(Group::members).collect();
                 confine(&hogs.confined, "0")?;
             }
-            Make::NoAutogroup => {
-                hogs.autogroup = fs::read_to_string(AUTOGROUP).ok();
-                fs::write(AUTOGROUP, "0").into_diagnostic().wrap_err_with(|| format!("cannot write {AUTOGROUP}"))?;
-            }
-            Make::Removed | Make::Number(_) => {}
+            Make::Removed | Make::Number(_) | Make::NoAutogroup => {}
         }
         Ok(hogs)
     }
@@ -167,11 +186,9 @@ impl Hogs {
 
 impl Drop for Hogs {
     fn drop(&mut self) {
-        let back = self.autogroup.as_ref().map_or(Ok(()), |before| fs::write(AUTOGROUP, before));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let freed = confine(&self.confined, &format!("0-{}", cpus - 1));
-        if back.is_err() || freed.is_err() {
-            eprintln!("a change could not be taken back: look at {AUTOGROUP} and at the affinity of processes");
+        if confine(&self.confined, &format!("0-{}", cpus - 1)).is_err() {
+            eprintln!("a change could not be taken back: look at the affinity of processes");
         }
         self.processes.clear();
         self.clients.clear();

@@ -125,7 +125,7 @@ impl WhatIf {
 
     /// Records a program, then predicts and makes each change.
     fn pairs(&self, program: &'static Program, tool: &Tool) -> miette::Result<Vec<Pair>> {
-        let folder = tempfile::tempdir().into_diagnostic()?;
+        let mut folder = tempfile::tempdir().into_diagnostic()?;
         let mut running = program.start(folder.path())?;
         let recording = tool.folder.join(format!("{}.dat", program.name));
         let recorded = {
@@ -136,6 +136,12 @@ impl WhatIf {
         };
         let mut pairs = Vec::new();
         for (number, change) in changes(program).enumerate() {
+            let setting = change.setting()?;
+            if setting.is_some() {
+                drop(running);
+                folder = tempfile::tempdir().into_diagnostic()?;
+                running = program.start(folder.path())?;
+            }
             let mut measured = Vec::new();
             for run in 0..self.runs {
                 running.runs()?;
@@ -144,6 +150,11 @@ impl WhatIf {
                 let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
                 tool.record(&file)?;
                 measured.push(tool.measured(&file, program)?);
+            }
+            if setting.is_some() {
+                drop((setting, running));
+                folder = tempfile::tempdir().into_diagnostic()?;
+                running = program.start(folder.path())?;
             }
             let (verdict, replayed, predicted) = tool.predicted(&recording, program, change)?;
             let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
