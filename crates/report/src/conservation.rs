@@ -1,9 +1,9 @@
 //! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
-//! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at its own tick, or at that of
-//! a busy CPU that kicks it. So balancing should find a waiting task within a *balance interval*: the interval of the
-//! lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond it counts, if the same CPU stays idle
-//! and the task may run there.
+//! An idle CPU balances in each of its scheduling domains at least every `max_interval`. It does so at its own tick,
+//! or at that of a busy CPU that kicks it. So balancing should find a waiting task within a *balance interval*. This is
+//! the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond it counts, if the
+//! same CPU stays idle and the task may run there.
 //!
 //! A pair of a wait and an idle interval is examined when either ends, unless they overlap for at most the shortest
 //! balance interval. Both are listed by their start, so other events cost only a list operation.

@@ -35,7 +35,7 @@ const PINNED_NS: u64 = 512_000_000;
 const SLOWLY: f64 = 0.75;
 
 /// Returns the tolerated mean of tasks beside idle CPUs in a window. A wakeup searches only part of one last-level
-/// cache. On small machines the bound is most of a CPU: there, short tasks that keep eight CPUs 85 to 90 % busy leave
+/// cache. On small machines the bound is most of a CPU. There, short tasks that keep eight CPUs 85 to 90 % busy leave
 /// half a task waiting beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
@@ -352,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) under limits: the smaller number of tasks that could
-    /// use any spare CPU, and of spare CPUs that any task could use.
+    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) under limits. It is the smaller number of tasks that
+    /// could use any spare CPU, and of spare CPUs that any task could use.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();

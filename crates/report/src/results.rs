@@ -231,7 +231,7 @@ pub(crate) fn late(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Op
 }
 
 impl Results {
-    /// Returns the energy of all CPUs, microjoules. None if any is unknown.
+    /// Returns the energy of all CPUs, microjoules. None if that of a CPU is unknown.
     pub fn energy_uj(&self) -> Option<u64> {
         if self.frequencies.is_empty() { None } else { self.frequencies.iter().map(|cpu| cpu.energy_uj).sum() }
     }

@@ -4,8 +4,8 @@
 //! group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their total. Each share over the whole
 //! run is compared with that in the last quarter.
 //!
-//! A share has settled if both differ by at most one of three bounds: [`RELATIVE`] of the smaller one, [`ABSOLUTE`], or
-//! [`GRAIN_NS`] for each task of the party, which allows for slices.
+//! A share has settled if both differ by at most one of three bounds. These are [`RELATIVE`] of the smaller one,
+//! [`ABSOLUTE`], and [`GRAIN_NS`] for each task of the party, which allows for slices.
 //!
 //! Accounts are sampled 32 to 64 times. Runs with changes of weights, policies, groups, limits or CPUs, or with more
 //! than [`PARTIES`], are not examined.

@@ -106,7 +106,7 @@ pub struct Violation {
     pub task: String,
     /// Its total wait in a window, nanoseconds.
     pub task_wait_ns: u64,
-    /// Level of the idle CPU's lowest domain with both CPUs, if any exists.
+    /// Level of the idle CPU's lowest domain with both CPUs, if there is one.
     pub level: Option<String>,
     /// CPUs of that domain.
     pub domain: Option<String>,

@@ -382,7 +382,7 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// As in a throttled group: `a` waits beside an idle CPU for longer than the delay of steps, returns unseen, and is
+/// As in a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns unseen, and is
 /// charged at the next tick.
 #[test]
 fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
