@@ -9,7 +9,7 @@ use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// A shell command that prints groups, weights, limits, autogroups and affinities. Run it just before recording.
+/// Prints groups, weights, limits, autogroups and affinities. Run it just before recording.
 ///
 /// Terminals and mail do not break its short lines.
 pub const COMMAND: &str = "\
@@ -47,7 +47,7 @@ pub struct Cgroups {
     groups: BTreeMap<String, Limits>,
     clamps: BTreeMap<String, Clamps>,
     cpusets: BTreeMap<String, Cpuset>,
-    /// CPUs that each thread may use, ascending: its cpuset's if it requested none.
+    /// Each thread's CPUs, ascending: its cpuset's if it requested none.
     affinities: BTreeMap<i32, Vec<u32>>,
     /// By process.
     autogroups: BTreeMap<i32, Autogroup>,
@@ -83,8 +83,8 @@ struct Limit {
 
 impl Limit {
     fn max(self) -> CpuMax {
-        // The kernel's bounds: quota and period of 1 ms or more, a period of at most 1 s, a burst of at most the quota,
-        // and at most `most` for their sum.
+        // The kernel's bounds: quota and period from 1 ms, period to 1 s, burst up to the quota, their sum up to
+        // `most`.
         let ns = |us: u64| us.saturating_mul(1000);
         self.quota.map_or(CpuMax::Unlimited, |quota| {
             let most = *QUOTA_NS.end();
@@ -173,7 +173,7 @@ impl Cgroups {
             .collect();
         let mut asked = BTreeSet::new();
         for &thread in of_thread.keys() {
-            // Walks up to a known or visited ancestor (garbled traces have cycles), then down again.
+            // Walks up to a known or visited ancestor (garbled traces have cycles), then down.
             let (mut line, mut above) = (Vec::new(), thread);
             while let Some(&(process, parent)) = of_thread.get(&above)
                 && asked.insert(above)
@@ -229,18 +229,18 @@ impl Cgroups {
         Some(groups.get_mut(index).clone())
     }
 
-    /// Returns number and nice value of a thread's autogroup, if known.
+    /// Returns a thread's autogroup, if known: number and nice value.
     pub fn session(&self, thread: i32) -> Option<(u64, i8)> {
         let Autogroup { id, nice } = self.autogroup_of(thread, None)??;
         Some((id, nice))
     }
 
-    /// Returns number and nice value of all autogroups.
+    /// Returns numbers and nice values of autogroups.
     pub fn sessions(&self) -> impl Iterator<Item = (u64, i8)> + '_ {
         self.autogroups.values().map(|autogroup| (autogroup.id, autogroup.nice))
     }
 
-    /// Returns the number of the hierarchy that schedules; 0 is cgroup v2.
+    /// Returns the scheduling hierarchy's number; 0 is cgroup v2.
     pub fn hierarchy(&self) -> i32 {
         self.hierarchy
     }
@@ -262,7 +262,7 @@ impl Cgroups {
         }
     }
 
-    /// Returns the innermost cpuset below the task group. The task group lacks this restriction.
+    /// Returns the innermost cpuset below the task group, which lacks this restriction.
     pub fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
         let (group, mut path) = (self.task_group(path), path);
         while path != group {
@@ -274,12 +274,12 @@ impl Cgroups {
         None
     }
 
-    /// Whether a cgroup or an ancestor excludes any CPU of a machine with `cpus` CPUs.
+    /// Whether a cgroup or an ancestor excludes any of `cpus` CPUs.
     pub fn confines(&self, path: &str, cpus: usize) -> bool {
         self.cpuset(path).is_some_and(|list| (0..cpus as u32).any(|cpu| !list.contains(&cpu)))
     }
 
-    /// Returns the CPUs of a cgroup, or of its next ancestor that has CPUs.
+    /// Returns the CPUs of a cgroup, or of its next ancestor with CPUs.
     pub fn cpuset(&self, path: &str) -> Option<&[u32]> {
         let mut path = path;
         while path != "/" {
@@ -291,7 +291,7 @@ impl Cgroups {
         None
     }
 
-    /// Returns the CPUs that a thread may use. None if unknown.
+    /// Returns a thread's CPUs. None if unknown.
     pub fn affinity(&self, thread: i32) -> Option<&[u32]> {
         self.affinities.get(&thread).map(Vec::as_slice)
     }
@@ -308,13 +308,13 @@ impl Cgroups {
         false
     }
 
-    /// Returns the cgroup of a thread. None if unknown.
+    /// Returns a thread's cgroup. None if unknown.
     pub fn of(&self, thread: i32) -> Option<&str> {
         self.threads.get(&thread).map(String::as_str)
     }
 
     /// Returns the task group of a cgroup. Tasks of a cgroup without weights (v2 without an enabled `cpu` controller)
-    /// compete in the next ancestor that has weights. If no weights are known, every cgroup is a task group.
+    /// compete in the next ancestor with weights. If no weights are known, every cgroup is a task group.
     pub fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
@@ -425,7 +425,7 @@ fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        // Names of cgroups may have colons, and so does the content of `/proc` files.
+        // Names of cgroups may have colons, as may the content of `/proc` files.
         let colon = if text.starts_with("/proc/") { text.find(':') } else { text.rfind(':') };
         match colon {
             Some(colon) if text.starts_with('/') => lines.push(Line {

@@ -80,8 +80,8 @@ pub enum Severity {
 
 /// A problem of an input, with its place and related problems.
 ///
-/// Programs that print it as a [`miette::Diagnostic`] show file, line and caret. Others use
-/// [`location`](Self::location), [`message`](Self::message), [`label`](Self::label) and [`help`](Self::help).
+/// Printed as a [`miette::Diagnostic`], it shows file, line and caret. Others use [`location`](Self::location),
+/// [`message`](Self::message), [`label`](Self::label) and [`help`](Self::help).
 ///
 /// ```
 /// let error = vruntime_workload::rtapp::parse("web.json", b"{ \"tasks\" : 3 }", &Default::default()).unwrap_err();
@@ -171,7 +171,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Returns what was expected at the place, or an empty text.
+    /// Returns what was expected there, or nothing.
     pub fn label(&self) -> &str {
         &self.0.label
     }
@@ -191,7 +191,7 @@ impl Error {
         self.0.span.clone()
     }
 
-    /// Returns line and column of the place, both from 1, columns in characters.
+    /// Returns line and column, both from 1, columns in characters.
     pub fn location(&self) -> Option<(usize, usize)> {
         let before = &self.0.source.text()[..self.0.span.as_ref()?.start];
         let line = before.matches('\n').count() + 1;
@@ -242,7 +242,7 @@ impl miette::Diagnostic for Error {
     }
 }
 
-/// Errors, and warnings, kept of a file. A hostile file may have one in each byte.
+/// Errors, and warnings, kept of a file. Hostile files may have one per byte.
 const KEPT: usize = 100;
 
 /// The problems of a text.

@@ -1,5 +1,5 @@
-//! The lines to show around an error. Long lines are cut: a file without line breaks must not fill the screen, nor
-//! exceed miette's columns (65535).
+//! The lines shown around an error. Long lines are cut: a file without line breaks must not fill the screen, nor exceed
+//! miette's columns (65535).
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const BEFORE: usize = 40;
 const MARK: usize = 60;
 const ALL: usize = 120;
 
-/// Of a mark with more lines, only the first one is shown.
+/// Of longer marks, only the first line is shown.
 const LINES: usize = 12;
 
 /// Replaces omitted parts of a line.
@@ -126,7 +126,7 @@ impl Excerpt {
     }
 }
 
-/// The end of the span's last line, if every line can be shown whole.
+/// The span's last line's end, if all lines can be shown whole.
 fn end_of_lines(text: &str, start: usize, span: &Range<usize>) -> Option<usize> {
     // A trailing line break does not begin another line.
     let last = if text[span.clone()].ends_with('\n') { span.end - 1 } else { span.end };
@@ -156,7 +156,7 @@ impl SourceCode for Excerpt {
         let marked = self.shown.as_bytes().get(span.offset()..span.offset() + span.len());
         let marked = marked.ok_or(MietteError::OutOfBounds)?;
         let (name, lines) = (self.name.clone(), self.shown.matches('\n').count());
-        // With 0 lines of context, miette requests the position of a span. There is only one mark.
+        // With 0 lines of context, miette requests a span's position. There is one mark.
         let contents = if before == 0 {
             MietteSpanContents::new_named(name, marked, *span, self.line, self.column, lines)
         } else {

@@ -10,11 +10,11 @@ pub const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 /// The kernel's range of a quota, and of quota plus burst, ns (`max_cfs_runtime`: 2^44 - 1 us).
 pub const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-/// A single whole number from here on is a quota in microseconds. The kernel accepts none below.
+/// From here on, a single whole number is a quota in microseconds. The kernel accepts none below.
 const LEAST_US: u64 = 1000;
 
-/// Parses a limit: `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `500m/10ms`
-/// (CPUs/period), `max` or `max 100000`. Does not check the kernel's ranges.
+/// Parses a limit, without checking ranges: `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2`
+/// (CPUs), `500m/10ms` (CPUs/period), `max` or `max 100000`.
 pub fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));

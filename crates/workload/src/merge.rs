@@ -147,7 +147,7 @@ impl Merged {
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
 
-        // Instances of a class are adjacent and share their program. Their copies share it, too.
+        // Instances of a class are adjacent and share their program, as do their copies.
         let mut last: Option<Shifted<'_>> = None;
         for task in &added.tasks {
             let phases = match &last {
@@ -175,7 +175,7 @@ impl Merged {
         let sessions = self.sessions.into_names().into_iter().map(|name| Session { name, nice: 0 });
         let mut workload =
             Workload { groups: self.groups.into_groups(), sessions: sessions.collect(), ..self.workload };
-        // The scenario's own tasks were added last, so their indices follow those of the others.
+        // The scenario's own tasks were added last, so their indices follow the others'.
         let (pipes, spins) = self.own.into_objects();
         workload.wait_queues.extend(self.queues.into_names());
         workload.completions.extend(self.completions.into_names());
@@ -186,7 +186,7 @@ impl Merged {
 }
 
 impl Workload {
-    /// Combines both workloads, such as a noisy neighbour and a replay. Keeps this one's duration, end and hotplug.
+    /// Combines both workloads, such as a noisy neighbour and a replay. Duration, end and hotplug are this one's.
     /// Objects stay separate. Groups of equal paths merge, with the other's settings. Equal task names get numbers.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {

@@ -31,7 +31,7 @@ pub(crate) struct PhaseSite {
 }
 
 impl SourceMap {
-    /// Returns source and bytes of a task, a phase, or an operation.
+    /// Returns source and bytes of a task, phase, or operation.
     pub fn place(&self, task: usize, phase: Option<usize>, op: Option<usize>) -> Option<(&Source, Range<usize>)> {
         let site = self.site(task)?;
         let phase = phase.and_then(|phase| site.phases.get(phase));

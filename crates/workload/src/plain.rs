@@ -24,7 +24,7 @@ pub(crate) fn visible(character: char) -> char {
 }
 
 /// Makes a message with quoted input printable. Escapes characters that terminals obey. Shortens `quotations` to 80
-/// characters, and the message to 2000. Keeps line breaks outside of quotations.
+/// characters, the message to 2000. Keeps line breaks outside quotations.
 ///
 /// ```
 /// use vruntime_workload::plain;

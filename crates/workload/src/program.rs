@@ -1,7 +1,7 @@
 //! Programs of tasks, the common form of all workloads.
 //!
-//! rt-app files, scenarios, benchmarks and replays become a [`Workload`]: [`Task`]s and the objects that they share.
-//! The simulated machine and the host for real kernels run it. Times are nanoseconds.
+//! rt-app files, scenarios, benchmarks and replays become a [`Workload`]: [`Task`]s and the objects they share. The
+//! simulated machine and the host for real kernels run it. Times are nanoseconds.
 
 mod group;
 mod objects;
@@ -26,13 +26,13 @@ pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, 
 pub struct Workload {
     /// All tasks. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
-    /// Indices in [`Self::tasks`]. A run without a duration ends when all other tasks have ended.
+    /// Indices in [`Self::tasks`]. A run without a duration ends with the last other task.
     pub background: BTreeSet<usize>,
     /// Task groups, parents before children. Index 0 is the root (`/`).
     pub groups: Vec<Group>,
     /// Sessions (`setsid`). With autogroup, each competes as one autogroup in the root group.
     pub sessions: Vec<Session>,
-    /// Indices in [`Self::tasks`] of kernel threads, which have no session.
+    /// Kernel threads, without session: indices in [`Self::tasks`].
     pub kernel_threads: BTreeSet<usize>,
     /// Mutexes.
     pub mutexes: Vec<Mutex>,
@@ -42,7 +42,7 @@ pub struct Workload {
     pub barriers: Vec<Barrier>,
     /// Semaphores.
     pub semaphores: Vec<Semaphore>,
-    /// Periodic timers. Tasks share timers of one name. Each task has its own `unique…` timer.
+    /// Periodic timers. Tasks share timers of one name, except `unique…`.
     pub timers: Vec<Timer>,
     /// Pipes and other byte channels (scenarios).
     pub pipes: Vec<Pipe>,
@@ -56,7 +56,7 @@ pub struct Workload {
     pub completions: Vec<String>,
     /// Names of pools, whose tasks do each other's work (replays).
     pub pools: Vec<String>,
-    /// Inboxes, each by the name of the task that waits there for any waker (replays).
+    /// Inboxes, by the name of the task that waits there for any waker (replays).
     pub inboxes: Vec<String>,
     /// The end, nanoseconds. None: when every task has ended.
     pub duration: Option<u64>,
@@ -132,7 +132,7 @@ pub enum Stop {
     /// At that instant, in the middle of any operation.
     #[default]
     AtOnce,
-    /// After the current instruction, as in programs that check the clock in between. At most a second later.
+    /// After the current instruction, as in programs that check the clock then. At most a second later.
     AfterInstruction,
 }
 
@@ -152,7 +152,7 @@ pub struct Hotplug {
 pub struct Session {
     /// The name in the file.
     pub name: String,
-    /// The nice value of `/proc/PID/autogroup`, -20..=19. The autogroup weighs as a task of that value.
+    /// The autogroup's nice value (`/proc/PID/autogroup`), -20..=19: it weighs as a task of that value.
     pub nice: i8,
 }
 
@@ -205,8 +205,8 @@ pub enum Changed {
 /// The state before the run of a task that existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// Asleep on that CPU until its start. If the task starts with the run and first waits for a time or a semaphore,
-    /// it begins in that wait.
+    /// Asleep on that CPU until its start. A task that starts with the run and first waits for a time or a semaphore
+    /// begins in that wait.
     Asleep(u32),
     /// Running or runnable on that CPU, also at its start.
     Runnable(u32),
@@ -231,11 +231,11 @@ pub struct Task {
     pub class: String,
     /// Nanoseconds after the start. None: only when forked.
     pub start: Option<u64>,
-    /// Its state before the run. None: forked at its start, unless the run lets all tasks sleep until then.
+    /// Its state before the run. None: forked at its start, unless all tasks sleep until then.
     pub before: Option<Before>,
     /// Index in [`Workload::sessions`]. None: the default session.
     pub session: Option<usize>,
-    /// The process. Tasks of one process are threads that share an address space. None: a process for each instance.
+    /// The process. Its tasks are threads that share an address space. None: a process for each instance.
     pub process: Option<u32>,
     /// Initial attributes.
     pub settings: Settings,
@@ -246,8 +246,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns a task that exists from the start and executes `phases` once. It is in the root group, has default
-    /// attributes, and is alone in its class. All tasks of this function are threads of process 0.
+    /// Returns a task that exists from the start and executes `phases` once: in the root group, with default
+    /// attributes, alone in its class. All such tasks are threads of process 0.
     pub fn new(name: impl Into<String>, phases: impl Into<std::sync::Arc<[Phase]>>) -> Self {
         let name = name.into();
         Self {
@@ -359,8 +359,8 @@ pub enum Policy {
     },
 }
 
-/// How far a waker may get ahead of the task that it wakes by [`Op::InboxWake`]. There is no limit while that task
-/// sleeps elsewhere, before its begin, and after its end.
+/// How far a waker may get ahead of the task that it wakes by [`Op::InboxWake`]. Unlimited while that task sleeps
+/// elsewhere, before its begin, and after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// No limit.
@@ -389,24 +389,22 @@ pub enum Op {
         work: u64,
     },
     /// Does work of other members, until the pool has done `work` more than required at this task's last `PoolHelp`,
-    /// `PoolSleep` or `PoolWait`. Precedes sleeps of tasks that take work from a queue: they sleep only if the queue is
-    /// empty.
+    /// `PoolSleep` or `PoolWait`. Precedes sleeps of tasks that sleep only if their queue of work is empty.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
         /// Nanoseconds.
         work: u64,
     },
-    /// Sleeps until the pool has done as much as [`Op::PoolHelp`] requires: another member then has something for this
-    /// task to do.
+    /// Sleeps until the pool has done as much as [`Op::PoolHelp`] requires: another member then has work for this task.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
         /// Nanoseconds.
         work: u64,
     },
-    /// Polls: sleeps for `time` again and again, until the pool has done as much as [`Op::PoolHelp`] requires, or no
-    /// other member has work. Does not sleep if the pool has done it already.
+    /// Polls: sleeps for `time` repeatedly, until the pool has done as much as [`Op::PoolHelp`] requires (perhaps
+    /// already), or no other member has work.
     PoolWait {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -425,12 +423,12 @@ pub enum Op {
         /// Nanoseconds.
         time: u64,
     },
-    /// Sleeps until a time, as `clock_nanosleep` with TIMER_ABSTIME. Does not sleep after that time.
+    /// Sleeps until a time, unless it is past (`clock_nanosleep` with TIMER_ABSTIME).
     SleepUntil {
         /// Nanoseconds after the start.
         at: u64,
     },
-    /// Sleeps while a device works, without timer slack. Signals do not wake the task.
+    /// Sleeps while a device works, without timer slack, and not woken by signals.
     Device {
         /// Nanoseconds.
         time: u64,
@@ -485,8 +483,8 @@ pub enum Op {
     /// waiting task.
     ///
     /// The work after a wait, up to the next wait or the end of the loop, answers one waker. In a phase with waits for
-    /// several wakers, the task answers the first waker: it continues behind its next wait for that waker. Each loop
-    /// reaches each wait once, and the last wait last. Further wakeups remain for the next loop.
+    /// several wakers, the task answers the first waker: it continues behind its next wait for that one. Each loop
+    /// reaches each wait once, the last one last. Further wakeups remain for the next loop.
     InboxWait {
         /// Index in [`Workload::inboxes`].
         inbox: usize,
@@ -503,7 +501,7 @@ pub enum Op {
         follow: Follow,
     },
     /// Sleeps until resumed (rt-app `suspend`). Condition and mutex have a given name, or the task's. The task locks
-    /// the mutex for the wait and unlocks it afterwards, so another holder delays the task.
+    /// the mutex for the wait, so another holder delays it, and unlocks it afterwards.
     Suspend {
         /// Index in [`Workload::conditions`].
         condition: usize,
@@ -610,15 +608,14 @@ impl Op {
     }
 }
 
-/// The position of a task in a wait queue, which decides the order of wakeups.
+/// A task's position in a wait queue, which decides the order of wakeups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMode {
     /// At the head (`prepare_to_wait`). Every wakeup wakes it. The newest waiter is first.
     Shared,
-    /// At the tail (`prepare_to_wait_exclusive`). A wakeup wakes a number of these. The longest waiter is first.
+    /// At the tail (`prepare_to_wait_exclusive`). A wakeup wakes some of these. The longest waiter is first.
     Exclusive,
-    /// At the head (`__add_wait_queue_exclusive`, as epoll). A wakeup wakes a number of these. The newest waiter is
-    /// first.
+    /// At the head (`__add_wait_queue_exclusive`, as epoll). A wakeup wakes some of these. The newest waiter is first.
     ExclusiveLifo,
 }
 
@@ -627,7 +624,7 @@ pub enum WaitMode {
 pub enum TimerMode {
     /// Counts the next beat from the late arrival.
     Relative,
-    /// Keeps the beat. Late tasks do not sleep until they have caught up.
+    /// Keeps the beat. Late tasks do not sleep before they catch up.
     Absolute,
 }
 

@@ -1,7 +1,7 @@
 //! Recordings of real kernels: workload, machine, and what each task received.
 //!
-//! Each scenario has a JSON file. The recordings' README says how they were made. The workload is rt-app JSON or a
-//! benchmark's command line ([`model`]).
+//! Each scenario has a JSON file, whose workload is rt-app JSON or a benchmark's command line ([`model`]). The
+//! recordings' README says how they were made.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Recording {
     pub cpus: u32,
     /// The arrangement of the CPUs.
     pub topology: Smp,
-    /// Whether software emulated the machine: system calls, switches and interrupts take 10 to 50 times as long.
+    /// Whether software emulated the machine: system calls, switches and interrupts take 10 to 50 times longer.
     pub emulated: bool,
     /// The date. None for the published recordings.
     pub recorded: Option<String>,
@@ -54,7 +54,7 @@ impl Recording {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// Returns the machine's other tasks, averaged over runs with that data. None without data.
+    /// Returns the machine's other tasks, averaged over runs with such data, if any.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
         (!looks.is_empty()).then(|| resident::average(&looks))
@@ -183,9 +183,8 @@ struct FileGroup {
 
 /// Reads a recording. `name` is for messages.
 ///
-/// # Errors
-/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of the
-/// kernel's range, or the topology has another size.
+/// # Errors If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of
+/// the kernel's range, or the topology's size is wrong.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = Source::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;

@@ -132,8 +132,8 @@ impl From<Resident> for Form {
     }
 }
 
-/// Averages observations of a machine. Tasks of equal name, policy and CPUs are one task. Their rate and work are
-/// averaged over all observations. The order is that of first appearance.
+/// Averages rate and work of tasks of equal name, policy and CPUs over all observations of a machine, in order of first
+/// appearance.
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
     for resident in looks.iter().flatten() {

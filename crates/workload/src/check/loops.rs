@@ -64,8 +64,7 @@ pub(super) fn never_ends(task: &Task) -> bool {
     happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(endless))
 }
 
-/// Whether an operation takes time: work, sleep, a wait, or a call. A call's cost depends on the machine. The simulator
-/// detects calls that cost 0.
+/// Whether an operation takes time: work, sleep, a wait, or a call. The simulator detects calls that cost 0.
 pub(super) fn takes_time(phase: &Phase) -> bool {
     phase.ops.iter().any(|op| match *op {
         Op::Run { work: amount }

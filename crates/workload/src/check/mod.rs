@@ -1,7 +1,7 @@
 //! Finds faults of a workload before it runs.
 //!
-//! An error is a workload that cannot run: a missing object, an endless loop that takes no time. A warning is a
-//! probable mistake: a wait that no task ends, a mutex that is never unlocked. Only the simulator finds deadlocks.
+//! Errors are workloads that cannot run: a missing object, an endless loop that takes no time. Warnings are probable
+//! mistakes: a wait that no task ends, a mutex never unlocked. Only the simulator finds deadlocks.
 
 mod forks;
 mod loops;
@@ -177,7 +177,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether every index is valid. Readers ensure that; workloads built by hand may not.
+/// Whether every index is valid, which only readers ensure.
 fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
     let workload = finder.workload;
     let before = finder.found.len();

@@ -17,10 +17,10 @@ const ASSEMBLY: u64 = 100;
 const MESSAGE: u32 = 4096;
 /// Bytes that a pipe holds.
 const PIPE: u32 = 65_536;
-/// Processes that a file's shell runs after the compiler, and their work in ns.
+/// Processes that a file's shell runs after the compiler, and their work, ns.
 const SHORT: [(&str, u64); 5] =
     [("objtool", 4 * MS), ("fixdep", 3 * MS / 2), ("rm", MS / 3), ("mv", MS / 3), ("sh", 2 * MS / 3)];
-/// Jobs of one kind share objects, so there are as many kinds as jobs, up to this number.
+/// Jobs of one kind share objects, so there are as many kinds as jobs, up to this.
 const MOST_KINDS: usize = 256;
 
 /// Models `make` with N jobs. For each file, a shell runs `gcc`, which runs `cc1` and `as` with a pipe between them.

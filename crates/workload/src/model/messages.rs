@@ -6,7 +6,7 @@ use crate::program::{Barrier, Channel, Op, Pipe, Repeat, Workload};
 
 /// Bytes that a pipe of Linux holds.
 const PIPE: u32 = 65_536;
-/// Bytes of hackbench's messages that a stream socket holds: each message takes 768 of its 212992 bytes.
+/// hackbench's bytes that a stream socket holds: each message takes 768 of its 212992 bytes.
 const SOCKET: u32 = 212_992 * MESSAGE / 768;
 /// Bytes of hackbench's message.
 const MESSAGE: u32 = 100;
@@ -61,7 +61,7 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     })
 }
 
-/// Groups of senders and receivers. All wait for each other before they start, and end after all messages.
+/// Groups of senders and receivers. All wait for each other to start, and end after all messages.
 pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let pipes = args.flag("-pipe");
     let (processes, threads) = (args.flag("process"), args.flag("thread"));

@@ -1,7 +1,7 @@
 //! Classic benchmarks as workloads, by command line: `hackbench -pipe 10 process 1000`.
 //!
 //! A model has what the scheduler sees: wakeups, bytes, times, parameters. Endless benchmarks have a default duration,
-//! as the original. Scenarios can override it.
+//! as the original, which scenarios can override.
 
 mod args;
 mod hogs;

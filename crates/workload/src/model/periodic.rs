@@ -20,7 +20,7 @@ const PASSES: u64 = 8;
 
 /// Workers request work, sleep until their message thread wakes them, and compute by the clock. A message thread wakes
 /// all waiting workers in one pass. Then it sleeps until the next request, and a while longer. With a request rate, it
-/// wakes the workers in turn, ready or not.
+/// wakes workers in turn, ready or not.
 pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let messengers = args.option("-m", 1..=1000)?.unwrap_or(2);
     let workers = args.option("-t", 1..=MOST / 1001)?.unwrap_or(16);

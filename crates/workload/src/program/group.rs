@@ -19,7 +19,7 @@ pub struct Group {
     pub cpuset: Cpuset,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us`. None: unset.
     pub rt: Option<RtBandwidth>,
-    /// Percent of the machine (0..=100) that 2.6.15-cpurc's CPU resource controller guarantees. None: nothing.
+    /// Percent of the machine (0..=100) guaranteed by 2.6.15-cpurc's CPU resource controller. None: nothing.
     pub guarantee: Option<u32>,
 }
 
@@ -58,8 +58,8 @@ pub struct Bandwidth {
     pub burst: u64,
 }
 
-/// The CPU time of a group's real-time tasks on each CPU. None: unchanged. A new group has no runtime, and the
-/// machine's period.
+/// CPU time of a group's real-time tasks on each CPU. None: unchanged. A new group has no runtime, and the machine's
+/// period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtBandwidth {
     /// `cpu.rt_runtime_us`.

@@ -18,8 +18,8 @@ pub struct Barrier {
     pub name: String,
     /// Number of tasks that must arrive.
     pub parties: u32,
-    /// Whether a mutex and a condition implement it, as in rt-app: a woken task locks the mutex before it continues.
-    /// Otherwise it is one futex, as in `pthread_barrier_wait`. `vruntime real` uses a mutex and a condition for all.
+    /// Whether a mutex and a condition implement it, as in rt-app and always in `vruntime real`: a woken task locks the
+    /// mutex before it continues. Otherwise it is one futex, as in `pthread_barrier_wait`.
     pub locked: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Pipe {
 /// The kind of a [`Pipe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
-    /// A pipe. A page has room again only when its messages have been read completely.
+    /// A pipe. A page has room again only when its messages are read completely.
     #[default]
     Pipe,
     /// A pipe of packets (`O_DIRECT`). Each message has its own pages.
@@ -69,8 +69,8 @@ pub struct Spin {
     pub parties: u32,
 }
 
-/// External requests, by a device's interrupt, whether tasks are ready or not. Each is an event of a wait queue, and
-/// wakes one exclusive waiter.
+/// External requests, by a device's interrupt, whether tasks are ready or not. Each is a wait queue's event, and wakes
+/// one exclusive waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requests {
     /// Index in [`super::Workload::wait_queues`].

@@ -1,8 +1,8 @@
 //! JSON in rt-app's dialect, with places.
 //!
-//! Objects keep the order and repetitions of keys, which have a meaning in rt-app. The parser accepts the extensions of
-//! json-c, workgen and their users: comments, trailing commas, single quotes, keys without values, text after the end.
-//! It reports them to [`Problems`]. In strict mode, they are errors.
+//! Objects keep the order and repetitions of keys, which matter to rt-app. The parser accepts the extensions of json-c,
+//! workgen and their users: comments, trailing commas, single quotes, keys without values, text after the end. It
+//! reports them to [`Problems`], in strict mode as errors.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Reads all of `problems.source`. Syntax errors end the reading. `problems` receives deviations from JSON.
+/// Reads `problems.source` up to a syntax error. `problems` receives deviations from JSON.
 pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     let source = problems.source.clone();
     let mut parser = Parser { text: source.text(), at: 0, depth: 0, problems };

@@ -29,7 +29,7 @@ impl Member {
     }
 }
 
-/// Reports that `key` has another kind than `expected` ("a number of microseconds").
+/// Reports that `key` is not `expected` ("a number of microseconds").
 pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expected: &str) {
     let subject = if key == FILE { key.to_owned() } else { format!("`{key}`") };
     let message = format!("{subject} is {}", value.kind.noun());

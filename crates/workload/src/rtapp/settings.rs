@@ -101,7 +101,7 @@ impl Current {
         }
     }
 
-    /// Applies values. If a value concerns the policy, returns the new policy. `site` is the place for missing keys.
+    /// Applies values. Returns the policy if a value concerns it. `site` is the place for missing keys.
     pub(super) fn policy(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Option<Policy> {
         let about_policy = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
         if !about_policy.iter().chain(LEGACY_KEYS).any(|key| given.has(key)) {

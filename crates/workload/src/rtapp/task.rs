@@ -309,7 +309,7 @@ fn task_repeat(written: i64) -> Repeat {
     u64::try_from(written).map_or(Repeat::Forever, Repeat::Times)
 }
 
-/// Whether `runtime` is the budget, as in the old grammar of SCHED_DEADLINE, and not an event.
+/// Whether `runtime` is no event but the budget, as in SCHED_DEADLINE's old grammar.
 fn is_legacy_deadline(members: &[Member], problems: &Problems) -> bool {
     let text = |key: &str| {
         let member = members.iter().find(|member| member.key == key)?;

@@ -128,7 +128,7 @@ fn text(cpus: &[u32]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// Checks that no partition shares a CPU with a declared sibling. `declared` has groups by number.
+/// Checks that no partition shares a CPU with a declared sibling. `declared`: groups by number.
 pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, Said)]) {
     for (position, (index, said)) in declared.iter().enumerate() {
         let Some((cpus, span)) = said.cpuset.cpus.as_ref().zip(said.cpus.clone()) else { continue };

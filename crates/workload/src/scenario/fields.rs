@@ -121,8 +121,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// Returns the correct form of a key that has the name of a cgroup file, such as `"cpu.uclamp.min"`: dots in quotes
-    /// do not form tables.
+    /// Returns the correct form of a key with a cgroup file's name, such as `"cpu.uclamp.min"`: quoted dots do not form
+    /// tables.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
         // Without quotes, `cpu.weight` is a table `cpu`.
@@ -154,7 +154,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         limit_by_other_name(name).map(str::to_owned)
     }
 
-    /// Reports that `key` has another kind than `expected`.
+    /// Reports that `key` is not `expected`.
     pub(super) fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let message = format!("`{key}` is {}", noun(value.get_ref()));
         let help = match value.get_ref() {

@@ -23,7 +23,7 @@ pub enum Part<'a> {
 }
 
 impl Scenario {
-    /// Returns the bytes of the value of `key` in the first such part that has it, or else of the first part.
+    /// Returns the bytes of `key`'s value in the first such part with it, or else of the first part.
     ///
     /// ```
     /// use vruntime_workload::scenario::{self, Part};

@@ -89,12 +89,12 @@ impl<T> Deref for Spanned<T> {
 pub enum Preempt {
     /// `PREEMPT_NONE`: at the end of system calls.
     None,
-    /// `PREEMPT_VOLUNTARY`: also at points in long calls. Simulated calls are too short for one, so it equals `None`.
+    /// `PREEMPT_VOLUNTARY`: also at points in long calls. Simulated calls are too short, so it equals `None`.
     #[default]
     Voluntary,
-    /// `PREEMPT_LAZY` (6.13+): a call is preempted only after the next tick. Simulated calls are shorter. A CPU that
-    /// runs a fair task is not interrupted for another fair task. It reschedules when it next leaves the kernel, at the
-    /// latest at the tick.
+    /// `PREEMPT_LAZY` (6.13+): a call is preempted only after the next tick. Simulated calls are shorter. A fair task's
+    /// CPU is not interrupted for another fair task. That CPU reschedules when it next leaves the kernel, at the latest
+    /// at the tick.
     Lazy,
     /// `PREEMPT` (full): anywhere in a system call. The rest of the call follows when the task runs again.
     Full,
@@ -159,7 +159,7 @@ pub struct Scenario {
     pub rt_group_sched: Option<bool>,
     /// Whether to count the context switches of each group.
     pub group_switches: Option<bool>,
-    /// Number of tasks that may exist besides those of the file.
+    /// Number of tasks that may exist besides the file's.
     pub threads_max: Option<usize>,
     /// Costs.
     pub costs: Option<Costs>,
@@ -169,7 +169,7 @@ pub struct Scenario {
     pub features: Vec<Spanned<String>>,
     /// Tunables by kernel name.
     pub set: Vec<Setting>,
-    /// All tasks. Without a `duration` in the file, it is the longest of its rt-app files, if all have one.
+    /// All tasks. The default duration is the longest of the rt-app files, if all have one.
     pub workload: Workload,
     /// The places of the workload's parts.
     pub places: SourceMap,
@@ -188,9 +188,8 @@ impl Scenario {
 
 /// Reads a scenario. `name` is for messages. `loader` reads files that it names.
 ///
-/// # Errors
-/// If the text is not UTF-8 or TOML, a key is unknown, or a value has a wrong type or range. If a file is unreadable
-/// or wrong, or tasks exceed `options.max_tasks`.
+/// # Errors If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, a file is unreadable or wrong, or
+/// tasks exceed `options.max_tasks`.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
     let source = Source::decode(name, bytes)?;
     let mut problems = Problems::new(source.clone(), options.strict);
@@ -449,7 +448,7 @@ fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i
     settings
 }
 
-/// Warns of a task's group whose name is similar to that of a declared group.
+/// Warns of tasks' groups with names similar to declared ones.
 fn undeclared_groups(problems: &mut Problems, declared: &[String], scenario: &Scenario) {
     for (index, group) in scenario.workload.groups.iter().enumerate().skip(declared.len().max(1)) {
         let names = declared.iter().map(String::as_str).filter(|path| *path != "/");
