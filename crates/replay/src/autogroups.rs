@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::recorded::{Recorded, Thread};
 
-/// Returns the recorded CPU time of an autogroup's tasks outside of task groups, nanoseconds. None for other paths.
-/// Kernel threads have no autogroup.
+/// Returns the recorded CPU time of an autogroup's tasks outside task groups, nanoseconds. None for other paths. Kernel
+/// threads have no autogroup.
 pub(super) fn recorded_ns(recorded: &Recorded, path: &str) -> Option<u64> {
     let workload = &recorded.workload;
     let session = match path.strip_prefix("/autogroup")? {

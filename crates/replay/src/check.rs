@@ -17,8 +17,8 @@ pub struct Ran<'a> {
     pub end: u64,
 }
 
-/// Returns the figures of each task of a run. If a parent continues beyond the recording, the machine calls further
-/// tasks `NAME-2`. They count for the first one.
+/// Returns the figures of a run's tasks. If a parent continues beyond the recording, the machine calls further tasks
+/// `NAME-2`, which count for the first.
 pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
     let names: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let first = |name: &str| {
@@ -86,7 +86,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
         |run: &Ran<'_>| run.results.cpus.iter().map(|cpu| run.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>();
     let replayed = runs.first().map(busy).unwrap_or_default();
     let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
-    // A run ends early if every task has ended. The rest is idle time.
+    // A run ends early if all tasks have ended. The rest is idle time.
     let end = |index: usize| runs.get(index).map_or(0, |run| run.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
@@ -107,7 +107,7 @@ fn groups_of(results: &Results) -> BTreeMap<&str, &str> {
     results.tasks.iter().filter_map(|task| Some((task.name.as_str(), path(task.group)?))).collect()
 }
 
-/// The groups of all runs with their recorded CPU time. A thread counts for each group while it was a member.
+/// The groups of all runs with their recorded CPU time, by each thread's times of membership.
 fn groups(recorded: &Recorded, runs: &[Ran<'_>]) -> Vec<ReplayGroup> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut groups = ReplayGroup::all(first.results, runs.get(1).map(|run| run.results));

@@ -9,7 +9,7 @@ use vruntime_trace::read;
 /// Why a recording cannot be replayed. [`help`](Self::help) says how to fix it. Errors in a text (rules, groups, a
 /// machine's description) have their [place](Self::in_text).
 ///
-/// Programs that print it as a [`miette::Diagnostic`] show file, line and caret.
+/// Printed as a [`miette::Diagnostic`], it shows file, line and caret.
 ///
 /// ```
 /// let error = vruntime_replay::Recording::open("no-such-trace.dat", &Default::default()).unwrap_err();

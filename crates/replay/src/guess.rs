@@ -15,7 +15,7 @@ use crate::recorded::{self, Recorded, Recorder};
 use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
-/// Thousandths of the time from which a session counts. With fewer than two of these, autogroups change nothing.
+/// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
 /// The part of all CPU time by which autogroups must lower the error.
 const BETTER: f64 = 0.02;
@@ -23,7 +23,7 @@ const BETTER: f64 = 0.02;
 /// The most pools to try, by CPU time.
 const MOST_POOLS: usize = 4;
 
-/// A coupling this many times as far from the recording as the nearest is not tried with other pools.
+/// A coupling this many times farther from the recording than the nearest is not tried with other pools.
 const FAR: f64 = 2.0;
 
 /// The weight of wrong CPU times, relative to wrong numbers of switches.
@@ -38,9 +38,9 @@ pub struct Guess {
     pub without: f64,
 }
 
-/// Decides whether the root group had autogroups, if neither machine nor caller says so. It had if a replay with
-/// autogroups has less than half of the error, and errors differ by more than [`BETTER`]. Sets `trace.autogroup`, and
-/// returns what the caller must report.
+/// Decides whether the root group had autogroups, if neither machine nor caller says so. It had if a replay with them
+/// has less than half of the error, and errors differ by more than [`BETTER`]. Sets `trace.autogroup`, and returns what
+/// the caller must report.
 pub(crate) fn autogroup(
     trace: &mut Trace,
     recording: &Recording,
@@ -124,10 +124,10 @@ impl Choice {
     }
 }
 
-/// Returns the coupling and the pools of the replay that is nearest to the recording by CPU times. As recorded,
-/// switches count, too. The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
+/// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches count, too.
+/// The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
-/// A what-if always has pools. A replay without them keeps recorded times of waits for other threads. It is near to the
+/// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let whole = finish(recording.recorder.clone(), &plan.config, how);
@@ -175,7 +175,7 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Uses the beginning if it has the pools of the whole, and all continuing threads exist in half of it.
+    /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
     fn new(recording: &'a Recording, config: &Config, how: How, whole: &Recorded) -> Self {
         let all = Self { recorder: &recording.recorder, pools: None };
         let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| whole.repeats_from <= sample.0 / 2)
@@ -207,7 +207,7 @@ impl<'a> Trial<'a> {
 }
 
 /// Returns the beginning's number of each pool of the whole, or none for a missing pool with little work. Returns no
-/// numbers if another pool is missing, or if the beginning splits a pool.
+/// numbers if another pool is missing, or the beginning splits one.
 fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize>>> {
     let mut numbers: Vec<Option<usize>> = vec![None; whole.pools.len()];
     let mut cpu_ns = vec![0; whole.pools.len()];
@@ -224,8 +224,7 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     all_there.then_some(numbers)
 }
 
-/// Returns the distance of a replay from the recording. A what-if predicts shares of CPU time, and switches only show
-/// how they arise.
+/// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches do not count.
 fn distance(how: How, recorded: &Recorded, results: &Results) -> f64 {
     CPU_TIMES * off(recorded, results, how.goes_on) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
 }
@@ -239,7 +238,7 @@ fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
 }
 
 /// Returns the difference in CPU time, as a part of the total: twice the time that other tasks get. With `by_name`,
-/// tasks of one name count together, since chance decides which of them works.
+/// tasks of one name count together, since chance decides which works.
 fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
     let replayed = by_task(recorded, results);
     let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());

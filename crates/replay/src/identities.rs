@@ -9,8 +9,8 @@ use crate::recorded::Recorded;
 
 /// Returns the identities of the tasks of `workload` in traces.
 ///
-/// A recorded task keeps its name and pid. A copy has the name of its original, and another pid. The first `copies`
-/// tasks are recorded ones or copies. Other tasks keep their names. `cpus` is the number of the run's CPUs.
+/// A recorded task keeps its name and pid. A copy has its original's name, and another pid. The first `copies` tasks
+/// are recorded ones or copies. Other tasks keep their names. `cpus` is the run's number of CPUs.
 pub fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();

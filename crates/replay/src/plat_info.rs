@@ -79,7 +79,7 @@ impl Found {
                     self.khz.entry(cpu).or_default().insert(khz);
                 }
             }
-            // Capacity and power, in mW by the kernel's habit. Only proportions matter.
+            // Capacity and power, usually in mW. Only proportions matter.
             [ref node @ .., "active_states", _, khz, "1"] => {
                 if let (Ok(khz), Ok(mw)) = (khz.parse(), text.parse::<f64>())
                     && (1e-3..=1e6).contains(&mw)

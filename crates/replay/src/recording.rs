@@ -36,7 +36,7 @@ pub(crate) struct How {
     pub(crate) goes_on: bool,
 }
 
-/// Makes the programs for a machine. Cpusets may name missing CPUs that had no events.
+/// Makes the programs for a machine. Cpusets may name missing CPUs without events.
 pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
     let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
     let recorder = if how.goes_on { recorder.going_on() } else { recorder };
@@ -62,8 +62,7 @@ pub struct ReadOptions {
     pub highest_khz: Vec<u32>,
 }
 
-/// Takes records in the order of the file, as [`Recording::open`]. For programs that examine records, or read other
-/// formats.
+/// Takes records in file order, as [`Recording::open`], for programs that examine records, or read other formats.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     name: String,
@@ -111,8 +110,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace. Its earlier
-    /// work was then not at full speed.
+    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace. Then its
+    /// earlier work was not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;
@@ -343,7 +342,7 @@ impl Recording {
         self.release.as_deref()
     }
 
-    /// Returns the plan's input: under the `named` kernel, or that of the trace, or the nearest one.
+    /// Returns the plan's input: under the `named` kernel, the trace's, or the nearest.
     pub(crate) fn says(&self, named: Option<&str>) -> (Trace, Option<Substitute>) {
         // A release (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`) is more exact than a series.
         let is_release = |named: &&str| {

@@ -18,11 +18,11 @@ use crate::recording::{How, Recording, Substitute, finish};
 /// Settings of a replay as recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The recorded kernel: one that vruntime has, or a release (`uname -r`). None: the trace's, or the nearest one.
-    /// 6.18 if the trace has none.
+    /// The recorded kernel: vruntime's, or a release (`uname -r`). None: the trace's, or the nearest one. 6.18 if the
+    /// trace has none.
     pub kernel: Option<String>,
-    /// Other knowledge of machine and kernel, costs, and the seed. Ignores kernel, features and settings, which belong
-    /// to a [what-if](Replay::what_if).
+    /// Other knowledge of machine and kernel, costs, and the seed. Kernel, features and settings are ignored: they
+    /// belong to a [what-if](Replay::what_if).
     pub overrides: Overrides,
     /// Whether wakeups keep their recorded times, whatever caused them.
     pub keep_times: bool,
@@ -134,8 +134,8 @@ impl<'a> Replay<'a> {
         self.recording
     }
 
-    /// Makes the programs of a what-if without the threads `without`. Closed loops continue. The programs do not fit a
-    /// machine yet, since a what-if may have more CPUs.
+    /// Makes the programs of a what-if without the threads `without`. Closed loops continue. The programs are not yet
+    /// fit to a machine, since a what-if may have more CPUs.
     ///
     /// `closed` overrides which threads are in a closed loop.
     pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> (Recorded, Choice) {
@@ -225,8 +225,7 @@ impl<'a> Replay<'a> {
         compare(&self.recorded, what_if.map(|(what_if, _)| &what_if.workload), &runs, self.recording.cpus())
     }
 
-    /// Returns why the machine rejects a task, at the rule for its policy. None without such a rule. `what_if`: the
-    /// rejected workload.
+    /// Returns why the machine rejects a task, at the rule for its policy, if any. `what_if`: the rejected workload.
     pub fn refused(
         &self,
         error: &vruntime_sim::Error,
@@ -278,7 +277,7 @@ fn run(workload: &Workload, config: &Config) -> Result<Run, vruntime_sim::Error>
     Ok(Run { results: collector.into_results(), outcome })
 }
 
-/// Fits a workload to kernel and machine. Omits group settings that the kernel lacks, which the caller did not request.
+/// Fits a workload to kernel and machine. Omits group settings that the kernel lacks and the caller did not request.
 pub fn fit(workload: &mut Workload, config: &Config) -> LeftOut {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);

@@ -105,8 +105,8 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
     Ok(found)
 }
 
-/// Returns the lines of tables and messages that only one side has: `-` the first, `+` the second. Numbers are `#`, so
-/// a change in many scenarios is one line.
+/// Returns lines of tables and messages that only one side has: `-` the first, `+` the second. Numbers are `#`, so a
+/// change in many scenarios is one line.
 fn reworded(before: &[Output], after: &[Output]) -> BTreeSet<String> {
     let lines = |outputs: &[Output]| -> BTreeSet<String> {
         let texts = outputs.iter().filter(|(name, _)| WORDS.contains(&name.as_str()));

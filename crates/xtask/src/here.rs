@@ -48,7 +48,7 @@ fn machine(cpus: usize, info: &str) -> String {
     words.join(", ")
 }
 
-/// Time that the host took from all CPUs since boot (`/proc/stat`), seconds. None if unknown.
+/// Time that the host took from all CPUs since boot (`/proc/stat`), seconds, if known.
 pub(crate) fn stolen() -> Option<f64> {
     stolen_of(&fs::read_to_string("/proc/stat").ok()?)
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask kernels`: the fidelity suite under other kernels and on other machines.
 //!
-//! apt downloads and verifies Debian's images for clouds. QEMU boots them without KVM, from an initramfs with busybox
-//! and `vruntime`. A second serial line returns the files of `vruntime fidelity --record`.
+//! apt downloads and verifies Debian's cloud images. QEMU boots them without KVM, from an initramfs with busybox and
+//! `vruntime`. A second serial line returns the files of `vruntime fidelity --record`.
 
 mod boot;
 mod debian;

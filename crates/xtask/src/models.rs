@@ -1,8 +1,8 @@
 //! `cargo xtask models`: runs benchmarks for real, and simulates their models with costs of the same round.
 //!
-//! A round calibrates, runs each program once, and simulates each model with the measured costs. The medians over
-//! rounds are compared, since one calibration is only a sample. `--each` calibrates before each program. If more rounds
-//! are inside then, the machine changes. Otherwise, the model is wrong.
+//! A round calibrates, runs each program once, and simulates each model with the measured costs. Medians over rounds
+//! are compared, since a calibration is only a sample. `--each` calibrates before each program. If more rounds are
+//! inside then, the machine changes. Otherwise, the model is wrong.
 
 mod benchmark;
 
@@ -19,7 +19,7 @@ use benchmark::Benchmark;
 
 /// The greatest difference of a simulated time, as a part of the real one.
 const TOLERANCE: f64 = 0.25;
-/// The spread of real runs above which the comparison says little.
+/// With a greater spread of real runs, the comparison says little.
 const NOISY: f64 = 0.25;
 
 #[derive(Debug, Args)]
@@ -207,7 +207,7 @@ impl Benchmark {
 }
 
 impl Row {
-    /// Runs the program. Returns its figure, and the CPU time that the host took, percent.
+    /// Runs the program. Returns its figure, and the host's CPU time, percent.
     fn run(&self, timeout: u64) -> miette::Result<(f64, f64)> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
         let (began, before) = (std::time::Instant::now(), stolen());

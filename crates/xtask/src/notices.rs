@@ -76,7 +76,7 @@ fn packages(root: &Path) -> miette::Result<BTreeSet<Package>> {
     reached(&metadata).ok_or_else(|| miette!("cargo metadata has no package {RELEASED}"))
 }
 
-/// The released package and its dependencies, except those of build scripts and tests.
+/// The released package and its dependencies, without those of build scripts and tests.
 fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
 //! `cargo xtask rt-app`: runs files alternately with rt-app and `vruntime real`, and compares their logs.
 //!
-//! rt-app's `run` is a number of turns of a loop. rt-app calibrates a turn before each run by the shortest of some. If
-//! the machine's speed varies, runs then differ in work. So the median turn is measured here before each run, and
+//! rt-app's `run` is a number of turns of a loop. Before each run, rt-app calibrates a turn by the shortest of some, so
+//! on a machine of varying speed runs differ in work. So the median turn is measured here before each run, and
 //! [`input`] passes it to rt-app.
 
 mod cells;
@@ -86,7 +86,7 @@ impl RtApp {
         Ok(())
     }
 
-    /// Returns the figures of all runs of a file, by rt-app and by `vruntime real`. They alternate in being first.
+    /// Returns a file's figures, by rt-app and by `vruntime real`, which take turns to be first.
     fn compared(&self, file: &Path, vruntime: &Path) -> miette::Result<(Figures, Figures)> {
         let name = file.file_name().unwrap_or_default();
         let text =
@@ -132,8 +132,7 @@ impl RtApp {
         Ok(files)
     }
 
-    /// Runs a command on a file with a time limit. At SIGINT, rt-app's threads end after their loop, with complete
-    /// logs.
+    /// Runs a command on a file with a time limit. At SIGINT, rt-app's threads complete their loop and logs.
     fn limited(&self, words: &[&str], file: &Path, folder: &Path) -> miette::Result<std::process::Output> {
         let limit = (self.seconds + BEGINNING_S).to_string();
         let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit]);
@@ -159,8 +158,8 @@ impl RtApp {
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
-        // rt-app sees only the last of repeated keys, so workgen, of the same package, numbers them. workgen requires
-        // one key per line.
+        // rt-app sees only the last of repeated keys, so its package's workgen numbers them. That requires one key per
+        // line.
         let mut done = self.limited(&["workgen", "-o", "unique.json"], file, folder)?;
         if done.status.code() == Some(1) && String::from_utf8_lossy(&done.stderr).contains("KeyError") {
             done = self.limited(&["rt-app"], file, folder)?;

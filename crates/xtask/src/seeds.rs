@@ -1,7 +1,7 @@
 //! `cargo xtask seeds`: runs random tests under many seeds.
 //!
-//! `make test` uses one seed, from the commit's hash. This command builds the test binaries once, and runs each random
-//! test alone under successive seeds, until it fails.
+//! `make test` uses one seed, from the commit's hash. This builds the test binaries once, and runs each random test
+//! alone under successive seeds, until it fails.
 
 mod sources;
 
@@ -122,7 +122,7 @@ impl Seeds {
     }
 }
 
-/// Runs the test under successive seeds, until one fails or time is over. Prints the failure.
+/// Runs the test under successive seeds, until failure, which is printed, or until time is over.
 fn run_seeds(
     test: &Test,
     progress: &mut Progress,

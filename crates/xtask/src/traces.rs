@@ -1,4 +1,4 @@
-//! `cargo xtask traces DIR`: checks the command on real traces that licences or sizes keep out of the repository.
+//! `cargo xtask traces DIR`: checks the command on real traces that licence or size keeps out of the repository.
 //!
 //! `trace info`, `trace analyse` and `replay` must agree on every trace. Traces in [`known`] must match the counts of
 //! an independent parser, and `docs/replay.md`.

@@ -30,7 +30,7 @@ pub(crate) fn boot(machine: &Machine<'_>) -> miette::Result<PathBuf> {
     let console = File::create(&log).into_diagnostic().wrap_err_with(|| format!("cannot write {}", log.display()))?;
     let mut qemu = command(
         "qemu-system-x86_64",
-        // With the time stamp counter as clock, programs read it without a system call.
+        // Programs read the time stamp counter without a system call.
         [
             "-accel",
             "tcg,thread=multi",

@@ -73,7 +73,7 @@ pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
     let apt = Apt::new(release, work)?;
     eprintln!("fetching Debian's Linux {}x", release.version());
     output(apt.command("apt-get", &["update"]), "apt")?;
-    // 7.1+: the image is in a separate package, on which linux-image depends.
+    // 7.1+: linux-image depends on a separate package with the image.
     let mut names = String::new();
     for kind in ["binary", "image"] {
         let prefix = format!("linux-{kind}-{}", release.version());
@@ -163,7 +163,7 @@ impl Apt {
             format!("Dir::State::Lists={folder}/lists"),
             format!("Dir::Cache={folder}/cache"),
             "Acquire::Languages=none".to_owned(),
-            // Lists and downloads are in a folder of the user, not of apt.
+            // Lists and downloads are in the user's folder, not apt's.
             "APT::Sandbox::User=root".to_owned(),
         ];
         let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);

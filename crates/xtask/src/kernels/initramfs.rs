@@ -73,7 +73,7 @@ fn libraries(program: &Path) -> miette::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The paths in the output of `ldd`: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
+/// The paths in `ldd`'s output: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
 fn paths(listed: &str) -> Vec<String> {
     listed.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect()
 }

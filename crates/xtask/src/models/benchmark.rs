@@ -49,8 +49,7 @@ impl Figure {
     }
 }
 
-/// Returns all benchmarks. `loops` is for `perf bench sched pipe`. `messages` is for each pair of hackbench, over all
-/// groups.
+/// Returns all benchmarks. `loops`: of `perf bench sched pipe`. `messages`: of each pair of hackbench, over all groups.
 pub(super) fn all(groups: &[u64], loops: u64, messages: u64) -> Vec<Benchmark> {
     let pipe = Benchmark {
         program: "perf",

@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The blocks of Markdown that begins at line `first`, and the line ranges of paragraphs and lists.
+/// The blocks of Markdown from line `first` on, and the line ranges of paragraphs and lists.
 fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
     let starts: Vec<usize> = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) - 1 + first;
@@ -129,7 +129,7 @@ fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
         }
     }
     blocks.retain(|block| !block.text.trim().is_empty());
-    // A list without empty lines has no paragraphs. Its lines are those of its items' text.
+    // A list without empty lines has no paragraphs, only its items' lines.
     for block in blocks.iter().filter(|block| block.kind == Kind::Prose) {
         breakable.extend(block.marks.iter().map(|(_, line)| *line..*line + 1));
     }
@@ -172,7 +172,7 @@ fn names_of_tests(text: &str) -> Vec<Block> {
     found
 }
 
-/// Runs of adjacent lines for which `of` returns text, with the number of the first.
+/// Runs of lines for which `of` returns text, with the first one's number.
 fn runs(text: &str, of: impl Fn(&str) -> Option<String>) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut goes_on = false;
@@ -200,7 +200,7 @@ fn plain(kind: Kind, first: usize, text: &str) -> Block {
     block
 }
 
-/// The paragraphs of a help text in the snapshots of tests, without command lines. Each row of columns is a text.
+/// The paragraphs of a help text in the tests' snapshots, without command lines. Each row of columns is a text.
 fn help(text: &str) -> Vec<Block> {
     let head = text.lines().skip(1).position(|line| line == "---").map_or(0, |at| at + 2);
     let is_command =

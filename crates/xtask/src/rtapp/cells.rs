@@ -113,7 +113,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// Whether the median of ours is within the range of theirs, widened by its width or by `least`.
+/// Whether our median is within their range, widened by its width or by `least`.
 fn is_inside(theirs: &[f64], ours: &[f64], least: f64) -> bool {
     let (low, high) = range(theirs);
     let width = (high - low).max(least);

@@ -4,7 +4,7 @@
 
 /// rt-app's calibration: nanoseconds per turn of its loop.
 ///
-/// rt-app reads whole nanoseconds, and a turn has about 15. Rounding would change the work by up to 3 %. So rt-app gets
+/// rt-app reads whole nanoseconds, and a turn has about 15: rounding would change the work by up to 3 %. So rt-app gets
 /// this value, and [`adapted`] lengthens each `run`.
 pub(super) const CALIBRATION_NS: f64 = 100.0;
 

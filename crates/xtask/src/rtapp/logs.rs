@@ -40,8 +40,8 @@ pub(super) struct Row {
     late: f64,
 }
 
-/// Returns the times from loop to loop. With a timer, they are from start to start: the column `period` lacks the time
-/// in which rt-app writes between loops, 10 us and more. Without a timer, `period` includes that time.
+/// Returns times from loop to loop. With a timer, they are from start to start: the column `period` lacks the 10 us and
+/// more in which rt-app writes between loops. Without a timer, `period` includes them.
 fn periods(rows: &[Row]) -> Vec<f64> {
     if rows.iter().any(|row| row.timers > 0.0) {
         rows.windows(2).map(|pair| pair[1].start - pair[0].start).collect()

@@ -36,7 +36,7 @@ pub(crate) fn random_tests(package: &Path) -> miette::Result<Vec<Random>> {
     Ok(found)
 }
 
-/// Reads all sources below a folder. `target` is their test binary, or empty in `tests`, where each entry is one.
+/// Reads all sources below a folder. `target` is their test binary, or empty in `tests`, where each entry has one.
 fn walk(folder: &Path, target: Option<&str>, found: &mut Vec<Random>) -> miette::Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -55,8 +55,8 @@ fn walk(folder: &Path, target: Option<&str>, found: &mut Vec<Random>) -> miette:
     Ok(())
 }
 
-/// Returns the random tests of a source with their numbers of cases. They are in a `proptest!`, or call `any_seed()`,
-/// possibly through other functions, and then have one case.
+/// Returns a source's random tests and numbers of cases. They are in a `proptest!`, or call `any_seed()`, possibly
+/// through other functions, and then have one case.
 fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     let mut found = Vec::new();
     let mut rest = text;

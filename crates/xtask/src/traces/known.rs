@@ -189,8 +189,7 @@ fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     Ok(found.0)
 }
 
-/// The large CPUs had at most 800 of 1100 MHz, so their work counts less. Some of it precedes the first frequency
-/// event.
+/// The large CPUs had at most 800 of 1100 MHz, so their work counts less, some of it before the first frequency event.
 fn of_frequencies(reader: &Reader, _: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let whatif = |machine: &str| -> miette::Result<u64> {

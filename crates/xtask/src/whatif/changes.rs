@@ -41,7 +41,7 @@ pub(super) enum Make {
     Client(&'static str),
     /// One CPU for program and hogs.
     OneCpu,
-    /// `sched_autogroup_enabled` is 0 before program and hogs start, since it matters when a task is created.
+    /// `sched_autogroup_enabled` is 0 before program and hogs start, since it matters at a task's creation.
     NoAutogroup,
 }
 
@@ -55,7 +55,7 @@ impl Change {
         self.rules.iter().flat_map(of_rule).collect()
     }
 
-    /// Makes a change of the machine's settings, which tasks take over when they start.
+    /// Changes the machine's settings, which starting tasks take over.
     pub(super) fn setting(&self) -> miette::Result<Option<Setting>> {
         if !matches!(self.make, Make::NoAutogroup) {
             return Ok(None);

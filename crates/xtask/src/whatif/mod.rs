@@ -1,7 +1,7 @@
 //! `cargo xtask whatif`: compares predictions with reality.
 //!
-//! Records a program beside two hogs. Predicts from the recording what happens when the hogs change, makes the change,
-//! and measures it. Compares the CPU time of the program and of the hogs.
+//! Records a program beside two hogs. Predicts from the recording the effect of a change of the hogs, makes it, and
+//! measures it. Compares CPU time of program and hogs.
 
 mod changes;
 mod page;

@@ -58,7 +58,7 @@ impl Pair {
         self.program().off().abs().max(self.hogs().off().abs())
     }
 
-    /// Whether the prediction has the wrong direction, and the effect exceeds the spread of runs.
+    /// Whether the prediction has the wrong direction, with an effect above the spread of runs.
     fn goes_astray(&self) -> bool {
         let Comparison { predicted, mean, least, most } = self.program();
         let went = mean - self.recorded.program;
