@@ -225,7 +225,8 @@ impl<'a> Replay<'a> {
         compare(&self.recorded, what_if.map(|(what_if, _)| &what_if.workload), &runs, self.recording.cpus())
     }
 
-    /// Returns why the machine rejects a task, at the rule for its policy, if any. `what_if`: the rejected workload.
+    /// Returns why the machine rejects a task, at the rule for its policy. None without such a rule. `what_if`: the
+    /// rejected workload.
     pub fn refused(
         &self,
         error: &vruntime_sim::Error,
@@ -234,7 +235,7 @@ impl<'a> Replay<'a> {
     ) -> Option<vruntime_workload::Error> {
         let recorded = &self.recorded;
         let vruntime_sim::Error::Refused { task, error, .. } = error else { return None };
-        // A copy is rejected as its original, which comes first.
+        // A copy is rejected as its original, which precedes it.
         let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
         let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
         // The rule decides when the task requests it.

@@ -54,7 +54,7 @@ impl Recording {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// Returns the machine's other tasks, averaged over runs with such data, if any.
+    /// Returns the machine's other tasks, averaged over runs with such data. None without.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
         (!looks.is_empty()).then(|| resident::average(&looks))

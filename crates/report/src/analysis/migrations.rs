@@ -2,7 +2,7 @@
 //!
 //! | cause | evidence |
 //! |---|---|
-//! | `wakeup` | it follows `sched_waking` of the task on the same CPU (interrupts are off until the task is placed); without `sched_waking`: the task slept |
+//! | `wakeup` | it follows the task's `sched_waking` on the same CPU (interrupts are off until placement); without `sched_waking`: the task slept |
 //! | `fork` | the task is new |
 //! | `newidle` | recorded on the destination CPU, where the next switch is away from a task that sleeps or has exited |
 //! | `idle` | as `newidle`, but the CPU is idle |
