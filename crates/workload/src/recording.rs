@@ -183,7 +183,9 @@ struct FileGroup {
 
 /// Reads a recording. `name` is for messages.
 ///
-/// # Errors If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of
+/// # Errors
+///
+/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of
 /// the kernel's range, or the topology's size is wrong.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = Source::decode(name, bytes)?;

@@ -71,7 +71,9 @@ const TOP_KEYS: &[&str] = &["tasks", "global", "resources"];
 
 /// Reads a file. `name` is for messages.
 ///
-/// # Errors If the text is not UTF-8, JSON, or rt-app's grammar, a number is out of range, or tasks exceed
+/// # Errors
+///
+/// If the text is not UTF-8, JSON, or rt-app's grammar, a number is out of range, or tasks exceed
 /// `options.max_tasks`. It has the first 100 problems ([`Error::related`]).
 pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error> {
     let mut problems = Problems::new(Source::decode(name, bytes)?, options.strict);

@@ -188,7 +188,9 @@ impl Scenario {
 
 /// Reads a scenario. `name` is for messages. `loader` reads files that it names.
 ///
-/// # Errors If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, a file is unreadable or wrong, or
+/// # Errors
+///
+/// If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, a file is unreadable or wrong, or
 /// tasks exceed `options.max_tasks`.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
     let source = Source::decode(name, bytes)?;
