@@ -1,11 +1,11 @@
-//! What a trace gave the autogroups.
+//! CPU time of autogroups in a recording.
 
 use std::collections::BTreeSet;
 
 use crate::recorded::{Recorded, Thread};
 
-/// Returns the recorded CPU time of an autogroup's tasks, without their time in task groups, nanoseconds. None if
-/// `path` is not an autogroup of the trace. Kernel threads are in none.
+/// Returns the recorded CPU time of an autogroup's tasks outside task groups, nanoseconds. None for other paths. Kernel
+/// threads have no autogroup.
 pub(super) fn recorded_ns(recorded: &Recorded, path: &str) -> Option<u64> {
     let workload = &recorded.workload;
     let session = match path.strip_prefix("/autogroup")? {

@@ -1,4 +1,4 @@
-//! The recording beside its replays.
+//! Compares a recording with its replays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use vruntime_workload::program::Workload;
 use crate::autogroups;
 use crate::recorded::{Recorded, Thread};
 
-/// A run of a replay: what each task got, and when the run ended, nanoseconds after its start.
+/// A run of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran<'a> {
-    /// What each task, group and CPU got.
+    /// Results of each task, group and CPU.
     pub results: &'a Results,
-    /// The end of the run.
+    /// The end, nanoseconds after the start.
     pub end: u64,
 }
 
-/// Returns the figures of each task of a run. A task that is forked again, because its parent continues beyond the
-/// recording, counts with the first of its kind: the machine names it `NAME-2`.
+/// Returns the figures of a run's tasks. If a parent continues beyond the recording, the machine calls further tasks
+/// `NAME-2`, which count for the first.
 pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
     let names: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let first = |name: &str| {
@@ -42,8 +42,8 @@ pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String
     measured
 }
 
-/// Sets the recording beside its replays. `runs`: the replay as recorded, and then the what-if, if there is one, whose
-/// workload is `changed`. `cpus`: how many the recorded machine has.
+/// Compares the recording with `runs`: the replay as recorded, and optionally a what-if with workload `changed`.
+/// `cpus`: CPUs of the recorded machine.
 pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>], cpus: usize) -> ReplayCheck {
     let measured: Vec<_> = runs.iter().map(|run| by_task(recorded, run.results)).collect();
     let kept: BTreeSet<&str> =
@@ -72,7 +72,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
             what_if: measured.get(1).map(|run| run.get(name).copied().unwrap_or_default()),
         })
     });
-    // Copies, and whoever runs beside them.
+    // Copies, and tasks beside the recording.
     let known: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let added =
         changed.into_iter().flat_map(|workload| &workload.tasks).filter(|task| !known.contains(task.name.as_str()));
@@ -86,7 +86,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
         |run: &Ran<'_>| run.results.cpus.iter().map(|cpu| run.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>();
     let replayed = runs.first().map(busy).unwrap_or_default();
     let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
-    // A run ends early if every task has; the machine would have been idle from then on.
+    // A run ends early if all tasks have ended. The rest is idle time.
     let end = |index: usize| runs.get(index).map_or(0, |run| run.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
@@ -101,13 +101,13 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
     check
 }
 
-/// Returns the path of the group in which each task of a run was in the end.
+/// Returns the last group of each task of a run, by path.
 fn groups_of(results: &Results) -> BTreeMap<&str, &str> {
     let path = |group: usize| results.groups.get(group).map(|group| group.path.as_str());
     results.tasks.iter().filter_map(|task| Some((task.name.as_str(), path(task.group)?))).collect()
 }
 
-/// The groups of all runs, and what the trace gave them: every thread counts for each group while it was in it.
+/// The groups of all runs with their recorded CPU time, by each thread's times of membership.
 fn groups(recorded: &Recorded, runs: &[Ran<'_>]) -> Vec<ReplayGroup> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut groups = ReplayGroup::all(first.results, runs.get(1).map(|run| run.results));

@@ -1,4 +1,4 @@
-//! Why a recording cannot be replayed.
+//! Errors of replays.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use miette::{Diagnostic, LabeledSpan, SourceCode};
 use vruntime_sim::plan;
 use vruntime_trace::read;
 
-/// Why a recording cannot be replayed. The text names the file; [`help`](Self::help) says how to mend it. An error in a
-/// text (rules, groups, a machine's description) also has its [place](Self::in_text) in that text.
+/// Why a recording cannot be replayed. [`help`](Self::help) says how to fix it. Errors in a text (rules, groups, a
+/// machine's description) have their [place](Self::in_text).
 ///
-/// It is a [`miette::Diagnostic`]: a program that prints with miette shows file, line and caret.
+/// Printed as a [`miette::Diagnostic`], it shows file, line and caret.
 ///
 /// ```
 /// let error = vruntime_replay::Recording::open("no-such-trace.dat", &Default::default()).unwrap_err();
@@ -20,15 +20,15 @@ pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 enum Inner {
-    /// Nothing but words.
+    /// A message.
     Plain { message: String, help: Option<String> },
-    /// The trace cannot be read.
+    /// An unreadable trace.
     Read { name: String, error: read::Error },
-    /// A run cannot be planned.
+    /// A run cannot be planned. Has the place in a text.
     Plan(plan::Error, Option<vruntime_workload::Error>),
-    /// Something is wrong in a text.
+    /// An error in a text.
     Text(vruntime_workload::Error),
-    /// The simulated machine refuses the programs.
+    /// The machine rejects the programs. Has the place of the rule.
     Refused(vruntime_sim::Error, Option<vruntime_workload::Error>),
 }
 
@@ -48,12 +48,12 @@ impl Error {
         Self(Box::new(Inner::Read { name: name.to_owned(), error }))
     }
 
-    /// `rule`: the same, at the rule that asks for it.
+    /// `rule`: the error at the rule that causes it.
     pub(crate) fn refused(error: vruntime_sim::Error, rule: Option<vruntime_workload::Error>) -> Self {
         Self(Box::new(Inner::Refused(error, rule)))
     }
 
-    /// Returns how to mend it.
+    /// Returns how to fix it.
     pub fn help(&self) -> Option<String> {
         if let Some(error) = self.in_text() {
             return error.help().map(str::to_owned);
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// Returns the error with its place, if it is about a text.
+    /// Returns the error with its place in a text.
     pub fn in_text(&self) -> Option<&vruntime_workload::Error> {
         match &*self.0 {
             Inner::Text(error) | Inner::Plan(_, Some(error)) | Inner::Refused(_, Some(error)) => Some(error),
@@ -75,7 +75,7 @@ impl Error {
         }
     }
 
-    /// Returns why a run cannot be planned, if that is the reason.
+    /// Returns the error of a plan.
     pub fn plan(&self) -> Option<&plan::Error> {
         if let Inner::Plan(error, _) = &*self.0 { Some(error) } else { None }
     }

@@ -1,35 +1,34 @@
-//! What a trace's records mean to a replay: their times and what happened.
+//! Interprets the records of a trace for a replay.
 
 use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
 
 use crate::recorded::{self, Left, What};
 
-/// The longest time without a scheduler event. A longer one is a jump of the clock.
+/// A longer time without a scheduler event is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: usize = vruntime_trace::MAX_CPUS as usize;
 
-/// The flag of clone(2) that makes a task a thread of its parent's process.
+/// The flag of clone(2) for threads.
 const CLONE_THREAD: u64 = 0x1_0000;
 
-/// Times since a trace's beginning.
+/// Times since the beginning of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// The time before, as recorded and since the start.
+    /// The last time, as recorded and since the start.
     last: Option<(i64, u64)>,
-    /// How often it jumped.
     jumps: u64,
 }
 
 impl Clock {
-    /// Returns how often the clock jumped.
+    /// Returns the number of jumps.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// Returns the time of an event since the first one, nanoseconds. Where the clock jumps, no time passes.
+    /// Returns an event's time since the first one, nanoseconds. No time passes in a jump.
     pub fn time(&mut self, record: &Record<'_>) -> u64 {
-        // What perf tells of tasks has no time of its own.
+        // perf's records of tasks have no time.
         if record.name.starts_with(b"PERF_RECORD_") {
             return self.last.map_or(0, |(_, at)| at);
         }
@@ -42,7 +41,7 @@ impl Clock {
             self.jumps += 1;
             at
         } else if passed < 0 {
-            // Merged from several CPUs, a trace may go back a little: the recorder counts that.
+            // Merged traces may go back a little, which the recorder counts.
             return at.saturating_sub(passed.unsigned_abs());
         } else {
             at + passed.unsigned_abs()
@@ -52,7 +51,7 @@ impl Clock {
     }
 }
 
-/// Returns what a record means to a replay, if anything.
+/// Returns the meaning of a record for a replay.
 pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
     let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
     let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
@@ -87,7 +86,7 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             What::Fork { parent, child: named(*task), thread: Some(clone_flags & CLONE_THREAD != 0) }
         }
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
-        // Some kernels told the group's name and not its path.
+        // Some kernels record the group's name instead of its path.
         Tracepoint::CgroupAttach { task, dst_root, dst_path, .. } if !dst_path.is_empty() => {
             What::Attached { task: named(*task), hierarchy: *dst_root, path: dst_path }
         }

@@ -1,5 +1,5 @@
-//! Decides what a trace leaves open, by the replay that is nearest to it. Open is whether the machine had autogroups,
-//! and how closely tasks that wake each other stay together.
+//! Decides what a trace leaves open, by the nearest replay: whether the machine had autogroups, and how closely tasks
+//! that wake each other stay together.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -15,33 +15,32 @@ use crate::recorded::{self, Recorded, Recorder};
 use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
-/// A session counts if its tasks had at least this part of the time, in thousandths. With fewer than two such sessions,
-/// autogroups change nothing.
+/// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
-/// With autogroups, at least this part more of all CPU time has to be as recorded.
+/// The part of all CPU time by which autogroups must lower the error.
 const BETTER: f64 = 0.02;
 
-/// At most this number of pools is tried: those that used most CPU time.
+/// The most pools to try, by CPU time.
 const MOST_POOLS: usize = 4;
 
-/// A coupling this many times as far from the recording as the nearest one is not tried again with other pools.
+/// A coupling this many times farther from the recording than the nearest is not tried with other pools.
 const FAR: f64 = 2.0;
 
-/// The weight of a wrong share of CPU time, relative to a wrong number of switches.
+/// The weight of wrong CPU times, relative to wrong numbers of switches.
 const CPU_TIMES: f64 = 3.0;
 
-/// Nothing says whether autogroup was on, and the replay is closer to the recording if it was.
+/// Autogroup was unknown, and the replay with it is nearer to the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
-    /// The part of the CPU time that differs from the recording, replayed with autogroups.
+    /// Part of CPU time that differs from the recording, with autogroups.
     pub with: f64,
-    /// The same, replayed without.
+    /// `with`, but without autogroups.
     pub without: f64,
 }
 
-/// Decides whether the tasks of the root group were in autogroups, if neither the machine nor the caller says so. They
-/// were if a replay with autogroups has less than half of the error of one without, and the errors differ by more than
-/// [`BETTER`]. Sets `trace.autogroup`, and returns what the caller has to report.
+/// Decides whether the root group had autogroups, if neither machine nor caller says so. It had if a replay with them
+/// has less than half of the error, and errors differ by more than [`BETTER`]. Sets `trace.autogroup`, and returns what
+/// the caller must report.
 pub(crate) fn autogroup(
     trace: &mut Trace,
     recording: &Recording,
@@ -66,7 +65,7 @@ pub(crate) fn autogroup(
     }
     let jobs: Vec<_> = replays.iter().map(|(recorded, plan)| (&recorded.workload, plan)).collect();
     let runs = run(&jobs);
-    // Why one is refused is told when it counts.
+    // A rejected replay is reported when it counts.
     let off =
         |(recorded, _): &(Recorded, Plan), run: Option<&Option<Results>>| Some(off(recorded, run?.as_ref()?, false));
     let [Some(without), Some(with)] = [off(&replays[0], runs.first()), off(&replays[1], runs.get(1))] else {
@@ -76,7 +75,7 @@ pub(crate) fn autogroup(
     Ok(trace.autogroup.then_some(Guess { with: with / 2.0, without: without / 2.0 }))
 }
 
-/// Whether two sessions or more had enough of the time to be in each other's way.
+/// Whether at least two sessions had enough time to compete.
 fn sessions_compete(recorded: &Recorded) -> bool {
     let mut had = vec![0; recorded.workload.sessions.len()];
     for thread in &recorded.threads {
@@ -88,19 +87,19 @@ fn sessions_compete(recorded: &Recorded) -> bool {
     large >= 2
 }
 
-/// What a trace leaves open about the tasks that wake each other, and how it was decided.
+/// Decisions about tasks that wake each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
-    /// How closely tasks stay together that wake each other.
+    /// How closely such tasks stay together.
     pub coupling: Coupling,
-    /// The names of the pools whose members do each other's work.
+    /// Names of the pools, whose members do each other's work.
     pub pools: Vec<String>,
-    /// What was tried, in this order; empty if the trace leaves nothing open.
+    /// Attempts in order. Empty if the trace leaves nothing open.
     pub tried: Vec<Tried>,
 }
 
-/// One way to make the programs, and how far its replay is from the recording.
+/// An attempt, and the distance of its replay from the recording.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Tried {
@@ -108,8 +107,8 @@ pub struct Tried {
     pub coupling: Coupling,
     /// As in [`Choice::pools`].
     pub pools: Vec<String>,
-    /// The difference of CPU times from the recording, as a part of all, times three; in a replay as recorded plus that
-    /// of switches. 0: none.
+    /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the part of
+    /// switches. 0: none.
     pub distance: f64,
 }
 
@@ -125,12 +124,11 @@ impl Choice {
     }
 }
 
-/// Returns the way to make programs whose replay is nearest to the recording by CPU times. A replay as recorded is also
-/// judged by switches. The way is the coupling of tasks that wake each other, and the pools. The rest is as in `how`.
-/// The [beginning](Recording::sample) of a long recording decides.
+/// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches count, too.
+/// The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
-/// A what-if always has pools. A replay without them keeps recorded times where a thread waited for others. It is near
-/// to the recording, but says nothing on other conditions.
+/// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
+/// recording, but says nothing about other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let whole = finish(recording.recorder.clone(), &plan.config, how);
     let names = &whole.pools;
@@ -156,7 +154,7 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
     let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && whole.counts.together > 0);
     let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
     let mut tried = distances(&ways);
-    // Of equally close ones the first.
+    // The first of equally near ones.
     let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
     let Some(mut best) = nearest(&tried) else { return (how, Choice::new(how, &[], names)) };
     let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
@@ -169,15 +167,15 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
     (best.0, Choice::new(best.0, &tried, names))
 }
 
-/// What the trials use: the beginning of the recording, or all of it.
+/// The recording's beginning, or all of it.
 struct Trial<'a> {
     recorder: &'a Recorder,
-    /// In the beginning, the number of each pool of the whole recording. None if the trials use the whole.
+    /// The beginning's number of each pool of the whole. None if trials use the whole.
     pools: Option<Vec<Option<usize>>>,
 }
 
 impl<'a> Trial<'a> {
-    /// Uses the beginning if it has the pools of the whole. In half of it, all threads that go on must exist.
+    /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
     fn new(recording: &'a Recording, config: &Config, how: How, whole: &Recorded) -> Self {
         let all = Self { recorder: &recording.recorder, pools: None };
         let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| whole.repeats_from <= sample.0 / 2)
@@ -191,7 +189,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether a pool, by its number in the whole recording, is in the trials.
+    /// Whether trials have a pool, by its number in the whole.
     fn shows(&self, pool: usize) -> bool {
         self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
     }
@@ -208,8 +206,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Returns the number in the beginning for each pool of the whole, or none for a missing pool that does little. Returns
-/// no numbers if another pool is missing, or if one pool is several there.
+/// Returns the beginning's number of each pool of the whole, or none for a missing pool with little work. Returns no
+/// numbers if another pool is missing, or the beginning splits one.
 fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize>>> {
     let mut numbers: Vec<Option<usize>> = vec![None; whole.pools.len()];
     let mut cpu_ns = vec![0; whole.pools.len()];
@@ -226,13 +224,12 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     all_there.then_some(numbers)
 }
 
-/// Returns the distance of a replay from the recording. A what-if is asked for shares of CPU time; switches only show
-/// how these arise.
+/// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches do not count.
 fn distance(how: How, recorded: &Recorded, results: &Results) -> f64 {
     CPU_TIMES * off(recorded, results, how.goes_on) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
 }
 
-/// How many more or fewer switches there are in a replay than in the recording, of all.
+/// Returns the difference in switches, as a part of the recorded number.
 fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
     let replayed = by_task(recorded, results);
     let all: u64 = recorded.threads.iter().filter(|thread| thread.task.is_some()).map(|thread| thread.switches).sum();
@@ -240,8 +237,8 @@ fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
     now.abs_diff(all) as f64 / all.max(1) as f64
 }
 
-/// Returns the difference of CPU times from the recording, as a part of the total: twice the time that other tasks get.
-/// With `by_name`, tasks of one name count together, since chance decides which of them does the work.
+/// Returns the difference in CPU time, as a part of the total: twice the time that other tasks get. With `by_name`,
+/// tasks of one name count together, since chance decides which works.
 fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
     let replayed = by_task(recorded, results);
     let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());

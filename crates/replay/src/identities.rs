@@ -1,5 +1,4 @@
-//! Maps the tasks of a replay to recorded tasks, so that its traces have the recorded names and can be compared with
-//! the recording.
+//! Maps tasks of a replay to recorded ones, so that its traces have recorded names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +7,16 @@ use vruntime_workload::program::Workload;
 
 use crate::recorded::Recorded;
 
-/// Returns the names of the tasks of `workload` in traces.
+/// Returns the identities of the tasks of `workload` in traces.
 ///
-/// A recorded task keeps its name and pid. A copy has the name of its original, and a pid of its own: the first
-/// `copies` tasks are recorded ones or copies. Any other task keeps its name. `cpus` is the number of CPUs of the run.
+/// A recorded task keeps its name and pid. A copy has its original's name, and another pid. The first `copies` tasks
+/// are recorded ones or copies. Other tasks keep their names. `cpus` is the run's number of CPUs.
 pub fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
-        // Of two lives under one pid, the first has it.
+        // The first of two threads keeps a reused pid.
         let pid = met.insert(thread.pid).then_some(thread.pid);
         let identity = Identity { comm: thread.comm.clone(), pid, tgid: thread.tgid };
         known.insert(recorded.workload.tasks[task].name.as_str(), identity);

@@ -1,10 +1,9 @@
-//! From a recording to programs, and to a prediction beside it.
+//! From a recording to programs, and to a prediction.
 //!
-//! A [`Recording`] is the trace of a machine. [`Replay`] makes programs of it, with the plan that replays it as
-//! recorded; [`Replay::what_if`] changes kernel, machine, tasks and groups. [`Replay::compare`] sets both beside the
-//! recording.
+//! A [`Recording`] is the trace of a machine. [`Replay`] makes programs and a plan of it. [`Replay::what_if`] changes
+//! kernel, machine, tasks and groups. [`Replay::compare`] compares both with the recording.
 //!
-//! Two tasks take turns on a CPU. What if one of them had nice 10?
+//! Two tasks alternate on a CPU. What if one had nice 10?
 //!
 //! ```
 //! use vruntime_replay::recorded::rules::Rules;
@@ -41,13 +40,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`event`] | what the records of a trace mean to a replay |
+//! | [`event`] | meaning of a trace's records |
 //! | [`recorded`] | from events to programs |
 //! | [`recorded::rules`] | rules that change tasks and groups |
 //! | [`plat_info`] | LISA's descriptions of machines |
 
 #![forbid(unsafe_code)]
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// Input from users leads to errors, never to panics. Impossible cases state the reason in place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

@@ -1,5 +1,5 @@
-//! Reads LISA's descriptions of machines (`plat_info.yml`): capacities, clock domains, which are taken as caches,
-//! frequencies, and energy models (`nrg-model`).
+//! Reads LISA's descriptions of machines (`plat_info.yml`): capacities, clock domains (used as caches), frequencies,
+//! energy models (`nrg-model`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,37 +11,34 @@ use yaml_rust2::parser::{Event, EventReceiver, Parser};
 
 use crate::Error;
 
-/// What there is to find.
 #[derive(Debug, Default)]
 struct Found {
     capacities: BTreeMap<u32, u32>,
-    /// The clock domain of each CPU.
+    /// Clock domains by CPU.
     domains: BTreeMap<u32, u32>,
-    /// The frequencies of each CPU, kHz.
+    /// Frequencies by CPU, kHz.
     khz: BTreeMap<u32, BTreeSet<u32>>,
-    /// What it takes at them, microwatts.
+    /// Power by CPU and frequency, microwatts.
     power: BTreeMap<u32, BTreeMap<u32, u64>>,
-    /// The node of the energy model at hand: where it is in the document, and what has been read of it.
+    /// The current node of the energy model: its path, and the power read so far.
     node: (Vec<String>, BTreeMap<u32, u64>),
     path: Vec<Place>,
 }
 
-/// Where in the document an event is.
 #[derive(Debug)]
 enum Place {
-    /// In a mapping, at this key if it has been read.
+    /// In a mapping, at this key. None before the key.
     Key(Option<String>),
     /// In a list, at this entry.
     Entry(u32),
 }
 
 impl Found {
-    /// Returns the highest frequency of a CPU, kHz; 0 if unknown.
+    /// Returns a CPU's highest frequency, kHz; 0 if unknown.
     fn highest(&self, cpu: u32) -> u32 {
         self.khz.get(&cpu).and_then(BTreeSet::last).copied().unwrap_or(0)
     }
 
-    /// The value at hand is complete.
     fn next(&mut self) {
         match self.path.last_mut() {
             Some(Place::Key(key)) => *key = None,
@@ -63,7 +60,7 @@ impl Found {
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
         match names[..] {
             [.., "cpu-capacities", "orig" | "rtapp", cpu] | [.., "cpu-capacities", cpu] => {
-                // Measured ones go before those of the firmware, wherever they stand.
+                // Measured capacities take precedence over the firmware's.
                 if let (Ok(cpu), Ok(capacity)) = (cpu.parse(), text.parse()) {
                     if names.contains(&"rtapp") {
                         self.capacities.insert(cpu, capacity);
@@ -82,7 +79,7 @@ impl Found {
                     self.khz.entry(cpu).or_default().insert(khz);
                 }
             }
-            // A capacity, and the power at it, mW by the kernel's habit: only their proportions matter.
+            // Capacity and power, usually in mW. Only proportions matter.
             [ref node @ .., "active_states", _, khz, "1"] => {
                 if let (Ok(khz), Ok(mw)) = (khz.parse(), text.parse::<f64>())
                     && (1e-3..=1e6).contains(&mw)
@@ -93,7 +90,7 @@ impl Found {
                     self.node.1.insert(khz, (mw * 1000.0).round() as u64);
                 }
             }
-            // Whose that was stands below it.
+            // The node's CPU follows.
             [ref node @ .., "cpu"] if self.node.0 == *node && !self.node.1.is_empty() => {
                 if let Ok(cpu) = text.parse() {
                     self.power.insert(cpu, std::mem::take(&mut self.node.1));
@@ -106,7 +103,7 @@ impl Found {
 }
 
 impl EventReceiver for Found {
-    // The events, not the document: what aliases stand for is never built, however often they are nested.
+    // Events instead of a document: nested aliases are never expanded.
     fn on_event(&mut self, event: Event) {
         match event {
             Event::MappingStart(..) => self.path.push(Place::Key(None)),
@@ -122,31 +119,31 @@ impl EventReceiver for Found {
     }
 }
 
-/// A machine that a file describes.
+/// A described machine.
 #[derive(Debug)]
 pub struct PlatInfo {
-    /// Its CPUs.
+    /// The CPUs.
     pub topology: Topology,
-    /// The highest frequency of each CPU, kHz; 0 if unknown.
+    /// Highest frequency of each CPU, kHz; 0 if unknown.
     pub highest_khz: Vec<u32>,
-    /// Its clocks, if all frequencies are known.
+    /// The clocks. None unless all frequencies are known.
     pub clocks: Option<Clocks>,
 }
 
-/// The clocks of a machine.
+/// A machine's clocks.
 #[derive(Debug)]
 pub struct Clocks {
-    /// Frequencies under schedutil: the file names no governor, and an energy model requires schedutil.
+    /// Frequencies under schedutil. The file names no governor, and an energy model requires schedutil.
     pub frequencies: Frequencies,
-    /// The power of CPUs, if known for all frequencies.
+    /// Power at each frequency. None unless complete.
     pub energy: Option<EnergyModel>,
 }
 
 impl PlatInfo {
-    /// Reads the text of such a file, which messages call `name`.
+    /// Reads a description. `name` is for messages.
     ///
     /// # Errors
-    /// It is no YAML, has not the capacities of all CPUs, or describes a machine that cannot be.
+    /// If it is no YAML, lacks a CPU's capacity, or describes an impossible machine.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let found = found(name, text)?;
         let topology = topology(name, &found)?;
@@ -188,7 +185,7 @@ fn clocks(name: &str, found: &Found, topology: &Topology) -> Result<Option<Clock
 fn found(name: &str, text: &str) -> Result<Found, Error> {
     let mut found = Found::default();
     Parser::new_from_str(text).load(&mut found, false).map_err(|error| {
-        // Counted in characters.
+        // In characters.
         let at = text.char_indices().nth(error.marker().index()).map_or(text.len(), |(at, _)| at);
         let message = format!("{name} is no YAML: {error}");
         Source::new(name, text).error_at(at..at, &message, "here", "a plat_info.yml of LISA was expected")
@@ -212,7 +209,7 @@ fn topology(name: &str, found: &Found) -> Result<Topology, Error> {
         return Err(Error::new(format!("{name} gives CPU {cpu} a capacity of {capacity}")).with_help(help));
     }
     let place = |(&cpu, &capacity): (&u32, &u32)| {
-        // A clock of its own: a cluster of its own behind those that are told.
+        // Without a clock domain: a cluster of its own, after the described ones.
         let cluster = found.domains.get(&cpu).copied().unwrap_or(cpus + cpu);
         CpuPlace { core: cpu, cluster, llc: cluster, package: 0, node: 0, capacity }
     };
@@ -238,7 +235,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|cpu| found.highest(cpu)), [850_000, 1_100_000, 0]);
     }
 
-    /// As LISA writes it: nodes hang in each other, and say last which CPU they are of.
+    /// As LISA writes it: nested nodes with the CPU last.
     const POWER: &str = "\
 conf:
     cpu-capacities: {0: 446, 1: 1024, 2: 446}

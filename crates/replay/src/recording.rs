@@ -1,4 +1,4 @@
-//! Reading the trace of a replay, and the programs that are made of it.
+//! Reads the trace of a replay, and makes its programs.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -16,29 +16,27 @@ use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
 use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
 
-/// The kernel of a trace that does not say.
+/// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
 
-/// The switches and the nanoseconds of a beginning that decides what a trace leaves open. With these bounds, the cost
-/// of a decision does not grow with the trace.
+/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost.
 const SAMPLE_SWITCHES: u64 = 50_000;
 const SAMPLE_NS: u64 = 1_000_000_000;
 
-/// How the programs of a trace are made.
+/// Settings for making programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How {
-    /// Every wakeup keeps its recorded time.
+    /// Whether wakeups keep their recorded times.
     pub(crate) keep_times: bool,
     /// How closely tasks that wake each other stay together.
     pub(crate) coupling: Coupling,
-    /// The pools whose members do each other's work, as in [`Recorder::with_pools`].
+    /// Pools whose members do each other's work, as in [`Recorder::with_pools`].
     pub(crate) pools: u32,
-    /// Closed loops go on when what was recorded is done.
+    /// Whether closed loops continue after the recorded work.
     pub(crate) goes_on: bool,
 }
 
-/// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where
-/// nothing ever happened on some.
+/// Makes the programs for a machine. Cpusets may name missing CPUs without events.
 pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
     let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
     let recorder = if how.goes_on { recorder.going_on() } else { recorder };
@@ -53,19 +51,18 @@ pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded 
     recorded
 }
 
-/// What is known of a trace before it is read.
+/// Knowledge about a trace before reading.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
-    /// How much of the trace is read, nanoseconds from its start; none: all.
+    /// Nanoseconds to read from the start. None: all.
     pub duration: Option<u64>,
-    /// The machine that the trace was recorded on. None: as many CPUs as the trace names, of the same capacity.
+    /// The recorded machine. None: the CPUs that the trace names, of equal capacity.
     pub machine: Option<Topology>,
-    /// The highest frequency of each CPU of that machine, kHz; 0, or missing: as the trace shows it.
+    /// Highest frequency of each CPU, kHz. 0, or missing: as the trace shows.
     pub highest_khz: Vec<u32>,
 }
 
-/// Takes the records of a trace, in the order of the file. [`Recording::open`] does so for a file. A program that
-/// examines records itself, or reads another format, passes them to a reader.
+/// Takes records in file order, as [`Recording::open`], for programs that examine records, or read other formats.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     name: String,
@@ -75,14 +72,13 @@ pub struct Reader {
     summary: Summary,
     cpus: usize,
     clock: Clock,
-    /// The time of the last record.
     end: u64,
-    /// The trace is being read a second time.
+    /// Whether this is the second pass.
     again: bool,
 }
 
 impl Reader {
-    /// Returns a reader of a trace that messages call `name`.
+    /// Returns a reader. `name` is for messages.
     pub fn new(name: &str, options: &ReadOptions) -> Self {
         let recorder = Self::recorder(options).with_highest_frequencies(options.highest_khz.clone());
         Self { name: name.to_owned(), options: options.clone(), recorder, ..Self::default() }
@@ -95,7 +91,7 @@ impl Reader {
         Recorder::new().with_capacities(capacities)
     }
 
-    /// Takes the next record. Returns false if it is beyond the [duration](ReadOptions::duration): the others are, too.
+    /// Takes the next record. Returns false if it and all later ones are beyond the [duration](ReadOptions::duration).
     pub fn add(&mut self, record: &Record<'_>) -> bool {
         let at = self.clock.time(record);
         if self.options.duration.is_some_and(|duration| at > duration) {
@@ -114,8 +110,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for the same trace from its beginning, if a second pass is more exact: a CPU had a higher
-    /// frequency late in the trace, so its earlier work was not at full speed.
+    /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace. Then its
+    /// earlier work was not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;
@@ -124,10 +120,10 @@ impl Reader {
         Some(Self { name: self.name.clone(), options: self.options.clone(), recorder, again: true, ..Self::default() })
     }
 
-    /// Ends the trace. `notes` are those of the [`Events`] from which the records came.
+    /// Ends the trace. `notes` are those of the records' [`Events`].
     ///
     /// # Errors
-    /// The trace lacks what a replay needs, its times have no unit, or it has more CPUs than its machine.
+    /// If a replay needs more than the trace has, times have no unit, or the machine has fewer CPUs.
     pub fn finish(mut self, notes: &read::Notes) -> Result<Recording, Error> {
         let name = &self.name;
         self.recorder.goes_on_until(self.end);
@@ -184,12 +180,12 @@ impl Reader {
 #[derive(Clone, Debug, Default)]
 struct Sample {
     switches: u64,
-    /// Its end, and what was recorded until then.
+    /// Its end and its recorder.
     beginning: Option<Box<(u64, Recorder)>>,
 }
 
 impl Sample {
-    /// Looks at an event that the recorder of the whole trace has just taken.
+    /// Counts an event that the recorder has taken.
     fn add(&mut self, at: u64, what: &What<'_>, whole: &Recorder) {
         self.switches += u64::from(matches!(what, What::Switch { .. }));
         if self.beginning.is_none() && self.switches >= SAMPLE_SWITCHES && at >= SAMPLE_NS {
@@ -199,43 +195,43 @@ impl Sample {
         }
     }
 
-    /// Returns the beginning of a trace that ends at `end`, if it is short beside the whole.
+    /// Returns the beginning, if it is short relative to `end`.
     fn of(self, end: u64) -> Option<Box<(u64, Recorder)>> {
         self.beginning.filter(|beginning| beginning.0 <= end / 2)
     }
 }
 
-/// A trace that was read.
+/// A trace.
 #[derive(Clone, Debug)]
 pub struct Recording {
     name: String,
     pub(crate) recorder: Recorder,
-    /// Its beginning, if that suffices to decide what the trace leaves open: the end of it, and what was recorded.
+    /// End and recorder of the beginning, if it can decide what the trace leaves open.
     pub(crate) sample: Option<Box<(u64, Recorder)>>,
     cpus: usize,
     jumps: u64,
-    /// The release of the kernel it was recorded under.
+    /// The kernel's release.
     release: Option<String>,
-    /// The threads that were there before the first event, if the trace tells.
+    /// Threads from before the first event, if known.
     forked: Vec<Forked>,
-    /// Whether the machine said that the root group's tasks were in autogroups.
+    /// Whether the root group had autogroups, if known.
     pub(crate) autogroup: Option<bool>,
 }
 
-/// Linux of this release is not on offer.
+/// A replacement for an unavailable kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitute {
-    /// The release that the trace was recorded under.
+    /// The trace's release.
     pub release: String,
-    /// The kernel that stands for it.
+    /// The kernel that replaces it.
     pub kernel: String,
 }
 
 impl Recording {
-    /// Reads a trace in any format that [`vruntime_trace::read`] knows.
+    /// Reads a trace in any format of [`vruntime_trace::read`].
     ///
     /// # Errors
-    /// The file cannot be read, or as [`Reader::finish`].
+    /// If the file cannot be read, or as [`Reader::finish`].
     pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -243,7 +239,7 @@ impl Recording {
         Self::read(&name, &open, options)
     }
 
-    /// Reads the bytes of a trace, which messages call `name`.
+    /// Reads the bytes of a trace. `name` is for messages.
     ///
     /// # Errors
     /// As [`Recording::open`].
@@ -277,8 +273,7 @@ impl Recording {
         }
     }
 
-    /// Adds what the machine said of its groups when the trace began. A thread that is not in that file was in the
-    /// group of its parent.
+    /// Adds the machine's groups at the beginning. Unlisted threads were in their parents' groups.
     #[must_use]
     pub fn with_cgroups(mut self, cgroups: &Cgroups) -> Self {
         self.autogroup = Some(cgroups.autogroup());
@@ -287,21 +282,20 @@ impl Recording {
         self.changed(cgroups, Recorder::with_cgroups)
     }
 
-    /// Threads are of these processes, which have these parents: (thread, (process, parent)). A trace of ftrace does
-    /// not say it.
+    /// Adds processes and their parents, (thread, (process, parent)), which ftrace lacks.
     #[must_use]
     pub fn with_processes(self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
         let processes: Vec<_> = processes.into_iter().collect();
         self.changed(processes, Recorder::with_processes)
     }
 
-    /// Threads had these policies and slices when the trace began, by their ids.
+    /// Adds policies and slices at the beginning, by thread id.
     #[must_use]
     pub fn with_policies(self, policies: BTreeMap<i32, Policy>) -> Self {
         self.changed(policies, Recorder::with_policies)
     }
 
-    /// Adds what is known besides the events to the whole trace and to its beginning.
+    /// Applies `add` to the trace and its beginning.
     fn changed<T: Clone>(mut self, known: T, add: impl Fn(Recorder, T) -> Recorder) -> Self {
         if let Some(sample) = self.sample.as_deref_mut() {
             sample.1 = add(std::mem::take(&mut sample.1), known.clone());
@@ -318,46 +312,45 @@ impl Recording {
         }
     }
 
-    /// Returns the kernel that replays the trace as recorded.
+    /// Returns the kernel of the replay as recorded.
     pub fn kernel(&self) -> String {
         self.says(None).0.kernel
     }
 
-    /// Returns whether it is known in which groups the tasks were.
+    /// Returns whether groups are known.
     pub fn has_groups(&self) -> bool {
         self.autogroup.is_some()
     }
 
-    /// Returns what messages call the trace.
+    /// Returns the name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the number of CPUs of its machine.
+    /// Returns the number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// Returns how often its clock jumped: no time passes there in a replay.
+    /// Returns the number of clock jumps, in which no time passes.
     pub fn clock_jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// Returns the release of the kernel it was recorded under (`uname -r`), if it says so.
+    /// Returns the kernel's release (`uname -r`), if known.
     pub fn release(&self) -> Option<&str> {
         self.release.as_deref()
     }
 
-    /// Returns how the trace is replayed as recorded: under the kernel that is named, else under that of the trace, or
-    /// the nearest there is.
+    /// Returns the plan's input: under the `named` kernel, the trace's, or the nearest.
     pub(crate) fn says(&self, named: Option<&str>) -> (Trace, Option<Substitute>) {
-        // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
+        // A release (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`) is more exact than a series.
         let is_release = |named: &&str| {
             let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
             numbers.clone().all(|number| number.parse::<u32>().is_ok())
                 && (numbers.count() > 2 || named.contains('-'))
                 && vruntime_sched::kernel(named).is_err()
-                // Features and tunables are a kernel's of the user's own.
+                // Features and tunables belong to a user's own kernel.
                 && !named.contains(|letter: char| letter.is_ascii_uppercase() || letter == '=')
         };
         let release = named.filter(is_release).map(str::to_owned).or_else(|| self.release.clone());
@@ -370,10 +363,10 @@ impl Recording {
     }
 }
 
-/// The kernel that replays a trace of this release as recorded.
+/// The kernel for a trace of this release.
 fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
     let Some(release) = release else { return (RECORDED_KERNEL.to_owned(), None) };
-    // Up to 2.6 the third number was the version.
+    // Up to 2.6, the third number was the version.
     let series = match release.strip_prefix("2.6.") {
         Some(rest) => format!("2.6.{}", rest.split(['.', '-']).next().unwrap_or_default()),
         None => series(release),
@@ -388,7 +381,6 @@ fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
     }
 }
 
-/// How late the simulated machine's timers are.
 fn lateness(config: &Config) -> Lateness {
     let costs = &config.machine.costs;
     Lateness {

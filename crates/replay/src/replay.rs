@@ -1,4 +1,4 @@
-//! A recording, replayed as it was, and what if something were different.
+//! Replays of a recording: as it was, and under other conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,67 +15,67 @@ use crate::recorded::rules::Rules;
 use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, finish};
 
-/// How a trace is replayed as recorded.
+/// Settings of a replay as recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The kernel that it was recorded under: one that vruntime has, or a release (`uname -r`). None: what the trace
-    /// says, or the nearest kernel that vruntime has; 6.18 if the trace says nothing.
+    /// The recorded kernel: vruntime's, or a release (`uname -r`). None: the trace's, or the nearest one. 6.18 if the
+    /// trace has none.
     pub kernel: Option<String>,
-    /// What else is known of the machine and its kernel; costs, and the seed. Its kernel, features and settings are not
-    /// used: they are of a [what-if](Replay::what_if).
+    /// Other knowledge of machine and kernel, costs, and the seed. Kernel, features and settings are ignored: they
+    /// belong to a [what-if](Replay::what_if).
     pub overrides: Overrides,
-    /// Whether every wakeup keeps the time that it had in the trace, whatever caused it.
+    /// Whether wakeups keep their recorded times, whatever caused them.
     pub keep_times: bool,
 }
 
-/// Runs workloads, each as its plan says, and returns the results in their order; none where the machine refuses one.
+/// Runs workloads by their plans. Returns results in order, None where the machine rejects one.
 pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Results>> + 'a;
 
 /// A trace as programs, and the plan of its replay as recorded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replay<'a> {
-    /// The programs, and what was measured of each thread in the trace.
+    /// The programs, and measurements of each recorded thread.
     pub recorded: Recorded,
-    /// The kernel and the machine of the replay.
+    /// Kernel and machine.
     pub plan: Plan,
-    /// Set if vruntime does not have the kernel of the trace.
+    /// The replacement of a kernel that vruntime lacks.
     pub substitute: Option<Substitute>,
-    /// Set if nothing says whether autogroup was on, and the replay takes it to have been.
+    /// Set if autogroup was unknown, and the replay has it.
     pub guess: Option<Guess>,
-    /// The choices that the trace leaves open, from the nearest replay.
+    /// Decisions by the nearest replay.
     pub choice: Choice,
-    /// What of the programs is left out because the machine or the kernel does not have it.
+    /// Omitted parts of the programs.
     pub unfit: LeftOut,
     trace: Trace,
     setup: Setup,
     recording: &'a Recording,
 }
 
-/// A what-if: the programs of a trace under other rules, and the plan of their run.
+/// Programs under other rules, and the plan of their run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WhatIf {
     /// The programs.
     pub workload: Workload,
-    /// The kernel and the machine.
+    /// Kernel and machine.
     pub plan: Plan,
-    /// How many of the tasks, the first, are those of the trace, and copies of them. The others run beside them.
+    /// Number of recorded tasks and copies, which are first.
     pub of_recording: usize,
-    /// What of the programs is left out because the machine or the kernel does not have it.
+    /// Omitted parts of the programs.
     pub unfit: LeftOut,
-    /// The choices that the trace leaves open, from the nearest continuing replay.
+    /// Decisions by the nearest continuing replay.
     pub choice: Choice,
 }
 
-/// What was left out of the programs of a trace, to fit them to a kernel and a machine.
+/// Parts that kernel or machine lack, and were omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Groups whose utilisation clamps the kernel does not have.
+    /// Groups with clamps that the kernel lacks.
     pub clamps: usize,
-    /// Groups whose partitions the kernel does not have.
+    /// Groups with partitions that the kernel lacks.
     pub partitions: usize,
-    /// What names CPUs that the machine does not have.
+    /// Uses of CPUs that the machine lacks.
     pub unfit: Unfit,
 }
 
@@ -83,14 +83,14 @@ pub struct LeftOut {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// What each task, group and CPU got.
+    /// Results of each task, group and CPU.
     pub results: Results,
-    /// How it went.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Run {
-    /// Returns what [`Replay::compare`] sets beside the recording.
+    /// Returns the input of [`Replay::compare`].
     pub fn ran(&self) -> Ran<'_> {
         Ran { results: &self.results, end: self.outcome.end }
     }
@@ -99,21 +99,21 @@ impl Run {
 impl<'a> Replay<'a> {
     /// Makes the programs of a recording.
     ///
-    /// Runs the replay twice if nothing says whether autogroup was on and it would make a difference.
+    /// Replays twice if autogroup is unknown and matters.
     ///
     /// # Errors
-    /// There is no such kernel or cost, or no task ran in the trace.
+    /// If a kernel or cost does not exist, or no task ran in the trace.
     pub fn new(recording: &'a Recording, setup: &Setup) -> Result<Self, Error> {
         Self::with_runner(recording, setup, &run_all)
     }
 
-    /// As [`Replay::new`], for a program that runs workloads in its own way.
+    /// As [`Replay::new`], with the caller's way to run workloads.
     ///
     /// # Errors
     /// As [`Replay::new`].
     pub fn with_runner(recording: &'a Recording, setup: &Setup, run: &Runner<'_>) -> Result<Self, Error> {
         let mut setup = setup.clone();
-        // What is tried out is no part of how it was recorded.
+        // A what-if's changes are not part of the recording.
         setup.overrides = Overrides { kernel: None, features: Vec::new(), settings: Vec::new(), ..setup.overrides };
         let (mut trace, substitute) = recording.says(setup.kernel.as_deref());
         let how = How { keep_times: setup.keep_times, ..How::default() };
@@ -134,15 +134,15 @@ impl<'a> Replay<'a> {
         self.recording
     }
 
-    /// Makes the programs of a what-if: those in closed loops go on when what was recorded is done. They are not fitted
-    /// to a machine yet, for that of a what-if may have more CPUs. The threads `without` are left out.
+    /// Makes the programs of a what-if without the threads `without`. Closed loops continue. The programs are not yet
+    /// fit to a machine, since a what-if may have more CPUs.
     ///
-    /// `closed`: threads that are in a closed loop, or are not, whatever the recording shows.
+    /// `closed` overrides which threads are in a closed loop.
     pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> (Recorded, Choice) {
         self.going_on_under(&self.plan.config, without, closed)
     }
 
-    /// As [`Replay::going_on`]. `config`: what says whether sessions are autogroups in the what-if.
+    /// As [`Replay::going_on`]. `config` decides whether sessions are autogroups.
     fn going_on_under(
         &self,
         config: &Config,
@@ -156,15 +156,15 @@ impl<'a> Replay<'a> {
         (finish(recorder, &config, how), choice)
     }
 
-    /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).
+    /// Returns the trace's input of a [plan](vruntime_sim::plan::plan).
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// Plans a run of the programs, without making them: `overrides` go before the [setup](Setup::overrides).
+    /// Plans a run of the programs. `overrides` take precedence over the [setup](Setup::overrides).
     ///
     /// # Errors
-    /// There is no such kernel, feature, tunable or cost.
+    /// If a kernel, feature, tunable or cost does not exist.
     pub fn plan(&self, overrides: &Overrides) -> Result<Plan, Error> {
         let (as_recorded, what_if) = (&self.setup.overrides, overrides.clone());
         let overrides = Overrides {
@@ -181,11 +181,10 @@ impl<'a> Replay<'a> {
         plan_of(&self.trace, &overrides)
     }
 
-    /// Makes the programs of a what-if, as `plan` has its kernel and machine, with `rules` applied to them. The
-    /// workloads `beside` run beside the tasks of the trace.
+    /// Makes programs for kernel and machine of `plan`, and applies `rules`. The workloads `beside` run, too.
     ///
     /// # Errors
-    /// A rule fits no task, or asks for what cannot be.
+    /// If a rule fits no task or requests something impossible.
     pub fn what_if(&self, plan: Plan, rules: &Rules, beside: &[&Workload]) -> Result<WhatIf, Error> {
         let removed = rules.removed(&self.recorded.threads);
         let closed = rules.closed(&self.recorded.threads);
@@ -203,15 +202,15 @@ impl<'a> Replay<'a> {
     /// Runs the replay as recorded.
     ///
     /// # Errors
-    /// The machine refuses the programs.
+    /// If the machine rejects the programs.
     pub fn run(&self) -> Result<Run, Error> {
         run(&self.recorded.workload, &self.plan.config).map_err(|error| Error::refused(error, None))
     }
 
-    /// Runs a what-if. `rules` are those that it was made with: the error of a rejected task names its rule.
+    /// Runs a what-if. `rules` are its rules, which errors name.
     ///
     /// # Errors
-    /// The machine refuses the programs.
+    /// If the machine rejects the programs.
     pub fn run_what_if(&self, what_if: &WhatIf, rules: &Rules) -> Result<Run, Error> {
         let ran = run(&what_if.workload, &what_if.plan.config);
         ran.map_err(|error| {
@@ -220,14 +219,14 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Sets the recording beside the replay as recorded, and beside a what-if.
+    /// Compares the recording with its replay and a what-if.
     pub fn compare(&self, replayed: Ran<'_>, what_if: Option<(&WhatIf, Ran<'_>)>) -> ReplayCheck {
         let runs: Vec<Ran<'_>> = std::iter::once(replayed).chain(what_if.map(|(_, ran)| ran)).collect();
         compare(&self.recorded, what_if.map(|(what_if, _)| &what_if.workload), &runs, self.recording.cpus())
     }
 
-    /// Returns why the machine refuses a task, at the rule that gives the task its policy; none if no rule does.
-    /// `what_if`: the workload that it was asked to run.
+    /// Returns why the machine rejects a task, at the rule for its policy. None without such a rule. `what_if`: the
+    /// rejected workload.
     pub fn refused(
         &self,
         error: &vruntime_sim::Error,
@@ -236,14 +235,14 @@ impl<'a> Replay<'a> {
     ) -> Option<vruntime_workload::Error> {
         let recorded = &self.recorded;
         let vruntime_sim::Error::Refused { task, error, .. } = error else { return None };
-        // A copy is refused what the first of them is, which comes before it.
+        // A copy is rejected as its original, which precedes it.
         let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
         let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
-        // When the task asks for it is the rule's doing.
+        // The rule decides when the task requests it.
         let told = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
         let mut changed = what_if.into_iter().flat_map(|workload| &workload.tasks);
         let now = changed.find(|changed| changed.name == *task);
-        // From the start, or from where it waited beside an idle CPU.
+        // From the start, or from a wait beside an idle CPU.
         let confined = now.is_some_and(|task| {
             task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
         });
@@ -263,7 +262,7 @@ fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {
     Ok(plan::plan(Input::Trace(trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?)
 }
 
-/// Runs workloads beside each other, each on a thread of its own.
+/// Runs workloads in parallel, each in its own thread.
 pub(crate) fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -279,8 +278,7 @@ fn run(workload: &Workload, config: &Config) -> Result<Run, vruntime_sim::Error>
     Ok(Run { results: collector.into_results(), outcome })
 }
 
-/// Fits the workload of a trace to a kernel and its machine. What the machine had set of its groups that the kernel
-/// does not know is left out: the caller did not ask for it.
+/// Fits a workload to kernel and machine. Omits group settings that the kernel lacks and the caller did not request.
 pub fn fit(workload: &mut Workload, config: &Config) -> LeftOut {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);

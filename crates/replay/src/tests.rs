@@ -1,4 +1,4 @@
-//! Recordings that cannot be replayed, and the places that errors name.
+//! Recordings that cannot be replayed, and the places of errors.
 
 use crate::recorded::Coupling;
 use crate::recorded::rules::Rules;
@@ -41,7 +41,7 @@ fn a_what_if_without_changes_begins_as_the_replay_as_recorded() {
     let replay = Replay::new(&recording, &Setup::default()).unwrap();
     let plan = replay.plan(&Overrides::default()).unwrap();
     let what_if = replay.what_if(plan, &Rules::default(), &[]).unwrap();
-    // Work is the same to the nanosecond until what was recorded is done; then closed loops go on.
+    // Work is equal to the nanosecond until the recorded work is done. Then closed loops continue.
     let work = |task: &Task| -> u64 {
         let recorded = task.phases.iter().filter(|phase| phase.repeat == Repeat::Times(1)).flat_map(|phase| &phase.ops);
         recorded.map(|op| if let Op::Run { work } = op { *work } else { 0 }).sum()
@@ -54,7 +54,7 @@ fn a_what_if_without_changes_begins_as_the_replay_as_recorded() {
             assert_eq!(work(task), thread.cpu_ns, "{}", task.name);
         }
     }
-    // A task that is removed leaves no program behind.
+    // A removed task has no program.
     let name = replay.recorded.workload.tasks[0].name.clone();
     let thread = replay.recorded.threads.iter().find(|thread| thread.task == Some(0)).unwrap();
     let mut rules = Rules::default();
@@ -64,7 +64,7 @@ fn a_what_if_without_changes_begins_as_the_replay_as_recorded() {
     assert_eq!(without.workload.tasks.len() + 1, what_if.workload.tasks.len());
 }
 
-/// A trace in which a client and a server wake each other in turns on one CPU, every 20 us.
+/// A trace of a client and a server that wake each other on one CPU, every 20 us.
 fn ping_pong(rounds: u64) -> Vec<u8> {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -97,7 +97,7 @@ fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
         let durations = durations.into_inner();
         let whole = replay.recorded.workload.duration.unwrap();
         assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");
-        // What is replayed is the whole.
+        // The replay has the whole.
         assert_eq!(replay.recorded.threads.iter().map(|thread| thread.rounds).sum::<u64>(), rounds);
     }
 }

@@ -13,9 +13,9 @@ pub(crate) enum State {
     #[default]
     Unborn,
     Sleeping,
-    /// Waits for a CPU since a wakeup, which is a wakeup latency.
+    /// Waits since a wakeup: a wakeup latency.
     Woken,
-    /// Waits for a CPU because it was forked, preempted or yielded.
+    /// Waits since a fork, preemption or yield.
     Waiting,
     Running,
     Dead,
@@ -28,20 +28,20 @@ impl State {
     }
 }
 
-// In memory order, 64 bytes per paragraph; fields that every event of a task reads come first.
+// 64 bytes per paragraph in memory. Fields that every event reads are first.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) state: State,
     pub(crate) nice: i8,
     pub(crate) rt_priority: u8,
-    /// Set if it is a deadline task that waits for its next period.
+    /// Whether it is a deadline task that waits for its next period.
     pub(crate) throttled: bool,
     pub(crate) bound_by: BoundBy,
     pub(crate) policy: SchedPolicy,
     pub(crate) class: u32,
     pub(crate) group: u32,
-    /// The CPU on which it blocked for a device.
+    /// The CPU where it blocked for a device.
     pub(crate) blocked_on: Option<CpuId>,
     pub(crate) since: u64,
     pub(crate) detail: Option<Box<Detail>>,
@@ -52,7 +52,7 @@ pub(crate) struct Task {
     pub(crate) name: Box<str>,
 }
 
-/// How a task computes and sleeps. A *burst* is the computation from a wakeup to the next sleep or exit.
+/// A task's rhythm. A *burst* is the computation from a wakeup to the next sleep or exit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rhythm {
     /// CPU time at the end of the first burst since [`Shares`](crate::shares::Shares) read it.
@@ -62,16 +62,16 @@ pub(crate) struct Rhythm {
     wakeups: u32,
     woken: u64,
     asleep: u64,
-    /// The last sleep, and the last interval between wakeups.
+    /// Last sleep, and last interval between wakeups.
     slept: u64,
     interval: u64,
-    /// Sums of the recent differences between successive ones.
+    /// Decaying sums of differences between successive ones.
     slept_differs: u64,
     interval_differs: u64,
 }
 
 impl Rhythm {
-    /// Wakeups needed to tell whether waits shorten a task's sleeps.
+    /// Wakeups needed for [`Self::waits_cost_bursts`].
     const TELLING: u32 = 4;
 
     #[inline]
@@ -85,7 +85,7 @@ impl Rhythm {
     fn wakes(&mut self, at: u64) {
         let (slept, interval) = (at.saturating_sub(self.asleep), at.saturating_sub(self.woken));
         self.wakeups = self.wakeups.saturating_add(1);
-        // The first sleep is the task's creation, and the first interval ends with the second wakeup.
+        // The first sleep is the creation. The first interval ends with the second wakeup.
         if self.wakeups > 2 {
             self.slept_differs += slept.abs_diff(self.slept);
             self.slept_differs -= self.slept_differs / 16;
@@ -95,14 +95,14 @@ impl Rhythm {
         (self.woken, self.slept, self.interval) = (at, slept, interval);
     }
 
-    /// Whether the task sleeps equally long after early and late bursts: relative sleeps, or waits for other tasks.
-    /// Each wait then reduces its demand. A task that a clock wakes has a constant demand.
+    /// Whether sleeps are equally long after early and late bursts: relative sleeps, or waits for other tasks. Each
+    /// wait then reduces demand. With a clock, demand is constant.
     pub(crate) fn waits_cost_bursts(&self) -> bool {
         self.wakeups >= Self::TELLING && self.interval_differs >= self.slept_differs
     }
 }
 
-/// Histograms of a task, or of those of its class without their own.
+/// Histograms of a task, or of its class's tasks without their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detail {
     pub(crate) wakeup_latency: Recorder,
@@ -140,7 +140,7 @@ pub(crate) struct Class {
     pub(crate) migrations: MigrationCount,
 }
 
-/// A task group's own account, without its descendants.
+/// A task group, without its descendants.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) path: String,
@@ -162,7 +162,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A group of default weight, without a limit.
+    /// Returns a group of default weight without a limit.
     pub(crate) fn new(path: String, parent: Option<u32>) -> Self {
         Self {
             path,
@@ -187,16 +187,16 @@ impl Group {
 pub(crate) struct Cpu {
     pub(crate) running: Running,
     pub(crate) since: u64,
-    /// Announced overhead not yet taken from the elapsed time.
+    /// Announced overhead not yet subtracted.
     pub(crate) owed: u64,
-    /// Kind of the latest overhead.
+    /// Kind of the last overhead.
     pub(crate) last: Spent,
     pub(crate) switched: bool,
-    /// Set if a task with a positive nice value runs.
+    /// Whether a task with positive nice value runs.
     pub(crate) niced: bool,
     /// Tasks that blocked here for a device (`nr_iowait`).
     pub(crate) iowait: u32,
-    /// Set if it is a virtual CPU that waits for its host.
+    /// Whether it is a virtual CPU that waits for its host.
     pub(crate) stolen: bool,
     pub(crate) result: CpuResult,
 }
@@ -224,7 +224,7 @@ impl Cpu {
         self.since = self.since.max(at);
         if self.stolen {
             self.result.times.steal += passed;
-            // The guest counts it as its present activity.
+            // The guest counts it as its current activity.
             *(if self.running == Running::Idle { &mut self.result.idle_ns } else { &mut self.result.busy_ns }) +=
                 passed;
             return;
@@ -250,7 +250,7 @@ impl Cpu {
         }
     }
 
-    /// Adds overhead of `ns`. Returns whether it is the running task's system time.
+    /// Adds overhead. Returns whether it is the running task's system time.
     pub(crate) fn owes(&mut self, ns: u64, spent: Spent) -> bool {
         self.owed += ns;
         self.last = spent;
@@ -258,7 +258,7 @@ impl Cpu {
         !matches!(spent, Spent::User | Spent::Nice)
     }
 
-    /// Ends the run, and takes back unspent overhead.
+    /// Ends the run, and returns unspent overhead.
     pub(crate) fn finish(&mut self, at: u64) {
         self.advance(at);
         self.result.times.give_back(std::mem::take(&mut self.owed), self.last);
@@ -266,7 +266,7 @@ impl Cpu {
 }
 
 impl Task {
-    /// Begins its life, asleep.
+    /// Begins its life asleep.
     #[inline]
     pub(crate) fn be_born(&mut self, at: u64) {
         if self.state == State::Unborn {
@@ -280,7 +280,7 @@ impl Task {
         if id < DETAILED_TASKS { self.detail.get_or_insert_default() } else { &mut classes[self.class as usize].detail }
     }
 
-    /// Books the time up to `at` to the old state, and returns it. Does nothing before birth and after death.
+    /// Books the time up to `at` to the old state, and returns it. Only between birth and death.
     #[inline]
     pub(crate) fn enter(&mut self, at: u64, state: State, groups: &mut [Group]) -> u64 {
         if matches!(self.state, State::Unborn | State::Dead) {

@@ -1,10 +1,10 @@
-//! A sentence on how busy CPUs were, equal for runs, replays and analysed traces.
+//! A sentence on how busy CPUs were, for runs, replays and traces.
 
 use crate::replay::{ReplayCheck, share};
 use crate::results::Results;
 use crate::units::percent;
 
-/// Returns the sentence for the shares of CPUs, by number, and their mean. `of` names the time.
+/// Returns the sentence for CPUs' shares, by number, and their mean. `of` names the time.
 pub(crate) fn sentence(shares: &[(usize, f64)], mean: f64, of: &str) -> Option<String> {
     let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let least = shares.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -28,7 +28,7 @@ fn of_the_time(shares: &[f64]) -> Option<String> {
 }
 
 impl Results {
-    /// Returns how busy the CPUs were with tasks; none without CPUs.
+    /// Returns how busy CPUs were with tasks. None without CPUs.
     pub fn busy_sentence(&self) -> Option<String> {
         of_the_time(&self.cpus.iter().map(|cpu| self.share(cpu.busy_ns)).collect::<Vec<f64>>())
     }
@@ -46,7 +46,7 @@ pub enum ReplayRun {
 }
 
 impl ReplayCheck {
-    /// Returns the utilisation of each CPU; empty without the run.
+    /// Returns each CPU's utilisation. Empty without the run.
     pub fn busy(&self, run: ReplayRun) -> Vec<f64> {
         let (recorded, replayed, what_if) = self.elapsed_ns;
         let busy = self.cpus.iter();
@@ -57,7 +57,7 @@ impl ReplayCheck {
         }
     }
 
-    /// Returns how busy the CPUs were in a run.
+    /// Returns how busy CPUs were in a run.
     pub fn busy_sentence(&self, run: ReplayRun) -> Option<String> {
         of_the_time(&self.busy(run))
     }

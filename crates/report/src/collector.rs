@@ -1,7 +1,8 @@
-//! From events to results: a state machine for every task and every CPU.
+//! From events to results: a state machine for each task and CPU.
 //!
 //! Each change of a task's state accounts for the time since the last one. A CPU runs a task, the stopper or nothing.
-//! An [`Event::Overhead`] takes its time from the time that follows. Every interval enters exactly one account of
+//! An [`Event::Overhead`] takes its time from what follows. Every interval enters one account of each kind, so both
+//! balance.
 //! each kind, so both kinds balance.
 
 mod sums;
@@ -26,11 +27,10 @@ use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
 use waits::{Bound, Holds, waits, waits_no_more};
 
-/// The number of tasks with their own latency histograms, which take about 40 KB each. Later tasks share their
-/// class's.
+/// Tasks with their own latency histograms, which take about 40 KB each. Later tasks share their class's.
 pub const DETAILED_TASKS: usize = 1024;
 
-/// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
+/// Turns events into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not time.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     tasks: Vec<Task>,
@@ -46,14 +46,14 @@ pub struct Collector {
     shares: Shares,
     settling: Settling,
     frequency: Frequencies,
-    /// Time of a CPU's last balancing: the next event has its overhead.
+    /// Time of a CPU's last balancing. The next event has its overhead.
     balanced: Option<u64>,
     h_load: Option<GroupVisits>,
     loadavg: Option<LoadAvg>,
-    /// The scheduler's counts of switches away from each group; empty without.
+    /// The scheduler's counts of switches away from groups, or empty.
     counted_switches: Vec<u64>,
     unexplained: u64,
-    /// The response time above which rounds are counted, nanoseconds.
+    /// Rounds with a longer response time are counted, nanoseconds.
     target: Option<u64>,
     now: u64,
     finished: bool,
@@ -87,7 +87,7 @@ impl Collector {
         &mut self.cpus[id.index()]
     }
 
-    /// Adds a task without an announcement, as in a truncated trace, named by its number.
+    /// Adds an unannounced task, as in a truncated trace, named by its number.
     #[cold]
     fn unannounced(&mut self, id: TaskId) {
         for missing in self.tasks.len()..=id.index() {
@@ -125,7 +125,7 @@ impl Collector {
         self.task_mut(id);
         let Self { tasks, groups, conservation, cpus, holds, .. } = self;
         let task = &mut tasks[id.index()];
-        // A task woken before it left its CPU continues to run; a waiting one continues to wait.
+        // A task woken before it left its CPU continues to run. A waiting one continues to wait.
         if matches!(task.state, State::Unborn | State::Sleeping) {
             if let Some(blocked) = task.blocked_on.take() {
                 let blocked = &mut cpus[blocked.index()];
@@ -148,7 +148,7 @@ impl Collector {
             let cpu = self.cpu_mut(cpu);
             let first = !cpu.switched;
             if first && prev != Running::Idle {
-                // In a truncated trace, the first task to be switched out has run since the beginning.
+                // In a truncated trace, the first task that leaves has run since the beginning.
                 cpu.running = prev;
             }
             cpu.advance(at);
@@ -199,7 +199,7 @@ impl Collector {
         }
         if let Running::Task(id) = next {
             let task = &mut tasks[id.index()];
-            // An unannounced task may run first; a sleeping one may not.
+            // An unannounced task may run first. A sleeping one may not.
             *unexplained += u64::from(matches!(task.state, State::Sleeping | State::Dead));
             task.be_born(at);
             task.throttled = false;
@@ -254,14 +254,14 @@ impl Collector {
         self.migrations.count(cause);
     }
 
-    /// Returns the histograms of a task, or of its class.
+    /// Returns a task's histograms, or its class's.
     fn detail(&mut self, id: TaskId) -> &mut Detail {
         self.task_mut(id);
         let Self { tasks, classes, .. } = self;
         tasks[id.index()].detail(id.index(), classes)
     }
 
-    /// Counts the CPU's next `ns` nanoseconds as kernel time.
+    /// Counts the CPU's next `ns` as kernel time.
     #[inline]
     fn overhead(&mut self, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64) {
         let balanced = self.balanced.take() == Some(at);
@@ -312,7 +312,6 @@ impl Collector {
         }
     }
 
-    /// Sets an inherited priority, or ends it.
     fn boost(&mut self, id: TaskId, priority: i16) {
         self.limits_change(id);
         self.task_mut(id).bound_by = BoundBy::of_priority(priority);
@@ -345,7 +344,7 @@ impl Collector {
         self.settling.disturb();
         self.psi.moves(at, id, group);
         self.shares.change(at, &mut self.tasks, &self.groups);
-        // From now on the limits of the new group apply.
+        // From here, the new group's limits apply.
         self.wait_ends(id);
         self.ensure_group(group);
         let Self { tasks, groups, .. } = self;
@@ -360,7 +359,7 @@ impl Collector {
         self.task_mut(id);
         let Self { tasks, groups, conservation, holds, .. } = self;
         let task = &mut tasks[id.index()];
-        // A running task announces its exit, and then runs until it is switched out.
+        // A running task announces its exit, and runs until switched out.
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
             if let Some(watch) = conservation {
@@ -462,7 +461,7 @@ impl Sink for Collector {
         }
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            // `Sink::affinity` reports changed affinities.
+            // `Sink::affinity` reports affinities.
             Event::Waking { .. } | Event::AffinityLost { .. } => {}
             Event::PiSetprio { task, new, .. } => self.boost(task, new),
             Event::RtThrottle { group } => self.rt_throttle(at, cpu, group, true),
@@ -555,7 +554,7 @@ impl Sink for Collector {
             let state = task.state;
             task.enter(*now, state, groups);
             task.account.life_ns = task.since - task.born;
-            // The run may have ended before an announced overhead.
+            // The run may have ended before announced overhead.
             task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
                 waits_no_more(watch, *now, (TaskId(id as u32), task), groups, holds);

@@ -18,33 +18,33 @@ pub use figure::Figure;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
 use rows::Row;
 
-/// One side of a comparison: a kernel, a machine, a file, or a combination.
+/// A side of a comparison: a kernel, machine, file, or combination.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Name, such as `6.12`.
+    /// The name, such as `6.12`.
     pub label: String,
-    /// One run for each seed. Empty if all were stopped early.
+    /// One for each seed. Empty if all were stopped early.
     pub runs: Vec<Results>,
 }
 
-/// Variants side by side. A figure is compared with the first that has it.
+/// Variants side by side. A figure is compared with the first variant that has it.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
-    /// The index of each run of each variant.
+    /// Indexes of each variant's runs.
     indexes: Vec<Vec<Index>>,
-    /// Set if all runs were stopped early, so that nothing is comparable.
+    /// Whether all runs were stopped early, so that nothing is comparable.
     unfinished: bool,
 }
 
-/// Marks changes relative to another variant than the first.
+/// Marks changes from another variant than the first.
 const ELSEWHERE: &str = " †";
 
-/// The most omitted tasks that are named.
+/// The most omitted tasks to name.
 const NAMED: usize = 12;
 
 impl Comparison {
-    /// Compares the variants with the first. None for fewer than two, or without a run.
+    /// Compares variants with the first. None for fewer than two, or without a run.
     pub fn new(variants: Vec<Variant>) -> Option<Self> {
         (variants.len() >= 2 && variants.iter().any(|variant| !variant.runs.is_empty())).then(|| Self::of(variants))
     }
@@ -54,7 +54,7 @@ impl Comparison {
         Self { variants, indexes, unfinished: false }
     }
 
-    /// Marks all runs as stopped early: their lengths differ.
+    /// Marks all runs as stopped early, with different lengths.
     #[must_use]
     pub fn unfinished(self) -> Self {
         Self { unfinished: true, ..self }
@@ -73,9 +73,9 @@ impl Comparison {
         self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
     }
 
-    /// Returns the table: for each class the metrics that change, with each variant's mean, spread, and change. A
-    /// line counts omitted rows, whose changes are within the spread or too small. `~` marks a change within the
-    /// spread in a row that another variant keeps.
+    /// Returns the changed metrics of each class, with each variant's mean, spread and change. A line counts omitted
+    /// rows, with changes within the spread or too small. `~` marks a change within the spread in a row that another
+    /// variant keeps.
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();
@@ -102,13 +102,13 @@ impl Comparison {
         text
     }
 
-    /// Returns the table of all rows that differ in any digit, and of the CPU time of all tasks.
+    /// Returns all rows that differ in any digit, and all tasks' CPU time.
     pub fn whole_table(&self) -> String {
         self.tables(&self.differing())
     }
 
-    /// Returns the table of a parameter's values: a row for each changed metric (`all`: each metric), a column for
-    /// each variant.
+    /// Returns a table of a parameter's values: a row for each changed metric (`all`: each metric), a column for each
+    /// variant.
     pub fn values_table(&self, all: bool) -> String {
         let mut head = vec!["tasks", ""];
         head.extend(self.variants.iter().map(|variant| variant.label.as_str()));
@@ -127,7 +127,7 @@ impl Comparison {
         grid(&head, 2, lines)
     }
 
-    /// Returns charts of the most changed metrics, a bar for each variant.
+    /// Returns charts of the most changed metrics, with a bar for each variant.
     pub fn bars(&self) -> Vec<Bars> {
         const MOST: usize = 4;
         let rows = self.differing().into_iter().filter(|row| self.changes(row)).take(MOST);
@@ -181,7 +181,7 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        // Counts of runs of unequal length, and maxima of unequal numbers, are not comparable.
+        // Counts of runs with unequal length, and maxima of unequal numbers, are not comparable.
         let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
         let text = spread::change(base, other, row.metric.unit == "% of a CPU", self.repeats() > 1);
@@ -189,7 +189,7 @@ impl Comparison {
         text + elsewhere
     }
 
-    /// Returns every metric of every class and group: each variant's mean and range.
+    /// Returns each variant's mean and range of all metrics of classes and groups.
     pub fn data_table(&self) -> DataTable {
         let columns = [
             ("class", "Tasks", Kind::Text),
@@ -225,7 +225,7 @@ impl Comparison {
         table
     }
 
-    /// Returns the differing rows for a page: a column for each variant, and its change from the first.
+    /// Returns the differing rows for a page: a column for each variant, and its change.
     pub fn page_table(&self) -> DataTable {
         let columns = [("class", "Tasks", Kind::Text), ("metric", "Metric", Kind::Text)];
         let mut table = DataTable::new("comparison_page", "What differs", &columns);
@@ -263,8 +263,8 @@ impl Comparison {
         table
     }
 
-    /// Returns JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, and the sentence.
-    /// Class or group is null; for the machine, both are.
+    /// Returns a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, and the sentence. Class
+    /// or group is null, and for the machine both.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows()
@@ -290,7 +290,7 @@ impl Comparison {
     }
 }
 
-/// Returns mean, minimum and maximum over the runs, for every class, group and metric.
+/// Returns mean, minimum and maximum over runs, for all classes, groups and metrics.
 pub fn spread_table(runs: &[Results]) -> String {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let mut last = None;
@@ -310,7 +310,7 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// Returns [`spread_table`] as data, with the omitted rows: CPU time and waits of groups that equal a class, and zero
+/// Returns [`spread_table`] as data, with its omitted rows: CPU time and waits of groups that equal a class, and zero
 /// waits beside idle CPUs.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
@@ -340,8 +340,7 @@ pub fn spread_data(runs: &[Results]) -> DataTable {
     table
 }
 
-/// Returns [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, as in
-/// [`Comparison::json`].
+/// Returns [`spread_data`] as a list of `{class, group, metric, unit, mean, min, max}`, as in [`Comparison::json`].
 pub fn spread_json(runs: &[Results]) -> Value {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let cell = |row: Row<'_>| {
@@ -364,7 +363,7 @@ fn value(metric: &Metric, cell: Option<Spread>) -> String {
     cell.map_or_else(|| "-".to_owned(), |spread| spread.text(metric.format))
 }
 
-/// Returns a cell for a page, sortable by value.
+/// A cell for a page, sortable by value.
 fn measured(metric: &Metric, cell: Option<Spread>) -> Cell {
     cell.map_or(Cell::Nothing, |spread| Cell::Measure {
         value: spread.mean,

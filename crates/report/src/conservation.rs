@@ -1,13 +1,12 @@
 //! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
 //! An idle CPU balances in each of its scheduling domains at least every `max_interval`. It does so at its own tick,
-//! or at that of a busy CPU that kicks it. A task that waits elsewhere should therefore be found within a *balance
-//! interval*. This is the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait
-//! beyond it counts, if the same CPU stays idle and the task may run there.
+//! or at that of a busy CPU that kicks it. So balancing should find a waiting task within a *balance interval*. This is
+//! the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond it counts, if the
+//! same CPU stays idle and the task may run there.
 //!
-//! A pair of a wait and an idle interval is examined when the first of the two ends. It is skipped if they overlap
-//! for at most the shortest balance interval. Both are listed by their start, so other events cost only a list
-//! operation.
+//! A pair of a wait and an idle interval is examined when either ends, unless they overlap for at most the shortest
+//! balance interval. Both are listed by their start, so other events cost only a list operation.
 //!
 //! A throttled task cannot run on CPUs where its group's limit is used up. The collector bars and frees such pairs.
 
@@ -17,10 +16,10 @@ use vruntime_trace::{CpuId, CpuMask, MachineInfo, TaskId};
 
 use crate::results::{Account, WorstIdleWait};
 
-/// No index, in [`Since`].
+/// No index.
 const NONE: u32 = u32::MAX;
 
-/// Indices with start times, in order of these: a list through an array.
+/// Indices in the order of start times: a list through an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Since {
     nodes: Vec<Node>,
@@ -43,7 +42,7 @@ impl Default for Since {
 }
 
 impl Since {
-    /// Adds `index`, with a time not before the others. Does nothing if it is there.
+    /// Adds `index`, with a time not before the others, unless present.
     #[inline]
     pub(crate) fn begin(&mut self, index: usize, at: u64) {
         if index >= self.nodes.len() {
@@ -89,28 +88,28 @@ impl Since {
 #[derive(Clone, Debug, Default)]
 struct Waiter {
     cpu: u32,
-    /// Allowed CPUs; none if all.
+    /// Allowed CPUs. None: all.
     allowed: Option<Box<CpuMask>>,
 }
 
-/// Receives the states of tasks and CPUs, and adds excessive waits to the tasks' accounts.
+/// Adds excessive waits to accounts, from states of tasks and CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Conservation {
     waiting: Since,
     idle: Since,
-    /// Offline CPUs, which are never idle.
+    /// Offline CPUs are never idle.
     offline: CpuMask,
     waiters: Vec<Waiter>,
     domains: Vec<(CpuMask, u64)>,
-    /// The domains of each CPU, lowest first.
+    /// Each CPU's domains, lowest first.
     chains: Vec<Vec<u32>>,
-    /// The root domain of each CPU; none if it is isolated; empty if there is one for all.
+    /// Each CPU's root domain. None: isolated. Empty: one for all.
     roots: Vec<Option<u32>>,
-    /// The shortest and the longest balance interval, nanoseconds.
+    /// Shortest and longest balance interval, nanoseconds.
     pub(crate) range: (u64, u64),
-    /// Excess times of present waits, disjoint and in order.
+    /// Excess times of current waits, disjoint and in order.
     excess: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// The end of the bar, for a waiting task and a CPU that it was barred from in this wait.
+    /// The end of the bar of a waiting task from a CPU in this wait.
     freed: BTreeMap<(u32, u32), u64>,
     pub(crate) worst: Option<WorstIdleWait>,
 }
@@ -141,7 +140,7 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// Sets root domains and isolated CPUs from `at` on. Idle CPUs in another root domain do not count.
+    /// Sets root domains and isolated CPUs. Idle CPUs in another root domain do not count.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -150,7 +149,7 @@ impl Conservation {
         isolated: &CpuMask,
         barred: impl Fn(TaskId, CpuId) -> bool,
     ) {
-        // The idle time up to now counts by the previous root domains.
+        // Idle time until now counts by the previous root domains.
         let idle: Vec<usize> = self.idle.iter().map(|(cpu, _)| cpu).collect();
         for cpu in idle {
             self.gets_busy(at, CpuId(cpu as u32), &barred);
@@ -191,12 +190,12 @@ impl Conservation {
         self.waiting.iter().map(|(task, _)| TaskId(task as u32))
     }
 
-    /// Returns the CPU of a task's present or last wait.
+    /// Returns the CPU of a task's current or last wait.
     pub(crate) fn cpu(&mut self, task: TaskId) -> CpuId {
         CpuId(self.waiter(task).cpu)
     }
 
-    /// Ends a task's wait. It has been `barred` from some CPUs up to now.
+    /// Ends a wait of a task that was `barred` from some CPUs until now.
     #[inline]
     pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account, barred: impl Fn(CpuId) -> bool) {
         let Some(since) = self.waiting.end(task.index()) else { return };
@@ -208,7 +207,7 @@ impl Conservation {
         }
     }
 
-    /// Bars a waiting task from `cpu` from now on.
+    /// Bars a waiting task from `cpu`.
     pub(crate) fn is_barred(&mut self, at: u64, task: TaskId, cpu: CpuId) {
         let begin_of =
             |list: &Since, index: usize| list.nodes.get(index).filter(|node| node.listed).map(|node| node.since);
@@ -229,7 +228,7 @@ impl Conservation {
         }
     }
 
-    /// Ends a CPU's idle time. Some tasks have been `barred` from it up to now.
+    /// Ends a CPU's idle time. Some tasks were `barred` from it until now.
     #[inline]
     pub(crate) fn gets_busy(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
         let Some(since) = self.idle.end(cpu.index()) else { return };
@@ -255,7 +254,7 @@ impl Conservation {
         }
     }
 
-    /// Changes the affinity of a task, which restarts its wait.
+    /// Changes a task's affinity, which restarts its wait.
     pub(crate) fn affinity(
         &mut self,
         at: u64,
@@ -272,16 +271,15 @@ impl Conservation {
         }
     }
 
-    /// Returns the balance interval of an idle CPU and one with a waiting task.
+    /// Returns the balance interval between an idle CPU and a waiting task's.
     fn interval(&self, idle: usize, waits_on: u32) -> u64 {
         let chain = self.chains[idle].iter().map(|&domain| &self.domains[domain as usize]);
         let shared = chain.clone().find(|(span, _)| span.contains(CpuId(waits_on)));
-        // Without a common domain, nothing is balanced between the CPUs.
+        // Without a common domain, nothing balances between the CPUs.
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// Returns when the wait since `waits` beside a CPU idle since `idle` became too long, if it did, without regard
-    /// to limits.
+    /// Returns when the wait since `waits` beside a CPU idle since `idle` became too long, disregarding limits.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);

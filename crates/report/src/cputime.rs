@@ -1,11 +1,11 @@
 //! CPU time by kind, as in `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
 //!
-//! As with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING`, times are exact, not sampled at ticks. An
-//! interrupt is system time of the interrupted task, and `irq` of the CPU.
+//! As with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING`, times are exact. An interrupt is system time of
+//! the interrupted task, and `irq` of the CPU.
 
 use vruntime_trace::OverheadKind;
 
-/// A CPU's time, nanoseconds, which add up to the length of the run. `/proc/stat` has hundredths of a second.
+/// A CPU's times in nanoseconds, whose sum is the length of the run. `/proc/stat` has hundredths of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     /// Work of tasks, with refilling caches.
@@ -23,7 +23,7 @@ pub struct CpuTimes {
     /// Balancing after a tick or for idle CPUs (`SCHED_SOFTIRQ`).
     pub softirq: u64,
     /// A busy virtual CPU waited for its host. The guest's scheduler does not know: `cpu_s` of tasks and `usage_usec`
-    /// of groups include this time.
+    /// of groups include it.
     pub steal: u64,
 }
 
@@ -65,7 +65,7 @@ impl CpuTimes {
         }
     }
 
-    /// Takes back announced overhead that exceeds the run, `last` first.
+    /// Returns announced overhead beyond the run, `last` first.
     pub(crate) fn give_back(&mut self, mut ns: u64, last: Spent) {
         for spent in [last, Spent::System, Spent::Irq, Spent::SoftIrq, Spent::User, Spent::Nice] {
             let field = self.field(spent);
@@ -90,7 +90,7 @@ impl Spent {
     /// `balanced`: the CPU has just balanced. `niced`: the running task has a positive nice value.
     pub(crate) fn on(kind: OverheadKind, balanced: bool, niced: bool) -> Self {
         match kind {
-            // A cold cache prolongs the task's own work.
+            // A cold cache prolongs the task's work.
             OverheadKind::Migration if niced => Self::Nice,
             OverheadKind::Migration => Self::User,
             OverheadKind::Switch | OverheadKind::Syscall => Self::System,

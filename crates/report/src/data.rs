@@ -1,4 +1,4 @@
-//! Tables as data, for text, files and pages: columns with a key and a kind, rows of values.
+//! Tables as data for text, files and pages: columns with key and kind, and rows of values.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// One value, in the variant of the column's [`Kind`].
+/// A value, in the variant of the column's [`Kind`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
     /// No value.
@@ -154,7 +154,7 @@ pub struct DataTable {
     pub title: String,
     /// Its columns.
     pub columns: Vec<Column>,
-    /// The rows, with a cell for each column.
+    /// Rows, with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -169,13 +169,13 @@ impl DataTable {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it does not have a cell for each column.
+    /// Without a cell for each column.
     pub fn push(&mut self, row: Vec<Cell>) {
         assert_eq!(row.len(), self.columns.len(), "a row of the table {} has a cell a column", self.name);
         self.rows.push(row);
     }
 
-    /// Returns the title and the first `rows` rows for a terminal, and a note on omitted rows.
+    /// Returns title and first `rows` rows for a terminal, and a note on omitted ones.
     pub fn text(&self, rows: usize) -> String {
         if self.rows.is_empty() {
             return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
@@ -189,7 +189,7 @@ impl DataTable {
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
-    /// As [`DataTable::text`], but on a narrow terminal without the first `spare` columns, and with a note.
+    /// As [`DataTable::text`], but without the first `spare` columns on a narrow terminal, with a note.
     pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
         let (table, left_out) = self.narrowed(spare, rows, has_room);
         let mut text = table.text(rows);
@@ -200,7 +200,7 @@ impl DataTable {
         text
     }
 
-    /// Removes the first `spare` columns until the table `fits`. Returns it with the removed heads.
+    /// Removes the first `spare` columns until the table `fits`. Returns it and the removed heads.
     pub(crate) fn narrowed(
         &self,
         spare: &[&str],

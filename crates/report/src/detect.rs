@@ -1,16 +1,16 @@
 //! Detects lasting violations of work conservation: CPUs that idle while tasks that may run there wait elsewhere.
 //!
-//! At each instant, *wasted* CPUs are pairs of a waiting task and an idle CPU that may run it. Throttled tasks, and
-//! CPUs with a task on its way, do not count. Short waste is normal, since balancing works in intervals and steps.
-//! The waste is therefore averaged over windows of at least 100 ms and at least four of the longest balance
-//! intervals. A violation has more waste than [`tolerated`] in three successive windows, and the third has at least
-//! three quarters of the first. The tasks may take turns, so each single wait can be short.
+//! *Wasted* CPUs are pairs of a waiting task and an idle CPU that may run it. Throttled tasks, and CPUs with a task on
+//! its way, do not count. Short waste is normal, since balancing works in intervals and steps. So waste is averaged
+//! over windows of at least 100 ms and four of the longest balance intervals. A violation has more waste than
+//! [`tolerated`] in three successive windows, and in the third at least three quarters of the first. Tasks may
+//! alternate, so each wait can be short.
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here
-//! windows cover the whole run, and their length follows the machine.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here windows
+//! cover the whole run, and their length follows the machine.
 //!
-//! The scheduling domains that the two CPUs share, and how the tasks came to wait, select one of the paper's four
-//! patterns. A fifth is newer: wakeups treat a CPU with only SCHED_IDLE tasks as idle (`sched_idle_cpu`).
+//! The domains that the two CPUs share, and how the tasks came to wait, select one of the paper's four patterns. A
+//! fifth is newer: wakeups treat a CPU with only SCHED_IDLE tasks as idle (`sched_idle_cpu`).
 
 mod sink;
 
@@ -24,31 +24,31 @@ use crate::violation::{Pattern, Side, Violation, cpu_list};
 
 /// The shortest window, nanoseconds: the paper's time of confirmation.
 const LEAST_WINDOW_NS: u64 = 100_000_000;
-/// The shortest window, in longest balance intervals: balancing 8 waiting tasks takes 4 steps.
+/// The shortest window in longest balance intervals: balancing 8 waiting tasks takes 4 steps.
 const INTERVALS: u64 = 4;
 const MOST: usize = 64;
 
-/// Longest delay of a CPU's balancing after it met only pinned tasks, nanoseconds (`MAX_PINNED_INTERVAL`).
+/// Longest delay of balancing after a CPU met only pinned tasks, nanoseconds (`MAX_PINNED_INTERVAL`).
 const PINNED_NS: u64 = 512_000_000;
 
 /// Effective balancing leaves less than this factor two windows later.
 const SLOWLY: f64 = 0.75;
 
-/// Returns the tolerated number of tasks beside idle CPUs, on average over a window. A wakeup searches only part of
-/// one last-level cache. On small machines the bound is most of one CPU. There, short tasks that keep eight CPUs 85
-/// to 90 % busy leave half a task waiting beside an idle CPU.
+/// Returns the tolerated mean of tasks beside idle CPUs in a window. A wakeup searches only part of one last-level
+/// cache. On small machines the bound is most of a CPU. There, short tasks that keep eight CPUs 85 to 90 % busy leave
+/// half a task waiting beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }
 
-/// What a detector found.
+/// Findings of a detector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Detected {
-    /// Length of a window, nanoseconds. A shorter run has no findings.
+    /// Length of a window, nanoseconds. Shorter runs have no findings.
     pub window_ns: u64,
-    /// Complete windows observed.
+    /// Complete windows.
     pub windows: u64,
-    /// Tasks that waited beside an idle CPU: the highest average of a window.
+    /// The highest mean of tasks that waited beside an idle CPU in a window.
     pub wasted_cpus: f64,
     /// The first 64 violations, in order of time.
     pub violations: Vec<Violation>,
@@ -61,7 +61,7 @@ enum State {
     #[default]
     Asleep,
     Waiting,
-    /// Throttled: its group's limit, the real-time limit, or its own runtime is used up.
+    /// Throttled: its group's limit, the real-time limit, or its runtime is used up.
     Held,
     Running,
 }
@@ -71,16 +71,16 @@ struct Task {
     name: String,
     state: State,
     cpu: u32,
-    /// Allowed CPUs, as an index of `masks`.
+    /// Index of allowed CPUs in `masks`.
     affinity: u32,
-    /// Allowed CPUs to which balancing may move it, as an index of `masks`.
+    /// Index in `masks` of allowed CPUs within reach of balancing.
     mask: u32,
     since: u64,
     waited: u64,
-    /// Set if it was woken on this CPU, and other tasks have not moved it since.
+    /// Whether it was woken on this CPU, and not moved since.
     woken: bool,
     sched_idle: bool,
-    /// Set if a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE tasks.
+    /// Whether a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE.
     displaced: bool,
 }
 
@@ -94,16 +94,16 @@ impl Task {
 struct Place {
     state: State,
     cpu: usize,
-    /// CPUs to which it may be moved, as an index of `masks`.
+    /// Index in `masks` of CPUs to which it may move.
     mask: u32,
 }
 
-/// Tasks of one affinity that wait on a CPU.
+/// Waiting tasks of one affinity on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     count: u32,
     since: u64,
-    /// Time in this window with at least one such task.
+    /// Time in this window with such a task.
     total: u64,
 }
 
@@ -111,23 +111,23 @@ struct Queue {
 struct Cpu {
     idle_since: Option<u64>,
     offline: bool,
-    /// Tasks that wait here. On an idle CPU they are about to run, and do not count.
+    /// Waiting tasks. On an idle CPU they are about to run, and do not count.
     waiting: u32,
-    /// Set if the CPU is idle with no task on its way.
+    /// Whether it is idle with no task on its way.
     spare: bool,
     idle: u64,
     /// By affinity.
     queues: BTreeMap<u32, Queue>,
-    /// Wait time of tasks in this window; below, that of tasks woken here.
+    /// Wait time in this window, and that of tasks woken here.
     waited: u64,
     waited_woken: u64,
     /// Wait time of displaced SCHED_IDLE tasks.
     waited_displaced: u64,
-    /// How often it found a task to move in this window, by level.
+    /// Findings of a task to move in this window, by level.
     found: Vec<u32>,
 }
 
-/// Identifies findings across windows: the domain, and the first CPU of the group with waiting tasks.
+/// Identifies findings across windows: the domain, and the first CPU of the waiting tasks' group.
 type Key = (Option<u32>, u32);
 
 /// Finds violations in a run, as a [`Sink`](vruntime_trace::Sink).
@@ -139,29 +139,29 @@ pub struct Detector {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     domains: Vec<DomainInfo>,
-    /// The domains of each CPU, lowest first.
+    /// Each CPU's domains, lowest first.
     chains: Vec<Vec<u32>>,
     masks: Vec<Option<CpuMask>>,
-    /// For each CPU the CPUs that it is balanced with, if not all: its root domain's, or itself if isolated.
+    /// CPUs that each CPU is balanced with, if not all: its root domain's, or itself if isolated.
     reach: Vec<CpuMask>,
-    /// Intersections of `masks` with `reach`, by mask and the first CPU of the reach.
+    /// Intersections of `masks` and `reach`, by mask and the reach's first CPU.
     within: BTreeMap<(u32, u32), u32>,
-    /// For each mask its supersets, itself included.
+    /// Each mask's supersets, with itself.
     wider: Vec<Vec<u32>>,
-    /// For each mask its spare CPUs, and the tasks with this mask that wait on busy CPUs.
+    /// Each mask's spare CPUs, and its tasks that wait on busy CPUs.
     spare: Vec<u32>,
     wanting: Vec<u32>,
-    /// Sums over all CPUs and tasks.
+    /// Sums over CPUs and tasks.
     all_spare: u32,
     all_wanting: u32,
     /// Integral over this window of [`wasted_now`](Self::wasted_now).
     wasted: u64,
     holds: Holds,
-    /// Findings of the last window, and their indices in the list; `None` if counted only.
+    /// Findings of the last window with their indices in the list. `None`: only counted.
     going_on: BTreeMap<Key, Option<usize>>,
-    /// CPUs wasted in the window before the last, and in the last.
+    /// CPUs wasted in the last two windows.
     before: [f64; 2],
-    /// The time until which a change of affinity may go unnoticed.
+    /// Until then, a changed affinity may go unnoticed.
     unnoticed_until: u64,
 }
 
@@ -252,7 +252,7 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// Returns the CPUs of an affinity that balancing can reach from `cpu`, as an index of `masks`.
+    /// Returns the index in `masks` of an affinity's CPUs within reach of `cpu`.
     fn within_reach(&mut self, affinity: u32, cpu: CpuId) -> u32 {
         let Some(reach) = self.reach.get(cpu.index()) else { return affinity };
         let key = (affinity, reach.first().map_or(cpu.0, |first| first.0));
@@ -276,7 +276,7 @@ impl Detector {
         }) as u32
     }
 
-    /// Adds `more` to the tasks with this mask that wait on busy CPUs.
+    /// Adds `more` to this mask's tasks that wait on busy CPUs.
     fn want(&mut self, mask: u32, more: i32) {
         let wanting = &mut self.wanting[mask as usize];
         *wanting = wanting.saturating_add_signed(more);
@@ -337,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may run on all its CPUs, and
-    /// spare CPUs. Their smaller number counts, for the affinity where it is largest.
+    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may use all its CPUs, and spare
+    /// CPUs. The smaller number counts, for the affinity where it is largest.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -352,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs. It is the
-    /// smaller number of tasks that could run on any spare CPU, and of spare CPUs that could run any task.
+    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) under limits. It is the smaller number of tasks that
+    /// could use any spare CPU, and of spare CPUs that any task could use.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
@@ -422,7 +422,7 @@ impl Detector {
         }
     }
 
-    /// Checks whether the waste lasts, and lists its CPUs.
+    /// Checks whether waste lasts, and lists its CPUs.
     fn judge(&mut self) {
         let wasted = self.wasted as f64 / self.detected.window_ns as f64;
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
@@ -438,7 +438,7 @@ impl Detector {
         self.list(seen);
     }
 
-    /// Returns the pairs of CPUs that idled, and that tasks waited on, for long enough in this window.
+    /// Returns pairs of CPUs that idled, and had waiting tasks, for long enough in this window.
     fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
         // At least half as long as the longest.
         let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
@@ -465,8 +465,7 @@ impl Detector {
         seen
     }
 
-    /// Returns the idle CPU in the smallest common domain, for tasks that waited on `waiting` for longer than `least`
-    /// in total.
+    /// Returns the idle CPU in the smallest common domain, for tasks that waited on `waiting` for more than `least`.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
         let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
@@ -478,7 +477,7 @@ impl Detector {
         idle.iter().copied().filter(|&cpu| may_take(cpu)).min_by_key(size)
     }
 
-    /// Adds the violations of a window, or extends those of the previous window.
+    /// Adds a window's violations, or extends the previous window's.
     fn list(&mut self, seen: BTreeMap<Key, Violation>) {
         let mut going_on = BTreeMap::new();
         for (key, window) in seen {
@@ -522,7 +521,7 @@ impl Detector {
         self.masks.push(mask);
     }
 
-    /// Returns the lowest domain in which `idle` balances and that spans `other`, and its level there.
+    /// Returns the lowest domain in which `idle` balances and that spans `other`, and its level.
     fn common(&self, idle: usize, other: usize) -> Option<(u32, usize)> {
         let chain = self.chains.get(idle)?;
         let level =
@@ -555,7 +554,7 @@ impl Detector {
         (key, violation)
     }
 
-    /// Returns the groups of the two CPUs in their common domain; without one, all CPUs that each is balanced with.
+    /// Returns the groups of both CPUs in their common domain. Without one, all CPUs that each is balanced with.
     fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
         let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
         let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
@@ -573,8 +572,7 @@ impl Detector {
         (own, other)
     }
 
-    /// Returns the pattern. `level`: that of the common domain in the hierarchy of the idle CPU, whose group there is
-    /// `here`.
+    /// Returns the pattern. `level`: the common domain's, in the hierarchy of the idle CPU, whose group is `here`.
     fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
         let queued = &self.cpus[waiting];
         let Some(level) = level else { return Pattern::MissingDomains };

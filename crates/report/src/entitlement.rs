@@ -3,17 +3,17 @@
 /// A share in a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Weight; 1024 is a task of nice 0 and a group of `cpu.weight` 100.
+    /// The weight. 1024 is a task of nice 0 and a group of `cpu.weight` 100.
     pub(crate) weight: u64,
     /// The most it can use.
     pub(crate) demand: u64,
 }
 
-/// Divides `capacity` in proportion to weight. Capacity that one claim cannot use is divided among the others. The
-/// sum is the smaller of `capacity` and the total demand, up to rounding (one unit per claim).
+/// Divides `capacity` by weight. What a claim cannot use is divided among the others. The sum is the smaller of
+/// `capacity` and total demand, up to rounding (one unit per claim).
 pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
-    // The smallest demand per weight is satisfied first. Cross products avoid rounding.
+    // The smallest demand per weight is first. Cross products avoid rounding.
     order.sort_by(|&a, &b| {
         let (a, b) = (claims[a], claims[b]);
         (u128::from(a.demand) * u128::from(b.weight)).cmp(&(u128::from(b.demand) * u128::from(a.weight)))
@@ -32,7 +32,7 @@ pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     parts
 }
 
-/// Returns the [`Claim::weight`] of a task. Each nice step is a factor of 1.25, as in sched(7).
+/// Returns a task's [`Claim::weight`]. Each nice step is a factor of 1.25, as in sched(7).
 pub(crate) fn nice_weight(nice: i8) -> u64 {
     (1024.0 * 1.25_f64.powi(-i32::from(nice))).round() as u64
 }
@@ -45,7 +45,7 @@ pub(crate) const fn group_weight(weight: u32) -> u64 {
     weight as u64 * 1024 / 100
 }
 
-/// Returns the weight of a guarantee beside other guarantees: above 0 even for 0 %.
+/// Returns the weight of a guarantee beside others: above 0 even for 0 %.
 pub(crate) const fn guaranteed_weight(percent: u32) -> u64 {
     percent as u64 * 1024 + 1
 }

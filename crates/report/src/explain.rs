@@ -1,4 +1,4 @@
-//! Sentences on groups' deviations from their entitlements, and on the CPU limits that throttled them.
+//! Sentences on groups' deviations from entitlements, and on limits that throttled them.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use crate::printable::printable;
 use crate::results::{GroupResult, Results};
 use crate::units::{percent, time};
 
-/// Deviations below this part of the entitlement are not explained.
+/// Deviations below this part of the entitlement need no explanation.
 const DEVIATION: u64 = 20;
-/// Deviations below this part of one CPU are not explained.
+/// Nor do deviations below this part of a CPU.
 const NOTICEABLE: u64 = 100;
-/// The least part of the periods in which a named limit throttled.
+/// The least part of periods in which a named limit throttled.
 const OFTEN: f64 = 0.01;
 const MOST: usize = 5;
 
-/// The groups of one or more runs of one workload, summed.
+/// Groups of a workload, summed over runs.
 pub(crate) struct Explained {
     groups: Vec<GroupResult>,
     elapsed_ns: u64,
@@ -23,10 +23,10 @@ pub(crate) struct Explained {
 
 #[derive(Clone, Copy)]
 struct Throttled {
-    /// Index of the limited group: the group itself or an ancestor.
+    /// Index of the limited group: itself or an ancestor.
     owner: usize,
     periods: u64,
-    /// Periods in which it throttled the group.
+    /// Periods in which it throttled.
     hits: u64,
 }
 
@@ -51,8 +51,8 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains every group with a deviation, largest first, and then names the limits of other groups. At most
-    /// [`MOST`] sentences, and one that counts the rest.
+    /// Explains groups with deviations, largest first, and then names limits of others. At most [`MOST`] sentences, and
+    /// one that counts the rest.
     fn sentences(&self) -> Vec<String> {
         let mut found: Vec<(bool, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
@@ -77,7 +77,7 @@ impl Explained {
         sentences
     }
 
-    /// Explains one group, or the ancestor whose limit throttled it, if needed.
+    /// Explains a group, or the ancestor whose limit throttled it, if needed.
     pub(crate) fn of_group(&self, path: &str) -> Option<String> {
         let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
         let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
@@ -135,7 +135,7 @@ impl Explained {
         let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
         less.retain(|&other| self.missing(other) * NOTICEABLE as f64 >= 1.0);
         less.sort_by(|&a, &b| self.missing(b).total_cmp(&self.missing(a)));
-        // A group is not named after its descendant.
+        // A group is not explained by its descendant.
         let Some(&most) = less.first() else {
             return "other tasks did not get what they were entitled to".to_owned();
         };
@@ -172,7 +172,7 @@ impl Explained {
         std::iter::successors(Some(at), |&at| self.groups[at].parent.filter(|&parent| parent < at))
     }
 
-    /// Returns the CPU time that a group lacks, as a part of one CPU.
+    /// Returns the missing CPU time, as a part of a CPU.
     fn missing(&self, at: usize) -> f64 {
         self.share(self.groups[at].entitled_ns) - self.share(self.groups[at].cpu_ns)
     }
@@ -204,13 +204,13 @@ impl Explained {
 }
 
 impl Results {
-    /// Returns sentences on deviations from entitlements, and on the limits that throttled groups.
+    /// Returns sentences on deviations from entitlements, and on limits.
     pub fn group_sentences(&self) -> Vec<String> {
         Explained::of(std::slice::from_ref(self)).sentences()
     }
 }
 
-/// Returns the number of CPUs in a list such as `0-3,6`; none for another form.
+/// Returns the number of CPUs in a list such as `0-3,6`. None for another form.
 fn count_cpus(list: &str) -> Option<usize> {
     let count = |range: &str| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));

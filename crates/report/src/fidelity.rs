@@ -1,8 +1,7 @@
 //! The distance of simulated runs from recorded ones, cell by cell.
 //!
-//! A cell is one metric of one class of identical tasks in one scenario under one kernel. The recorded runs span a
-//! range of values. A simulated value is inside if it lies in that range, widened at both ends by the metric's
-//! tolerance ([`Tolerance`]).
+//! A cell is a metric of a class in a scenario under a kernel. A simulated value is inside if it lies in the range of
+//! the recorded runs, widened at both ends by the metric's tolerance ([`Tolerance`]).
 //!
 //! | metric | value | tolerance | if emulated |
 //! |---|---|---|---|
@@ -13,7 +12,7 @@
 //! | `nr_throttled` | periods in which a group with a limit was throttled | 10 % | same |
 //! | `throttled_usec` | duration of that, summed over CPUs | 15 % | same |
 //!
-//! The class of a group's cell is the group's path.
+//! A group's cell has the path as its class.
 
 mod page;
 
@@ -27,7 +26,7 @@ use crate::table::grid;
 
 pub use page::page;
 
-/// One recorded or simulated run.
+/// A recorded or simulated run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// All tasks.
@@ -50,7 +49,7 @@ pub struct ObservedGroup {
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedTask {
-    /// Its class of identical tasks.
+    /// The class of identical tasks.
     pub class: String,
     /// CPU time, seconds.
     pub cpu_s: f64,
@@ -58,7 +57,7 @@ pub struct ObservedTask {
     pub switches: f64,
     /// Migrations, if they were counted.
     pub migrations: Option<f64>,
-    /// p50, p90 and p99 of the lateness of timed sleeps, microseconds. None for a task that never sleeps.
+    /// p50, p90 and p99 of timed sleeps' lateness, microseconds. None without sleeps.
     pub wakeup_latency_us: Option<[f64; 3]>,
 }
 
@@ -67,7 +66,7 @@ impl From<&Results> for Observation {
         let tasks = results.tasks.iter().map(|task| ObservedTask {
             class: results.classes[task.class].name.clone(),
             cpu_s: task.account.cpu_ns as f64 / 1e9,
-            // The recorder's tasks read their counters before they exit.
+            // The recorder's tasks read their counters before exiting.
             switches: task.account.switches().saturating_sub(u64::from(task.ended)) as f64,
             migrations: Some(task.account.migrations as f64),
             wakeup_latency_us: task
@@ -95,9 +94,9 @@ pub struct Recorded {
     pub scenario: String,
     /// Number of CPUs.
     pub cpus: usize,
-    /// Whether all tasks are confined to the same CPU.
+    /// Whether all tasks are confined to one CPU.
     pub one_cpu: bool,
-    /// Whether the machine was emulated in software.
+    /// Whether software emulated the machine.
     pub emulated: bool,
     /// Length of a run, seconds.
     pub duration_s: f64,
@@ -105,7 +104,7 @@ pub struct Recorded {
     pub runs: Vec<Observation>,
 }
 
-/// How far a value may lie outside the recorded range: the wider of two bounds.
+/// How far a value may be outside the recorded range: the wider of two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// `relative` or `absolute`.
@@ -117,7 +116,7 @@ pub enum Tolerance {
     },
     /// `factor` or `absolute`.
     Factor {
-        /// Multiplies the upper end, divides the lower.
+        /// Multiplies the upper end and divides the lower.
         factor: f64,
         /// Distance in the metric's unit.
         absolute: f64,
@@ -144,12 +143,12 @@ pub enum Against {
     /// Simulated runs.
     #[default]
     Simulation,
-    /// Runs recorded at another time, or on another machine.
+    /// Runs recorded at another time or on another machine.
     Recording,
 }
 
 impl Against {
-    /// Returns the name of the value of a cell.
+    /// Returns the name of a cell's value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulation => "simulated",
@@ -170,7 +169,7 @@ impl Against {
     }
 }
 
-/// One comparison.
+/// A comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Kernel.
@@ -179,7 +178,7 @@ pub struct Cell {
     pub scenario: String,
     /// Class of identical tasks, or path of a group.
     pub class: String,
-    /// Metric, from the module's table.
+    /// Metric of the module's table.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -187,7 +186,7 @@ pub struct Cell {
     pub recorded: Vec<f64>,
     /// Origin of `found`.
     pub against: Against,
-    /// The compared value, or the median of several; none if not measured.
+    /// The compared value, or the median of several. None if not measured.
     pub found: Option<f64>,
     /// Whether the value is in `allowed`.
     pub inside: bool,
@@ -223,8 +222,8 @@ impl Cell {
         (low, high)
     }
 
-    /// Returns the distance from the recorded range, in tolerances: 1 at the allowed limit, infinite without a value
-    /// or a tolerance.
+    /// Returns the distance from the recorded range, in tolerances: 1 at the allowed limit, infinite without value or
+    /// tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;
@@ -284,14 +283,13 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
     metrics
 }
 
-/// Returns the mean over the tasks of a class that have the value.
+/// The mean over a class's tasks that have the value.
 fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     let values: Vec<f64> = run.tasks.iter().filter(|task| task.class == class).filter_map(value).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns all cells of a scenario, for the median of several runs. A missing class or latency puts its cells
-/// outside.
+/// Returns all cells of a scenario, for the median of several runs. Cells of a missing class or latency are outside.
 pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     let mut classes: Vec<&str> = Vec::new();
     for task in recorded.runs.iter().flat_map(|run| &run.tasks) {
@@ -374,7 +372,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Returns the table of all cells, with [`closing_line`] at its end.
+/// Returns the table of all cells, and [`closing_line`].
 pub fn table(cells: &[Cell]) -> String {
     let rows = cells.iter().map(|cell| {
         let (low, high) = cell.range();

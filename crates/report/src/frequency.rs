@@ -1,4 +1,4 @@
-//! Frequencies of CPUs, from `cpu_frequency`, and their energy.
+//! Frequencies of CPUs from `cpu_frequency`, and energy.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use vruntime_trace::{CpuId, EnergyInfo};
 pub struct CpuFrequency {
     /// The CPU.
     pub cpu: u32,
-    /// Ascending frequencies, kilohertz, with nanoseconds at each, idle time included.
+    /// Ascending frequencies, kilohertz, with nanoseconds at each, also idle.
     pub residency: Vec<(u32, u64)>,
     /// Number of changes.
     pub changes: u64,
-    /// Energy while busy, microjoules, if the power is known.
+    /// Energy while busy, microjoules, if known.
     pub energy_uj: Option<u64>,
 }
 
@@ -29,11 +29,11 @@ impl CpuFrequency {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frequencies {
     cpus: BTreeMap<u32, Cpu>,
-    /// Frequencies of each CPU, kilohertz, with its power, microwatts.
+    /// Each CPU's frequencies, kilohertz, with power, microwatts.
     power: BTreeMap<u32, Vec<(u32, u64)>>,
-    /// Set if wakeups consider energy.
+    /// Whether wakeups consider energy.
     looked_at: bool,
-    /// Root domains that ignore energy, by first CPU, with start times.
+    /// Root domains that ignore energy, by first CPU, with start.
     overutilized: BTreeMap<u32, u64>,
     overutilized_ns: u64,
 }
@@ -66,7 +66,7 @@ impl Frequencies {
         }
     }
 
-    /// Sets whether the root domain whose first CPU is `root` ignores energy.
+    /// Sets whether the root domain with first CPU `root` ignores energy.
     pub(crate) fn overutilized(&mut self, at: u64, root: CpuId, on: bool) {
         if on {
             self.overutilized.entry(root.0).or_insert(at);
@@ -75,7 +75,7 @@ impl Frequencies {
         }
     }
 
-    /// Returns the time in which energy was ignored. None if it is never considered.
+    /// Returns the time in which energy was ignored. None if never considered.
     pub(crate) fn overutilized_ns(&self, at: u64) -> Option<u64> {
         let open: u64 = self.overutilized.values().map(|since| at.saturating_sub(*since)).sum();
         self.looked_at.then_some(self.overutilized_ns + open)
@@ -121,7 +121,7 @@ impl Cpu {
         self.since = at;
     }
 
-    /// A frequency outside the table has the power of the next above.
+    /// Unlisted frequencies have the power of the next above.
     fn energy_uj(&self, power: &[(u32, u64)]) -> u64 {
         let at = |khz: u32| power.iter().find(|(known, _)| *known >= khz).or(power.last()).map_or(0, |&(_, uw)| uw);
         let sum: u128 = self.busy_ns.iter().map(|(&khz, &ns)| u128::from(at(khz)) * u128::from(ns)).sum();
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(one.energy_uj, None);
     }
 
-    /// 2 s at 100 mW and 1 s at 300 mW; the idle second takes nothing.
+    /// 2 s at 100 mW and 1 s at 300 mW. The idle second takes nothing.
     #[test]
     fn only_busy_time_takes_energy() {
         const S: u64 = 1_000_000_000;

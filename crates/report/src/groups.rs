@@ -36,7 +36,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
     for task in tasks {
         results[task.group as usize].tasks += 1;
     }
-    // Parents come before their children, so one backward pass sums the tree.
+    // Parents precede children, so one backward pass sums the tree.
     for index in (0..results.len()).rev() {
         let Some(parent) = results[index].parent.filter(|&parent| parent < index) else { continue };
         let (head, tail) = results.split_at_mut(index);
@@ -50,8 +50,8 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
     results
 }
 
-/// Returns the `cpu.weight` of an autogroup: that of a task of its nice value, where 1024 is 100
-/// (`cpu_weight_read_u64`, rounded to nearest).
+/// Returns an autogroup's `cpu.weight`: that of a task of its nice value, where 1024 is 100 (`cpu_weight_read_u64`,
+/// rounded to nearest).
 fn autogroup_weight(nice: i8) -> u32 {
     ((weight::down(weight::of_nice(nice)) * 100 + 512) / 1024).max(1) as u32
 }
@@ -67,7 +67,7 @@ impl Group {
         }
     }
 
-    /// Its `cpu.weight` as read; 0 for an idle group.
+    /// Its `cpu.weight` as read. 0 for an idle group.
     fn weight(&self) -> u32 {
         if self.idle { 0 } else { self.nice.map_or(self.weight, autogroup_weight) }
     }

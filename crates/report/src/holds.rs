@@ -1,5 +1,5 @@
-//! Reasons other than a busy CPU that keep a runnable task from running. These are its group's limit, the bandwidth
-//! of real-time tasks, and a deadline task's own runtime.
+//! Reasons other than a busy CPU that keep a runnable task waiting: its group's limit, the bandwidth of real-time
+//! tasks, a deadline task's runtime.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
@@ -9,17 +9,17 @@ use crate::throttles::{BoundBy, Throttles};
 struct Task {
     group: u32,
     bound_by: BoundBy,
-    /// Set if it is a deadline task that waits for its next period.
+    /// Whether it is a deadline task that waits for its next period.
     throttled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hold {
-    /// The limit of this group, its own or an ancestor.
+    /// The limit of this group: its own or an ancestor.
     Group(u32),
     /// The bandwidth of real-time tasks.
     Realtime,
-    /// Its own runtime, as a deadline task.
+    /// A deadline task's runtime.
     Runtime,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Hold {
 pub(crate) enum Changed {
     Nobody,
     Task(TaskId),
-    /// All that wait on this CPU.
+    /// All waiting on this CPU.
     On(CpuId),
 }
 
@@ -68,8 +68,7 @@ impl Holds {
         &mut self.tasks[id.index()]
     }
 
-    /// Applies an event, and returns whose hold it may have changed. A task that starts to wait is not included:
-    /// check it, too.
+    /// Applies an event, and returns whose hold it may have changed. Also check tasks that start to wait.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {
@@ -135,7 +134,7 @@ impl Holds {
         self.why(task, cpu).is_some()
     }
 
-    /// Returns what would throttle a task on a CPU.
+    /// Returns what throttles a task on a CPU.
     pub(crate) fn why(&self, task: TaskId, cpu: CpuId) -> Option<Hold> {
         if self.is_empty() {
             return None;

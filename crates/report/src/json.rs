@@ -1,5 +1,4 @@
-//! Results as JSON, in the recordings' format with additional fields: the setup, then `observed` with an entry for
-//! each run.
+//! Results as JSON, in the recordings' format with more fields: the setup, then `observed` with an entry per run.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +14,19 @@ use crate::results::{
     Stall, TaskResult,
 };
 
-/// The setup: the head of the JSON, with the recordings' names.
+/// The setup, with the recordings' names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunInfo {
     /// Scenario.
     pub name: String,
     /// Kernel.
     pub kernel: String,
-    /// Overrides of file and kernel, a line each: rules of a what-if, tunables, features.
+    /// Overrides of file and kernel, a line each: what-if rules, tunables, features.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// Number of CPUs.
     pub cpus: usize,
-    /// The machine as the user wrote it.
+    /// The machine as written.
     pub topology: String,
     /// CPUs of a virtual machine's simulated host.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +39,7 @@ pub struct RunInfo {
     pub preempt: String,
     /// Whether autogroup was on.
     pub autogroup: bool,
-    /// Whether tasks existed and slept before their start, instead of being forked then.
+    /// Whether tasks existed and slept before their start, instead of being forked.
     pub gate: bool,
     /// Cost profile.
     pub costs: String,
@@ -48,7 +47,7 @@ pub struct RunInfo {
     pub emulated: bool,
 }
 
-/// Returns one run, an entry of `observed`.
+/// Returns a run, an entry of `observed`.
 pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
     to_value(&Observed {
         seed,
@@ -117,7 +116,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
     })
 }
 
-/// Returns all runs; `observed` has an [`observed_json`] for each.
+/// Returns all runs. `observed` has an [`observed_json`] for each.
 pub fn run_json(info: &RunInfo, observed: Vec<Value>) -> Value {
     #[derive(Serialize)]
     struct Run<'a> {
@@ -133,7 +132,7 @@ fn to_value(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("results are representable as JSON")
 }
 
-/// Nanoseconds as seconds; exact for runs of up to 104 days.
+/// Nanoseconds as seconds. Exact for up to 104 days.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -246,7 +245,7 @@ struct Latencies {
     response_us: Option<ResponseTimes>,
 }
 
-/// From due times of rounds to their ends.
+/// From rounds' due times to their ends.
 #[derive(Serialize)]
 struct ResponseTimes {
     #[serde(flatten)]
@@ -584,7 +583,7 @@ impl Frequency {
 
 #[derive(Serialize)]
 struct WorkConservation {
-    /// The shortest and the longest.
+    /// Shortest and longest.
     balance_interval_us: [f64; 2],
     idle_waits: Waits,
     worst: Option<WorstWait>,

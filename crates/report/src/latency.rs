@@ -1,20 +1,20 @@
-//! Distributions of times: HDR histograms with two significant digits, and their key figures.
+//! Distributions of times: HDR histograms with two significant digits, and key figures.
 
 use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// The least number of values for a median.
+/// The least values for a median.
 pub(crate) const SEVERAL: u64 = 20;
-/// The least number of values for a 99th percentile; below, it is the maximum.
+/// The least values for a 99th percentile. With fewer, it is the maximum.
 pub(crate) const HUNDRED: u64 = 100;
 
 /// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are within 1 %, and exact below 256 ns. Other figures are exact.
+/// Percentiles are within 1 %, and exact below 256 ns. Others are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// Number of times; never 0.
+    /// Number of times, never 0.
     pub count: u64,
     /// Minimum.
     pub min_ns: u64,
@@ -36,16 +36,16 @@ pub struct Latency {
     pub max_ns: u64,
     /// Mean, rounded down.
     pub mean_ns: u64,
-    /// The last time; for several tasks, that of the last task with any.
+    /// The last time. For several tasks, the last task's.
     pub last_ns: u64,
 }
 
 const PENDING: usize = 12;
 
-/// Records times. The histogram, about 10 KB once it holds a second, is created with the first time.
+/// Records times. The first one creates the histogram of about 10 KB.
 ///
-/// A run has thousands of recorders with rare values, whose histograms are in no cache. New values therefore wait in
-/// the one cache line that is needed anyway.
+/// A run has thousands of recorders with rare values, whose histograms are in no cache. So new values wait in the cache
+/// line that is needed anyway.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -75,7 +75,7 @@ impl Recorder {
         }
     }
 
-    /// For times beyond 4.29 s, or a full line.
+    /// For times beyond 4.29 s, and full lines.
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
         self.flush();
@@ -90,7 +90,7 @@ impl Recorder {
         }
     }
 
-    /// Returns all times, pending ones included.
+    /// Returns all times, with pending ones.
     fn whole(&self) -> Option<Cow<'_, Recorded>> {
         if self.waiting == 0 {
             return self.recorded.as_deref().map(Cow::Borrowed);
@@ -107,7 +107,7 @@ impl Recorder {
         }
     }
 
-    /// Returns about `points` points: a time, and the part of the times up to it. The last is the maximum.
+    /// Returns about `points` points: a time, and the part of times up to it. The last is the maximum.
     pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
         self.whole().map_or_else(Vec::new, |recorded| recorded.distribution(points))
     }
@@ -137,7 +137,7 @@ impl Recorded {
         self.max = self.max.max(ns);
         self.sum = self.sum.saturating_add(ns);
         self.last = ns;
-        // An auto-resizing histogram takes every representable value; beyond 2^62 ns (146 years) it saturates.
+        // An auto-resizing histogram takes every representable value. Beyond 2^62 ns (146 years) it saturates.
         if self.histogram.record(ns).is_err() {
             self.histogram.saturating_record(ns);
         }
@@ -158,7 +158,7 @@ impl Recorded {
         for value in self.histogram.iter_recorded() {
             below += value.count_since_last_iteration();
             let part = below as f64 / all as f64;
-            // Readers look for the tail, which is complete beyond 99 %.
+            // The tail is complete beyond 99 %.
             if out.is_empty() || part - told >= 1.0 / points as f64 || part > 0.99 {
                 out.push((value.value_iterated_to().min(self.max), part));
                 told = part;

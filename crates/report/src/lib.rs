@@ -1,5 +1,5 @@
-//! Results of a run: the figures of every task, class, group and CPU from an event stream, with tables, JSON,
-//! comparisons and verdicts.
+//! Results of a run: figures of tasks, classes, groups and CPUs from an event stream, with tables, JSON, comparisons
+//! and verdicts.
 //!
 //! ```
 //! use vruntime_report::Collector;
@@ -21,11 +21,10 @@
 //! assert_eq!((account.cpu_ns, account.run_delay_ns, account.sleeping_ns), (200, 50, 750));
 //! ```
 //!
-//! A task's life is divided exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead +
-//! idle = elapsed. As in the kernel, a tick or a context switch counts as CPU time of the task, and also as the CPU's
-//! overhead.
+//! A task's life is divided exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead + idle
+//! = elapsed. As in the kernel, a tick or switch is CPU time of the task, and overhead of the CPU.
 
-// User input must end in an error, never in a panic. Impossible cases have a comment at their place.
+// Input from users leads to errors, never to panics. Impossible cases state the reason in place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

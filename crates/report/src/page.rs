@@ -1,7 +1,7 @@
-//! A report as one self-contained page, for light and dark displays, keyboards and paper.
+//! A report as a self-contained page, for light and dark displays, keyboards and paper.
 //!
-//! The page contains script and styles from `assets/`, uPlot for charts, and the data as JSON. Task names can be any
-//! bytes: they cannot end the JSON's element, and the script shows them as text.
+//! It has script and styles of `assets/`, uPlot for charts, and the data as JSON. Task names can be any bytes: they
+//! cannot end the JSON's element, and the script shows them as text.
 
 use std::fmt::Write as _;
 
@@ -19,14 +19,14 @@ const SCRIPT: &str = include_str!("../assets/page.js");
 /// The most rows of a table. A note counts the rest.
 const MOST_ROWS: usize = 2_000;
 
-/// A bar with a mark for comparison.
+/// A bar with an optional mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     /// Label.
     pub name: String,
     /// Length.
     pub share: f64,
-    /// Position of the mark, in the unit of the length.
+    /// Position of the mark, as the length.
     pub mark: Option<f64>,
     /// Text behind it.
     pub text: String,
@@ -39,8 +39,8 @@ const MOST_BARS: usize = 24;
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
-    /// Returns bars in order, with invisible and excess ones combined into the last. A bar `within` another (a group
-    /// in a group) is already in its share.
+    /// Returns bars in order, with invisible and excess ones joined as the last. A bar `within` another (a group in a
+    /// group) is in its share.
     pub(crate) fn folded(
         all: Vec<(String, f64, Option<f64>)>,
         within: fn(&str, &str) -> bool,
@@ -74,11 +74,11 @@ impl Bar {
 pub struct Bars {
     /// Heading.
     pub title: String,
-    /// Entry in the page's navigation; none if empty.
+    /// Entry in the page's navigation, if not empty.
     pub entry: String,
     /// Description.
     pub sub: String,
-    /// Distinguishes bars of one heading; may be empty.
+    /// Distinguishes bars of one heading, or is empty.
     pub label: String,
     /// One per line.
     pub rows: Vec<Bar>,
@@ -91,7 +91,7 @@ pub struct TableGroup {
     pub title: String,
     /// Description.
     pub sub: String,
-    /// Tables with labels that distinguish them; may be empty.
+    /// Tables with labels that distinguish them, or empty ones.
     pub tables: Vec<(String, DataTable)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Creates a page with a heading, and a line on the run.
+    /// Creates a page with heading and a line on the run.
     pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { title: title.into(), lead: lead.into(), ..Self::default() }
     }
@@ -144,7 +144,7 @@ impl Page {
         }
     }
 
-    /// Adds the tables of several runs, grouped by name.
+    /// Adds tables of several runs, grouped by name.
     pub fn analyses(&mut self, runs: &[(String, &Analyses)]) {
         let mut groups: Vec<TableGroup> = Vec::new();
         for (label, analyses) in runs {
@@ -196,7 +196,7 @@ impl Page {
             ("SCRIPT", SCRIPT.to_owned()),
         ];
         let mut html = String::new();
-        // A name stands between two @. Its replacement is not searched.
+        // A name is between two @. Its replacement is not searched.
         for (index, piece) in TEMPLATE.split('@').enumerate() {
             match parts.iter().find(|(name, _)| index % 2 == 1 && *name == piece) {
                 Some((_, text)) => html.push_str(text),
@@ -238,7 +238,7 @@ fn table_json(table: &DataTable) -> Value {
         key if key.starts_with("change") => "change",
         _ => kind(column.kind),
     };
-    // Columns without values are left out; the files have them.
+    // Omits columns without values. The files have them.
     let told = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| *cell != Cell::Nothing));
     let shown: Vec<usize> = (0..table.columns.len()).filter(|&at| table.rows.is_empty() || told(at)).collect();
     let columns: Vec<Value> = shown
@@ -290,7 +290,7 @@ fn escape(text: &str) -> String {
 
 /// Escapes JSON in a script element.
 fn in_script(json: &str) -> String {
-    // JSON has these in strings only.
+    // JSON has these only in strings.
     let escaped = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     escaped.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
@@ -334,7 +334,7 @@ mod tests {
         };
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let all = vec![bar("/a", 1.0, 1.0), bar("/b", 0.003, 0.002), bar("/b/c", 0.002, 0.001), bar("/d", 0.001, 0.5)];
-        // Recorded values are long, and so visible.
+        // Recorded values are long, so visible.
         assert_eq!(
             told(all.clone()),
             [pair("/a", "1.000 1.000"), pair("/d", "0.001 0.500"), pair("2 others", "0.003 0.002")]

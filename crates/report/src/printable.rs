@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character controls a terminal: controls, line separators, and characters that set the writing direction.
+/// Whether a character controls a terminal: controls, line separators, writing directions.
 pub fn obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     character.is_control()
@@ -10,7 +10,7 @@ pub fn obeyed(character: char) -> bool {
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Escapes a name for one line, as Rust does: characters that would break a table or control a terminal.
+/// Escapes a name for one line: characters that break a table or control a terminal.
 ///
 /// ```
 /// assert_eq!(vruntime_report::printable("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
@@ -19,12 +19,12 @@ pub fn printable(name: &str) -> String {
     escaped(name, |_| false)
 }
 
-/// As [`printable`], for several lines: line breaks and tabs remain.
+/// As [`printable`], but line breaks and tabs remain.
 pub fn printable_text(text: &str) -> String {
     escaped(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// Returns equivalent, printable JSON: only strings need escapes.
+/// Returns equivalent, printable JSON. Only strings need escapes.
 pub fn printable_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {

@@ -1,6 +1,6 @@
 //! Snapshots as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
-//! kernel's field names, order and columns. Kernels before 6.1 have only fields that exist in both. The first CFS and
-//! O(1) use the names of 3.10.
+//! kernel's names, order and columns. Kernels before 6.1 have only fields that exist in both. The first CFS and O(1)
+//! use the names of 3.10.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,7 @@ use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
 use crate::printable::printable;
 use crate::schedstat::{SchedStat, kinds};
 
-/// Splits nanoseconds into milliseconds and six places. As in the kernel, the sign of less than a millisecond is
-/// lost.
+/// Splits nanoseconds into milliseconds and six places. As in the kernel, times above -1 ms lose the sign.
 fn ms(ns: i64) -> (i64, u64) {
     (ns / 1_000_000, ns.unsigned_abs() % 1_000_000)
 }
@@ -82,7 +81,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "nr_running", cpu.nr_running.to_string());
     short(text, "nr_switches", stat.cpus.get(index).map_or(0, |cpu| cpu.switches).to_string());
     short(text, "nr_uninterruptible", cpu.nr_uninterruptible.to_string());
-    // Jiffies, which the kernel prints like nanoseconds.
+    // Jiffies, printed like nanoseconds.
     short(text, "next_balance", ms_text(cpu.next_balance_jiffies as i64));
     short(text, "curr->pid", cpu.curr.task().map_or(0, task_pid).to_string());
     short(text, "clock", ms_text(cpu.clock as i64));
@@ -90,12 +89,12 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "avg_idle", cpu.avg_idle.to_string());
     short(text, "max_idle_balance_cost", cpu.max_idle_balance_cost.to_string());
     let path = |group: usize| stat.groups.get(group).map_or("/", String::as_str);
-    // The kernel prints a group before its ancestors.
+    // A group precedes its ancestors.
     for cfs in cpu.cfs.iter().rev() {
         let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
         of_queue(text, snapshot.names, cfs, snapshot.cpus.first().and_then(|first| first.cfs.first()));
     }
-    // Without groups of real-time tasks there is one queue without a path, and since 6.12 nothing is throttled.
+    // Without real-time groups there is one queue without a path, and since 6.12 nothing is throttled.
     let root = if snapshot.rt_groups { "/" } else { "" };
     let groups = cpu.rt_groups.iter().rev().map(|(group, rt)| (path(group.index()), rt));
     for (path, rt) in groups.chain([(root, &cpu.rt)]) {
@@ -118,7 +117,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
         " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
          switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path"
     } else {
-        // The kernel does not name the columns behind the third time; the line below ends with the names.
+        // The kernel does not name the columns after the third time. The line ends with them.
         " S            task   PID         tree-key  switches  prio     wait-time             sum-exec        sum-sleep"
     };
     let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
@@ -128,7 +127,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
 }
 
 fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDebug>) {
-    // The kernel prints -1 for missing values.
+    // -1 for missing values.
     let (left_deadline, left) = cfs.left.unwrap_or((-1, -1));
     let right = cfs.right_vruntime.unwrap_or(-1);
     let spread = right.wrapping_sub(left);
@@ -150,8 +149,7 @@ fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDe
             ("right_vruntime", right),
             ("spread", spread),
         ],
-        // The origin of the sums moves with the average and has no meaning here. Stable releases of 6.12 have it, too
-        // (6.12.117).
+        // The origin of the sums moves with the average, and has no meaning here. 6.12.117 has it, too.
         Names::V6_12 | Names::V6_18 => &[
             ("left_deadline", left_deadline),
             ("left_vruntime", left),
@@ -176,7 +174,7 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
         Names::V6_1 | Names::V6_6 => {
             &[("nr_running", nr), ("h_nr_running", queued), ("idle_nr_running", idle), ("idle_h_nr_running", h_idle)]
         }
-        // As in 6.12.117; 6.12 itself counted like 6.6.
+        // As in 6.12.117. 6.12 counted like 6.6.
         Names::V6_12 => &[
             ("nr_running", nr),
             ("h_nr_runnable", runnable),
@@ -281,7 +279,7 @@ fn row(names: Names, cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &
     )
 }
 
-/// Returns CPUs in the kernel's format: hexadecimal words of 32 bits, the first as short as the machine allows.
+/// Returns CPUs as the kernel: hexadecimal words of 32 bits, the first as short as possible.
 fn mask(cpus: &CpuMask, nr_cpus: usize) -> String {
     let mut words = vec![0_u32; nr_cpus.div_ceil(32).max(1)];
     for cpu in cpus.iter() {
@@ -295,7 +293,7 @@ fn mask(cpus: &CpuMask, nr_cpus: usize) -> String {
     text
 }
 
-/// Returns `/proc/schedstat`. Unknown counters are 0: see `docs/accounting.md`.
+/// Returns `/proc/schedstat`. Unknown counters are 0 (`docs/accounting.md`).
 pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
     let version = snapshot.schedstat_version;
     let jiffies = snapshot.at / snapshot.tick_ns.max(1);
@@ -329,7 +327,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
                 let (failed, gained) = (counts_here.failed[kind], counts_here.gained[kind]);
                 let _ = write!(text, " {count} {balanced} {failed} {imbalance} {gained} 0 0 0");
             }
-            // The event of a push lacks the domain, so all pushes count at the lowest.
+            // Events of pushes lack the domain, so all count at the lowest.
             let pushed = if level == 0 { counts.pushed } else { 0 };
             let remote = stat.wake_remote(index, &cpu.domains, level);
             let _ = writeln!(text, " {pushed} 0 {pushed} 0 0 0 0 0 0 {remote} 0 0");
@@ -338,7 +336,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
     text
 }
 
-/// Returns `/proc/PID/sched` of a task, if it exists.
+/// Returns a task's `/proc/PID/sched`, if it exists.
 pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Option<String> {
     let task = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).find(|task| task.id == id)?;
     let counts = stat.tasks.get(id.index()).cloned().unwrap_or_default();
@@ -352,7 +350,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
         let _ = writeln!(text, "{name:<45}:{value:>21}");
     };
     let names = snapshot.names;
-    // Up to 5.15, counters of SCHEDSTATS are the entity's.
+    // Up to 5.15, the entity has the counters of SCHEDSTATS.
     let of_stat = |name: &str| if names <= Names::V3 { format!("se.statistics.{name}") } else { name.to_owned() };
     let switches = counts.voluntary + counts.involuntary;
     time(&mut text, "se.exec_start", se.exec_start as i64);
@@ -381,7 +379,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     if early {
         number(&mut text, "se.nr_migrations", counts.migrations as i64);
     }
-    // No supported kernel counts the zeros, or no event reports them: see `docs/accounting.md`.
+    // No supported kernel counts the zeros, or no event reports them (`docs/accounting.md`).
     for (name, count) in [
         ("nr_migrations_cold", 0),
         ("nr_failed_migrations_affine", u64::from(task.migrations.affine)),
@@ -439,7 +437,7 @@ fn averages(text: &mut String, names: Names, se: &EntityDebug, number: impl Fn(&
         ("runnable_avg", avg.runnable_avg),
         ("util_avg", avg.util_avg),
         ("last_update_time", avg.last_update_time),
-        // Up to 6.7 it is the greater of two, of which this is the lasting one.
+        // Up to 6.7, the greater of two. This is the lasting one.
         (if names < Names::V6_12 { "util_est.ewma" } else { "util_est" }, avg.util_est),
     ] {
         number(text, &format!("se.avg.{name}"), value as i64);
@@ -467,7 +465,7 @@ mod tests {
     fn times_are_split_as_in_the_kernel() {
         assert_eq!(ms_text(1_500_000), "1.500000");
         assert_eq!(ms_text(-1_048_576), "-1.048576");
-        // A missing value is -1 ns, which has this text.
+        // A missing value is -1 ns, with this text.
         assert_eq!(ms_text(-1), "0.000001");
     }
 

@@ -1,20 +1,19 @@
-//! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): the part of the time in
-//! which tasks of a group waited for a CPU.
+//! Pressure stall information of CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): the part of time in which tasks
+//! of a group waited for a CPU.
 //!
-//! It is exact. The kernel's accounts change at the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and
-//! `Switch`. A task with a delayed dequeue counts as asleep.
+//! It is exact. The kernel's accounts change at `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`. A task with
+//! a delayed dequeue counts as asleep.
 //!
-//! On one CPU, *some* is the time in which a task of the group waits, and *full* the part of it in which none runs.
-//! Both are averaged over the CPUs, weighted with each CPU's ticks that were not idle. Every two seconds and a tick,
-//! the mean is added to the total and the averages. As in the kernel, activity of less than a tick in such a period
-//! is lost.
+//! On a CPU, *some* is the time in which a task of the group waits, and *full* the part in which none runs. Both are
+//! averaged over CPUs, weighted with each CPU's busy ticks. Every two seconds and a tick, the mean is added to total
+//! and averages. As in the kernel, activity of less than a tick in such a period is lost.
 
 use vruntime_trace::loadavg::calc_load;
 use vruntime_trace::{CpuId, GroupId, PrevState, Running, TaskId};
 
 use crate::results::{Pressure, Stall};
 
-/// The remainder of an average of 10, 60 and 300 seconds after a period, of 2048 (`EXP_10s`, `EXP_60s`, `EXP_300s`).
+/// The remainder of an average of 10, 60 and 300 s after a period, of 2048 (`EXP_10s`, `EXP_60s`, `EXP_300s`).
 const EXP: [u64; 3] = [1677, 1981, 2034];
 const ONE: u64 = 2048;
 /// Default tick: 250 Hz.
@@ -35,7 +34,7 @@ struct Task {
     group: u32,
 }
 
-/// A group on one CPU, since the last period, nanoseconds.
+/// A group on a CPU since the last period, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     runnable: u32,
@@ -72,7 +71,7 @@ struct Group {
     totals: [Total; 2],
     last_update: u64,
     next_update: u64,
-    /// Time of the worker's next update; it sleeps while the group does.
+    /// The worker's next update. It sleeps while the group does.
     work_at: Option<u64>,
 }
 
@@ -113,7 +112,7 @@ impl Group {
         cell
     }
 
-    /// Adds the CPUs' times to the totals. Returns whether there were any.
+    /// Adds CPUs' times to the totals. Returns whether there were any.
     fn collect(&mut self, at: u64, tick: u64) -> bool {
         let mut sums = [0_u128; 2];
         let mut weights = 0;
@@ -128,7 +127,7 @@ impl Group {
             (cell.some, cell.full, cell.nonidle) = (0, 0, 0);
         }
         for (total, sum) in self.totals.iter_mut().zip(sums) {
-            // Each time is at most a period and a bit, and so is their mean.
+            // Each time is at most a period and a bit, as is their mean.
             total.ns += (sum / u128::from(weights.max(1))) as u64;
         }
         active
@@ -159,7 +158,7 @@ pub(crate) struct Psi {
     tick: u64,
     tasks: Vec<Task>,
     groups: Vec<Group>,
-    /// Time of the first due worker.
+    /// The first due worker.
     work_at: u64,
 }
 
@@ -224,7 +223,7 @@ impl Psi {
         }
     }
 
-    /// Changes a group and its ancestors on one CPU.
+    /// Changes a group and its ancestors on a CPU.
     #[inline]
     fn change(&mut self, group: u32, cpu: u32, at: u64, mut with: impl FnMut(&mut Cell)) {
         let wakes_at = at + self.period();
@@ -309,7 +308,7 @@ impl Psi {
         }
     }
 
-    /// Returns each group's pressure as read from the files at `at`.
+    /// Returns each group's pressure as read at `at`.
     pub(crate) fn read(&mut self, at: u64) -> Vec<Pressure> {
         self.advance(at);
         let (tick, period) = (self.tick, self.period());
@@ -321,7 +320,7 @@ impl Psi {
                     group.update(at, period);
                 }
                 let [some, full] = group.totals.map(|total| Stall { averages: total.averages, total_ns: total.ns });
-                // On the whole machine a task runs whenever one waits, so the kernel shows 0.
+                // On the machine, a task runs whenever one waits, so the kernel shows 0.
                 Pressure { some, full: if index == 0 { Stall::default() } else { full } }
             })
             .collect()

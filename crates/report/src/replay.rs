@@ -1,4 +1,4 @@
-//! How well a replay reproduces its recording, and the effects of a what-if.
+//! How well a replay reproduces its recording, and effects of a what-if.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::units::{counted, percent, time};
 /// The least CPU time of a large task, thousandths of a CPU.
 const LARGE_PERMILLE: u64 = 5;
 
-/// The tolerated part of unplaced CPU time, which precedes the trace.
+/// The tolerated part of unplaced CPU time, from before the trace.
 const UNPLACED: f64 = 0.02;
 
-/// Measurements of a task in one run, or in the recording.
+/// Measurements of a task in a run or recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayMeasure {
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// Wait time for a CPU, nanoseconds; none if the trace does not distinguish waits from sleeps.
+    /// Wait time for a CPU, nanoseconds. None if the trace does not distinguish it from sleep.
     pub run_delay_ns: Option<u64>,
     /// Switches away from it.
     pub switches: u64,
@@ -50,17 +50,17 @@ pub struct ReplayTask {
     pub name: String,
     /// `comm`, by which small tasks are judged together.
     pub comm: String,
-    /// How its sleeps are replayed; empty for [added](ReplayTask::is_added) tasks.
+    /// How its sleeps are replayed. Empty for [added](ReplayTask::is_added) tasks.
     pub habit: String,
     /// Its last known cgroup.
     pub cgroup: Option<String>,
-    /// Its group or autogroup at the end of the what-if, or else of the replay.
+    /// Group or autogroup at the end of the what-if, or else of the replay.
     pub group: Option<String>,
     /// The CPU it seems confined to.
     pub confined: Option<u32>,
     /// Duration of its clock-bounded computations, nanoseconds.
     pub computes_for: Option<u64>,
-    /// Whether it does more if it gets more CPU time.
+    /// Whether it does more with more CPU time.
     pub closed: bool,
     /// Whether a rule removes it from the what-if.
     pub removed: bool,
@@ -70,12 +70,12 @@ pub struct ReplayTask {
     pub recorded: ReplayMeasure,
     /// In the replay as recorded.
     pub replayed: ReplayMeasure,
-    /// In the what-if: another kernel, another machine or other rules.
+    /// In the what-if: another kernel, machine or rules.
     pub what_if: Option<ReplayMeasure>,
 }
 
 impl ReplayTask {
-    /// Whether it is in the what-if only, as a copy or an added workload.
+    /// Whether it is only in the what-if, as a copy or added workload.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
     }
@@ -84,23 +84,23 @@ impl ReplayTask {
 /// A recording and its replays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCheck {
-    /// Every task; [`ReplayCheck::sort`] sorts them.
+    /// All tasks. [`ReplayCheck::sort`] sorts them.
     pub tasks: Vec<ReplayTask>,
-    /// Every task group; empty if there is only the root.
+    /// All task groups. Empty if only the root.
     pub groups: Vec<ReplayGroup>,
     /// Busy time of each CPU, nanoseconds: recorded, replayed.
     pub cpus: Vec<(u64, u64)>,
     /// Busy time of each CPU in the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
-    /// Charged time of all recorded tasks (`sched_stat_runtime`), nanoseconds; 0 if unknown.
+    /// Charged time of recorded tasks (`sched_stat_runtime`), nanoseconds; 0 if unknown.
     pub charged_ns: u64,
     /// Lengths of recording, replay and what-if, nanoseconds.
     pub elapsed_ns: (u64, u64, u64),
-    /// The checks of several seeds, of which the rest is the mean. See [`ReplayCheck::over`].
+    /// The checks of several seeds, whose mean the rest is ([`ReplayCheck::over`]).
     pub seeds: Vec<Self>,
 }
 
-/// Returns the key figures; none without times.
+/// Returns key figures. None without times.
 pub fn latency_of(times: &[u64]) -> Option<Latency> {
     let mut recorder = Recorder::default();
     for &ns in times {
@@ -123,7 +123,7 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// Returns the effects of the what-if, in a sentence.
+    /// Returns the what-if's effects in a sentence.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
@@ -192,14 +192,14 @@ impl ReplayCheck {
         self.large().map(|task| (off(task), task.name.as_str())).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Returns the change of the large tasks' switches in the replay, as a fraction.
+    /// Returns the relative change of large tasks' switches in the replay.
     pub fn switches_off(&self) -> Option<f64> {
         let sum = |pick: fn(&ReplayTask) -> u64| self.large().map(pick).sum::<u64>();
         let recorded = sum(|task| task.recorded.switches);
         (recorded > 0).then(|| sum(|task| task.replayed.switches) as f64 / recorded as f64 - 1.0)
     }
 
-    /// Returns the same of all recorded tasks.
+    /// As [`Self::switches_off`], for all recorded tasks.
     pub fn all_switches_off(&self) -> Option<f64> {
         let recorded = || self.tasks.iter().filter(|task| !task.habit.is_empty());
         let sum = |pick: fn(&ReplayTask) -> u64| recorded().map(pick).sum::<u64>();
@@ -208,7 +208,7 @@ impl ReplayCheck {
     }
 
     /// Returns how many large tasks with 20 or more wakeups have p50 within 20 % or 100 us, and their number. From 100
-    /// wakeups on, p99 counts as well.
+    /// wakeups, p99 counts, too.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self
@@ -225,14 +225,14 @@ impl ReplayCheck {
         (pairs.iter().filter(|near| **near).count(), pairs.len())
     }
 
-    /// Returns the large tasks' part of CPU time and of switches.
+    /// Returns large tasks' part of CPU time and switches.
     pub fn judged(&self) -> (f64, f64) {
         let part =
             |pick: fn(&ReplayTask) -> u64| share(self.large().map(pick).sum(), self.tasks.iter().map(pick).sum());
         (part(|task| task.recorded.cpu_ns), part(|task| task.recorded.switches))
     }
 
-    /// Returns how many recorded tasks never run in the replay, and their total.
+    /// Returns how many recorded tasks never run in the replay, and all.
     pub fn never_ran(&self) -> (usize, usize) {
         let ran = self.tasks.iter().filter(|task| task.recorded.cpu_ns > 0);
         let (never, all) =
@@ -240,14 +240,14 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// Returns the part of the charged CPU time that the recording does not place, from 2 % on.
+    /// Returns the part of charged CPU time that the recording does not place, from 2 %.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// Returns the largest difference of the CPU share of one name's small tasks, among names with enough CPU time.
+    /// Returns the largest difference of a name's small tasks in CPU share, among names with enough CPU time.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -275,12 +275,12 @@ impl ReplayCheck {
         let (name, (near, of)) = (printable(name), self.latencies_within());
         let (by_name, (never, ran)) = (self.worst_name(), self.never_ran());
         let off = by_name.map_or(worst, |(off, _)| off.max(worst));
-        // Tasks that never run distort everything else, too.
+        // Tasks that never run also distort the rest.
         let complete = never * 20 <= ran && self.unplaced().is_none();
         let good = off <= 0.005 && switches_off <= 0.1 && complete;
         let fair = off <= 0.02 && switches_off <= 0.25 && complete;
         let ((cpu, of_switches), judged) = (self.judged(), self.large().count());
-        // Small tasks are not judged one by one, and a recording may consist of them.
+        // Small tasks are not judged singly, and a recording may consist of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
             (true, _) => "a what-if of this trace is as accurate as these differences",
@@ -325,7 +325,7 @@ impl ReplayCheck {
         )
     }
 
-    /// Returns everything, for `--json`. For added tasks, `recorded`, `replayed` and `sleeps` are null.
+    /// Returns everything, for `--json`. Added tasks have null `recorded`, `replayed` and `sleeps`.
     pub fn json(&self) -> Value {
         let measure = |measure: &ReplayMeasure| {
             json!({
@@ -521,7 +521,7 @@ mod tests {
         );
     }
 
-    /// Thirty children of 2 ms each: none is large, and together they have 6 % of the second.
+    /// Thirty children of 2 ms: none is large, and together they have 6 % of the second.
     #[test]
     fn small_tasks_count_together_and_so_do_those_that_never_run() {
         let children = |replayed: fn(u64) -> u64| {

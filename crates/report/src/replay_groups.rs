@@ -10,7 +10,7 @@ use crate::results::{GroupResult, Results};
 use crate::table::grid;
 use crate::units::{counted, percent, time};
 
-/// A task group with its descendants in one run.
+/// A task group with its descendants in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayGroupMeasure {
     /// CPU time, nanoseconds.
@@ -19,7 +19,7 @@ pub struct ReplayGroupMeasure {
     pub entitled_ns: u64,
     /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
-    /// Number and nanoseconds of throttlings by its own limit, if it has one.
+    /// Number and nanoseconds of throttlings by its limit.
     pub throttled: Option<(u64, u64)>,
 }
 
@@ -39,16 +39,16 @@ impl From<&GroupResult> for ReplayGroupMeasure {
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
-    /// Recorded CPU time, descendants included, nanoseconds, if known.
+    /// Recorded CPU time with descendants, nanoseconds, if known.
     pub recorded_ns: Option<u64>,
-    /// In the replay as recorded; none if a rule adds it.
+    /// In the replay as recorded. None if a rule adds it.
     pub replayed: Option<ReplayGroupMeasure>,
     /// In the what-if.
     pub what_if: Option<ReplayGroupMeasure>,
 }
 
 impl ReplayGroup {
-    /// Returns the groups of both runs, in order of creation; none if there is only the root.
+    /// Returns the groups of both runs in order of creation. None if only the root.
     pub fn all(replayed: &Results, what_if: Option<&Results>) -> Vec<Self> {
         let mut all: Vec<Self> = replayed
             .groups
@@ -86,7 +86,7 @@ fn throttled(measure: Measure) -> String {
 }
 
 impl ReplayCheck {
-    /// Returns the largest change of a group's throttling in the what-if, as part of a sentence; none up to a tenth.
+    /// Returns the what-if's largest change of throttling, as part of a sentence. None up to a tenth.
     pub(crate) fn throttling_what_if(&self) -> Option<String> {
         let changes = self.groups.iter().filter_map(|group| {
             let (before, behind) = (group.replayed?.throttled, group.what_if?.throttled);
@@ -108,7 +108,7 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the groups of the replay as recorded as text.
+    /// Returns the groups of the replay as recorded.
     pub(crate) fn groups_text(&self) -> String {
         if self.groups.is_empty() {
             return String::new();
@@ -130,7 +130,7 @@ impl ReplayCheck {
         format!("\n{}", grid(&head, 1, rows))
     }
 
-    /// Returns the groups of the replay and the what-if, with the effects of limits.
+    /// Returns the groups of replay and what-if, with effects of limits.
     pub(crate) fn groups_what_if(&self) -> String {
         if self.groups.is_empty() {
             return String::new();

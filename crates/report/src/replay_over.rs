@@ -1,4 +1,4 @@
-//! Replays with several seeds: their mean as one [`ReplayCheck`], and each figure with its spread.
+//! Replays with several seeds: their mean as one [`ReplayCheck`], and figures with spread.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Metric {
     key: &'static str,
     unit: &'static str,
     format: fn(f64) -> String,
-    /// Smallest difference that matters, in the metric's unit.
+    /// The smallest difference that matters, in the metric's unit.
     floor: f64,
 }
 
@@ -63,7 +63,7 @@ enum Subject<'a> {
     Cpu(usize),
 }
 
-/// One figure of the recording and its replays.
+/// A figure of the recording and its replays.
 struct Row<'a> {
     subject: Subject<'a>,
     metric: &'static Metric,
@@ -81,18 +81,18 @@ impl Row<'_> {
         }
     }
 
-    /// Returns the figure of the replay, or else of the recording, to compare with.
+    /// Returns the replay's figure, or else the recording's.
     fn base(&self) -> Option<Spread> {
         self.replayed.or_else(|| Spread::of(&[self.recorded?]))
     }
 
-    /// Returns the change by the what-if as text; may be empty.
+    /// Returns the what-if's change as text, or an empty one.
     fn change(&self) -> String {
         let pair = self.base().zip(self.what_if);
         pair.map_or_else(String::new, |(base, other)| change(base, other, self.metric.unit == OF_A_CPU, true))
     }
 
-    /// Whether the what-if changes the figure noticeably beyond the spread, or adds or loses it.
+    /// Whether the what-if changes the figure noticeably beyond the spread, adds or loses it.
     fn matters(&self) -> bool {
         match (self.base(), self.what_if) {
             (Some(base), Some(what_if)) => {
@@ -146,7 +146,7 @@ fn by_name(check: &ReplayCheck) -> BTreeMap<&str, &ReplayTask> {
     check.tasks.iter().map(|task| (task.name.as_str(), task)).collect()
 }
 
-/// The seeds of a check, for queries of single figures.
+/// The seeds of a check, for single figures.
 pub(crate) struct Each<'a> {
     check: &'a ReplayCheck,
     seeds: Vec<(&'a ReplayCheck, BTreeMap<&'a str, &'a ReplayTask>)>,
@@ -190,7 +190,7 @@ impl<'a> Each<'a> {
         self.spread(|seed| read(seed, seed.groups.iter().find(|group| group.path == path)?))
     }
 
-    /// Whether the what-if changes a figure of a task beyond the spread of the seeds, if several.
+    /// Whether the what-if changes a task's figure beyond the spread of several seeds.
     pub(crate) fn is_certain(&self, task: &ReplayTask, read: fn(&ReplayMeasure) -> Option<u64>) -> bool {
         let of = |pick: fn(&ReplayTask) -> Option<ReplayMeasure>| {
             self.of_task(&task.name, |_, task| Some(read(&pick(task)?)? as f64))
@@ -236,8 +236,8 @@ impl<'a> Each<'a> {
         rows.chain(progress).collect()
     }
 
-    /// Returns the rows of progress, which the replay lacks. When the work is done is given only if every seed does
-    /// it.
+    /// Returns the rows of progress, which the replay lacks. The time when work is done is given only if every seed
+    /// does it.
     fn rows_of_progress(
         &self,
         subject: Subject<'a>,
@@ -248,7 +248,7 @@ impl<'a> Each<'a> {
             |metric, recorded, what_if| Row { subject, metric, recorded: Some(recorded), replayed: None, what_if };
         // Tasks that are never woken have no rounds.
         let rounds = of(|one| Some(one.what_if_rounds_per_s)).filter(|_| progress.recorded_rounds_per_s > 0.0);
-        // A mean over some seeds would be that of the fast ones.
+        // A mean over some seeds would be that of fast ones.
         let always = |one: &Progress| Some(f64::from(u8::from(one.done_ns.is_some())));
         let done = of(always).filter(|done| done.min > 0.0).and_then(|_| of(|one| Some(one.done_ns? as f64)));
         [
@@ -269,7 +269,7 @@ impl<'a> Each<'a> {
 const RUNS: [ReplayRun; 3] = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf];
 
 impl ReplayCheck {
-    /// Combines seeds of the same recording and what-if: their mean, with each in [`ReplayCheck::seeds`].
+    /// Combines seeds of a recording and what-if: their mean, with each in [`ReplayCheck::seeds`].
     pub fn over(mut seeds: Vec<Self>) -> Option<Self> {
         if seeds.len() < 2 {
             return seeds.pop();
@@ -311,7 +311,7 @@ impl ReplayCheck {
         Some(all)
     }
 
-    /// Returns every figure of these tasks, and of all groups and CPUs, that any run has.
+    /// Returns all figures of these tasks, and of groups and CPUs, that any run has.
     fn spread_rows<'a>(&'a self, tasks: &'a [ReplayTask]) -> Vec<Row<'a>> {
         let each = Each::new(self);
         let of_tasks = tasks.iter().flat_map(|task| each.rows_of_task(task));
@@ -321,8 +321,8 @@ impl ReplayCheck {
         rows.filter(|row| row.replayed.is_some() || row.what_if.is_some()).collect()
     }
 
-    /// Returns recording, replays and what-ifs of several seeds: mean ± half the range, and the change by the
-    /// what-if. A line counts omitted rows, whose change is within the spread or too small.
+    /// Returns recording, replays and what-ifs of several seeds: mean ± half the range, and the what-if's change. A
+    /// line counts omitted rows, with changes within the spread or too small.
     pub fn over_seeds_text(&self, all: bool) -> String {
         let what_if = self.what_if_cpus.is_some();
         let rows = self.spread_rows(self.shown(all));
@@ -359,7 +359,7 @@ impl ReplayCheck {
         text
     }
 
-    /// Returns all figures of several seeds, a row for each figure and run; none for one seed.
+    /// Returns all figures of several seeds, a row for each figure and run. None for one seed.
     pub(crate) fn over_seeds_table(&self) -> Option<DataTable> {
         let heads = [
             ("task", "Task", Kind::Text),
@@ -387,7 +387,7 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// Returns all figures of several seeds for a page; none for one seed.
+    /// Returns all figures of several seeds for a page. None for one seed.
     pub(crate) fn over_seeds_page(&self) -> Option<DataTable> {
         let heads = [
             ("of", "Of", Kind::Text),
@@ -426,8 +426,8 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// Returns all figures of several seeds for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit` and
-    /// `recorded`. `replayed` and `what_if` have `mean`, `min` and `max`. None for one seed.
+    /// Returns all figures of several seeds: a list of `task`, `group` or `cpu`, `metric`, `unit` and `recorded`.
+    /// `replayed` and `what_if` have `mean`, `min` and `max`. None for one seed.
     pub(crate) fn over_seeds_json(&self) -> Option<Value> {
         let row = |row: Row<'_>| {
             let [task, group, cpu] = subject(row.subject).map(|cell| cell.json());
@@ -445,13 +445,13 @@ impl ReplayCheck {
         (!self.seeds.is_empty()).then(|| self.spread_rows(&self.tasks).into_iter().map(row).collect())
     }
 
-    /// Returns the progress over the seeds; none for one seed.
+    /// Returns the progress over seeds. None for one seed.
     pub(crate) fn spread_of_progress(&self, of: impl Fn(&Self) -> Option<Progress>) -> Option<Spread> {
         Spread::of(&self.seeds.iter().filter_map(|seed| Some(of(seed)?.progress)).collect::<Vec<f64>>())
     }
 }
 
-/// Returns task, group and CPU, of which one has a value.
+/// Returns task, group and CPU. One has a value.
 fn subject(subject: Subject<'_>) -> [Cell; 3] {
     match subject {
         Subject::Task(name) => [name.into(), Cell::Nothing, Cell::Nothing],
@@ -465,7 +465,7 @@ mod tests {
     use super::*;
     use crate::replay::latency_of;
 
-    /// A seed: a server in a closed loop with this CPU time of a second, and an added task.
+    /// A seed: a closed-loop server with this CPU time of a second, and an added task.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
         let measure = |cpu_ns: u64| ReplayMeasure {
             cpu_ns,

@@ -1,4 +1,4 @@
-//! Progress of tasks in closed loops in a what-if: by name, by task, and by task group.
+//! Progress of closed-loop tasks in a what-if: by name, task and group.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::units::{count, percent, time};
 
 /// The least change of progress that counts.
 const CHANGED: f64 = 0.01;
-/// The most names, and the most groups, in the sentence.
+/// The most names, and groups, in the sentence.
 const NAMED: usize = 3;
 
-/// Progress in a what-if of tasks in closed loops. Work is CPU time, so CPUs must have the recorded speed.
+/// Progress of closed-loop tasks in a what-if. Work is CPU time, so CPUs need the recorded speed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Name that the tasks share, name of one task, or path of their group.
+    /// The tasks' name, a task's name, or a group's path.
     pub of: String,
     /// Number of tasks.
     pub tasks: usize,
-    /// Wakeups per second in the recording, over all tasks.
+    /// Recorded wakeups per second, over all tasks.
     pub recorded_rounds_per_s: f64,
     /// Wakeups per second in the what-if.
     pub what_if_rounds_per_s: f64,
-    /// Work in the what-if, as a multiple of the recorded work.
+    /// Work in the what-if, relative to the recorded work.
     pub progress: f64,
-    /// When the recorded work is done in the what-if at a steady speed, nanoseconds; none if after its end.
+    /// When the recorded work is done at steady speed in the what-if, nanoseconds. None if after its end.
     pub done_ns: Option<u64>,
     /// CPU time in the recording, nanoseconds.
     pub cpu_ns: u64,
@@ -60,7 +60,7 @@ impl Progress {
         ]
     }
 
-    /// Returns the JSON fields of a task or group; all are null without a closed loop.
+    /// Returns the JSON fields of a task or group. All are null without a closed loop.
     pub(crate) fn fields_of(progress: Option<&Self>) -> [(&'static str, Value); 4] {
         progress.map_or_else(|| Self::default().fields().map(|(name, _)| (name, Value::Null)), Self::fields)
     }
@@ -70,14 +70,14 @@ type Find = dyn Fn(&ReplayCheck, &str) -> Option<Progress>;
 
 struct Row {
     name: String,
-    /// Share of CPU time in the replay and the what-if; below, wait time.
+    /// Shares of CPU time in replay and what-if, and wait times.
     cpu: [f64; 2],
     waited_ns: [Option<u64>; 2],
     progress: Progress,
 }
 
 impl ReplayTask {
-    /// Whether it is in the task group `path` or a descendant.
+    /// Whether it is in task group `path` or a descendant.
     pub(crate) fn is_in(&self, path: &str) -> bool {
         path == "/"
             || self
@@ -89,7 +89,7 @@ impl ReplayTask {
 }
 
 impl ReplayCheck {
-    /// Returns the progress of those of these tasks that are in closed loops, in a what-if.
+    /// Returns the what-if's progress of these tasks' closed loops.
     fn progress_of<'a>(&self, of: &str, tasks: impl Iterator<Item = &'a ReplayTask>) -> Option<Progress> {
         let (mut recorded_ns, mut what_if_ns, mut rounds, mut rounds_now, mut count) = (0, 0, 0.0, 0.0, 0);
         for task in tasks.filter(|task| task.closed && !task.removed && task.recorded.cpu_ns > 0) {
@@ -130,18 +130,18 @@ impl ReplayCheck {
         self.progress_of(comm, self.tasks.iter().filter(|task| !task.is_added() && task.comm == comm))
     }
 
-    /// Returns the progress of a task, as [`progress`](Self::progress).
+    /// Returns a task's progress.
     pub fn progress_of_task(&self, task: &ReplayTask) -> Option<Progress> {
         self.progress_of(&task.name, std::iter::once(task))
     }
 
-    /// Returns the progress of a group with its descendants.
+    /// Returns a group's progress, with descendants.
     pub fn progress_of_group(&self, group: &ReplayGroup) -> Option<Progress> {
         self.progress_of(&group.path, self.tasks.iter().filter(|task| task.is_in(&group.path)))
     }
 
-    /// Returns the progress of groups, by decreasing CPU time. Groups with the tasks of a name or of an inner group
-    /// are left out, as are the root and autogroups, which have no names.
+    /// Returns groups' progress, by decreasing CPU time. Omits groups with the tasks of a name or inner group, the
+    /// root, and autogroups, which have no names.
     fn groups_that_get_on(&self) -> Vec<Progress> {
         let names = self.progress();
         let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));
@@ -160,7 +160,7 @@ impl ReplayCheck {
         progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
     }
 
-    /// Returns a sentence on the largest changes of progress, of programs and groups.
+    /// Returns a sentence on the largest changes of programs and groups.
     pub fn progress_sentence(&self) -> Option<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
@@ -204,7 +204,7 @@ impl ReplayCheck {
         tasks.iter().filter_map(of_task).chain(self.groups.iter().filter_map(of_group)).collect()
     }
 
-    /// Returns the table of the progress of these tasks and of all groups; empty without closed loops.
+    /// Returns the progress of these tasks and all groups. Empty without closed loops.
     pub(crate) fn progress_text(&self, tasks: &[ReplayTask]) -> String {
         let waited = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
         let row = |row: Row| {
@@ -270,8 +270,7 @@ impl ReplayCheck {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// Returns the speed of programs and groups in closed loops as bars, with a mark at the recorded speed, without
-    /// small ones.
+    /// Returns the speed of large programs and groups in closed loops, with a mark at the recorded speed.
     pub(crate) fn progress_bars(&self) -> Bars {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         let all = self.progress().into_iter().chain(self.groups_that_get_on());
@@ -316,7 +315,7 @@ impl ReplayCheck {
 mod tests {
     use super::*;
 
-    /// A second; in the what-if each task has twice the CPU time, and `idle` half of it.
+    /// A second. In the what-if each task has twice the CPU time, and `idle` half of it.
     fn check() -> ReplayCheck {
         let measure = |cpu_ns| ReplayMeasure { cpu_ns, run_delay_ns: Some(cpu_ns / 10), ..ReplayMeasure::default() };
         let task = |name: &str, group: &str, recorded: u64, what_if: u64| ReplayTask {

@@ -1,4 +1,4 @@
-//! Replays as tables of data and bars, for pages and files.
+//! Replays as data tables and bars, for pages and files.
 
 use crate::busy::ReplayRun;
 use crate::data::{Cell, DataTable, Kind};
@@ -70,8 +70,8 @@ impl ReplayCheck {
         tables
     }
 
-    /// As [`ReplayCheck::tables`], for a page: without CPU times that are also shares, and with figures of several
-    /// seeds first.
+    /// As [`ReplayCheck::tables`], for a page: without CPU times that are also shares, and with several seeds' figures
+    /// first.
     pub fn page_tables(&self) -> Vec<DataTable> {
         let mut tables = self.tables();
         tables.retain(|table| table.name != "replay_over_seeds");
@@ -81,8 +81,8 @@ impl ReplayCheck {
         self.over_seeds_page().into_iter().chain(tables).collect()
     }
 
-    /// Returns the bars of a page: groups with entitlements, the largest tasks with recorded times, and closed loops
-    /// with recorded speeds.
+    /// Returns a page's bars: groups with entitlements, largest tasks with recorded times, closed loops with recorded
+    /// speeds.
     pub fn share_bars(&self) -> Vec<Bars> {
         let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let groups = [
@@ -95,14 +95,14 @@ impl ReplayCheck {
 
     fn group_bars(&self, run: &str, of: u64, measured: fn(&ReplayGroup) -> Option<ReplayGroupMeasure>) -> Bars {
         let part = |ns: u64| ns as f64 / of.max(1) as f64;
-        // The first is the root, which has everything.
+        // The first is the root.
         let groups = self.groups.iter().skip(1).filter_map(|group| Some((&group.path, measured(group)?)));
         let rows = groups.map(|(path, group)| (path.clone(), part(group.cpu_ns), Some(part(group.entitled_ns))));
         let rows = Bars::rows_of_groups(rows.collect());
         Bars { entry: "Groups".to_owned(), label: run.to_owned(), rows, ..Bars::of_groups() }
     }
 
-    /// Returns the CPU time of the largest tasks in the last run, with marks at the recorded time.
+    /// Returns the CPU time of the largest tasks in the last run, with recorded times.
     fn task_bars(&self) -> Bars {
         let what_if = self.what_if_cpus.is_some();
         let of = if what_if { self.elapsed_ns.2 } else { self.elapsed_ns.1 };

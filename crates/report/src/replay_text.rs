@@ -1,4 +1,4 @@
-//! Recordings and replays as printed tables. The heading of each column names the run.
+//! Recordings and replays as printed tables, whose headings name the run.
 
 use crate::busy::ReplayRun;
 use crate::latency::Latency;
@@ -6,10 +6,10 @@ use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::table::grid;
 use crate::units::{count, percent, time};
 
-/// The default number of rows: the largest tasks.
+/// The default number of rows.
 const SHOWN: usize = 15;
 
-/// A row's figures of two runs. New tasks lack the first.
+/// Figures of two runs. New tasks lack the first.
 type Pair = (Option<ReplayMeasure>, ReplayMeasure);
 
 fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
@@ -49,7 +49,7 @@ impl ReplayCheck {
         self.shown(all).iter().filter_map(row).collect()
     }
 
-    /// Returns the utilisation of each CPU in two runs, which may have different numbers of CPUs.
+    /// Returns each CPU's utilisation in two runs, which may differ in CPUs.
     fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
         let runs = [before, behind].map(|run| self.busy(run));
         let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ impl ReplayCheck {
             .collect()
     }
 
-    /// Returns the table of the recording and the replay.
+    /// Returns the table of recording and replay.
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = [
@@ -79,7 +79,7 @@ impl ReplayCheck {
         format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
     }
 
-    /// Returns the table of the replay and the what-if, if there is one.
+    /// Returns the table of replay and what-if. None without a what-if.
     pub fn what_if_table(&self, all: bool) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let of = (self.elapsed_ns.1, self.elapsed_ns.2);

@@ -21,8 +21,8 @@ const ROUNDING: f64 = 1e-9;
 /// | fair | tasks with 80 % of the CPU time within 2 points or 10 % | | at most 5 % |
 /// | poor | otherwise | | |
 ///
-/// A judged task has 1 % of a CPU or more. A point is 1 % of one CPU. If missing switches leave 2 % or more of the
-/// CPU time unplaced, the verdict is at most fair.
+/// A judged task has 1 % of a CPU or more. A point is 1 % of a CPU. If missing switches leave 2 % or more of CPU time
+/// unplaced, the verdict is at most fair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The replay is close, and a what-if can be.
@@ -56,7 +56,7 @@ impl ReplayCheck {
         self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
     }
 
-    /// Whether a task's CPU time is within these points, or this part, of the recorded one.
+    /// Whether a task's CPU time is within these points, or this part, of the recorded.
     fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
         let (recorded, replayed) =
             (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
@@ -64,12 +64,12 @@ impl ReplayCheck {
         off <= points / 100.0 + ROUNDING || off <= recorded * part + ROUNDING
     }
 
-    /// Returns how many judged tasks are within 1 point or 5 %, and their number.
+    /// Returns how many judged tasks are within 1 point or 5 %, and all.
     pub fn tasks_near(&self) -> (usize, usize) {
         (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
     }
 
-    /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and their number.
+    /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and all.
     pub fn latencies_near(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
         let pairs: Vec<bool> = self
@@ -85,7 +85,7 @@ impl ReplayCheck {
         (pairs.iter().filter(|near| **near).count(), pairs.len())
     }
 
-    /// Returns the verdict; none without a judged task.
+    /// Returns the verdict. None without a judged task.
     pub fn verdict(&self) -> Option<Verdict> {
         let (near, all) = self.tasks_near();
         if all == 0 {
@@ -107,8 +107,7 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the verdict with its reasons; for several seeds, that of their mean, with the number of seeds per
-    /// verdict.
+    /// Returns the verdict with reasons. For several seeds, it is their mean's, with the number of seeds per verdict.
     pub fn verdict_line(&self) -> String {
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
@@ -131,7 +130,7 @@ impl ReplayCheck {
         format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))
     }
 
-    /// Returns how many seeds have each verdict; none for one seed.
+    /// Returns how many seeds have each verdict. None for one seed.
     fn verdicts_of_seeds(&self) -> Option<String> {
         let count = |verdict| self.seeds.iter().filter(|seed| seed.verdict() == Some(verdict)).count();
         let all = [Verdict::Good, Verdict::Fair, Verdict::Poor].map(|verdict| (count(verdict), verdict));
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
     use crate::replay::ReplayMeasure;
 
-    /// Two tasks with a tenth and a half of a CPU; `replayed` and `switches` are of the second.
+    /// Two tasks with a tenth and a half of a CPU. `replayed` and `switches` are of the second.
     fn check(replayed: u64, switches: u64, what_if: Option<u64>) -> ReplayCheck {
         let measure = |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, ..ReplayMeasure::default() };
         let task = |name: &str, recorded: ReplayMeasure, replayed: ReplayMeasure| ReplayTask {

@@ -1,4 +1,4 @@
-//! A published experiment run again: the document's tables with ours beside them, and a check of its claims.
+//! A published experiment run again: the document's tables with ours, and a check of its claims.
 
 mod page;
 
@@ -21,7 +21,7 @@ pub struct Reproduced {
     pub tables: Vec<FigureTable>,
     /// Charts of the figures.
     pub charts: Vec<Chart>,
-    /// What the document claims.
+    /// Claims of the document.
     pub claims: Vec<Claim>,
     /// Further findings, a sentence or two each.
     pub findings: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Reproduced {
 pub struct FigureTable {
     /// Content, with units.
     pub title: String,
-    /// Names of the columns; published ones say so.
+    /// Names of columns. Published ones say so.
     pub head: Vec<String>,
     /// Number of text columns at the left.
     pub left: usize,
@@ -49,9 +49,9 @@ pub struct Chart {
     pub title: String,
     /// Quantity of the values, with unit.
     pub y: String,
-    /// Whether the labels are steps of a quantity (lines), not things (bars).
+    /// Whether labels are steps of a quantity (lines), not things (bars).
     pub lines: bool,
-    /// Quantity of the labels; may be empty.
+    /// Quantity of the labels, or empty.
     pub x: String,
     /// Labels of the values.
     pub labels: Vec<String>,
@@ -87,19 +87,19 @@ impl Series {
 pub struct Claim {
     /// The claim.
     pub claim: String,
-    /// Whether it holds; none if this run cannot tell.
+    /// Whether it holds. None if this run cannot tell.
     pub met: Option<bool>,
-    /// The figures behind it, or why there are none.
+    /// Figures behind it, or why there are none.
     pub found: String,
 }
 
 impl Claim {
-    /// A claim that a run has decided.
+    /// Returns a claim that a run has decided.
     pub fn new(claim: impl Into<String>, met: bool, found: impl Into<String>) -> Self {
         Self { claim: claim.into(), met: Some(met), found: found.into() }
     }
 
-    /// A claim that this run could not decide.
+    /// Returns a claim that this run could not decide.
     pub fn open(claim: impl Into<String>, why: impl Into<String>) -> Self {
         Self { claim: claim.into(), met: None, found: why.into() }
     }
@@ -115,7 +115,7 @@ impl Claim {
 }
 
 impl Reproduced {
-    /// Returns all of it as text, in [`WIDTH`] columns.
+    /// Returns it as text, in [`WIDTH`] columns.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n{}\n", self.name, "═".repeat(self.name.chars().count()));
         text.push_str(&wrapped(&self.title, "", ""));
@@ -141,7 +141,7 @@ impl Reproduced {
         text
     }
 
-    /// Returns the number of met claims, and of all claims.
+    /// Returns the number of met claims, and of all.
     pub fn met(&self) -> (usize, usize) {
         (self.claims.iter().filter(|claim| claim.met == Some(true)).count(), self.claims.len())
     }

@@ -1,4 +1,4 @@
-//! The results of a run as tables of data, for pages and files. They have every printed figure.
+//! Results of a run as data tables, for pages and files, with every printed figure.
 
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
@@ -54,7 +54,7 @@ const RESPONSE: [Head; 6] = [
     ("above_target", "Above the target", Kind::Share),
 ];
 
-/// Returns the account of `tasks` tasks, and the duration of their loops.
+/// Returns the account of `tasks` tasks, and their loops' duration.
 fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Results) -> Vec<Cell> {
     vec![
         account.cpu_ns.into(),
@@ -71,7 +71,7 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// Returns the wakeup latency, and the [lateness](late).
+/// Returns wakeup latency and [lateness](late).
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
     let late = late(wakeup, sleep_return);
@@ -86,7 +86,7 @@ fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> 
     ]
 }
 
-/// Returns response times, in the columns of [`RESPONSE`].
+/// Returns the columns of [`RESPONSE`].
 fn response(response: Option<Response>, target: Option<u64>) -> Vec<Cell> {
     let times = response.map(|response| response.times);
     vec![
@@ -103,7 +103,7 @@ pub(crate) fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// Returns the effects of a group's limit, in the columns of [`LIMIT`].
+/// Returns the columns of [`LIMIT`].
 pub(crate) fn limit_cells(limit: Option<LimitResult>) -> [Cell; 9] {
     let max = limit.and_then(|limit| limit.max);
     [
@@ -123,7 +123,7 @@ pub(crate) fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataT
     DataTable::new(name, title, &heads.concat())
 }
 
-/// Returns the table `notes`, a row for each note on other tables; none without notes.
+/// Returns the table `notes`, a row for each. None without notes.
 pub fn notes_data(notes: &[String]) -> Option<DataTable> {
     let mut data = table("notes", "Notes on the other tables", &[&[("note", "Note", Kind::Text)]]);
     for note in notes {
@@ -293,7 +293,7 @@ impl Results {
         cpus
     }
 
-    /// Returns the time of each CPU at each frequency.
+    /// Returns each CPU's time at each frequency.
     fn frequencies_table(&self) -> Option<DataTable> {
         let heads: [Head; 7] = [
             ("cpu", "CPU", Kind::Count),
@@ -385,7 +385,7 @@ impl Results {
         Some(table)
     }
 
-    /// Returns CPU time and entitlement of each group, or CPU time of each class without groups.
+    /// Returns CPU time and entitlement of groups, or CPU time of classes without groups.
     pub fn share_bars(&self) -> Bars {
         if self.groups.len() > 1 {
             let rows = self

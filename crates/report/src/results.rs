@@ -8,24 +8,22 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 
-/// Excessive waits: a CPU that the task may run on idled throughout, for more than a balance interval.
-///
-/// The interval is `max_interval` of an idle CPU in the lowest scheduling domain with both CPUs, in whole ticks, and
-/// a tick more.
+/// Excessive waits: a CPU that the task may use idled throughout, for more than a balance interval. This is
+/// `max_interval` of an idle CPU in the lowest domain with both CPUs, in whole ticks, and a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleWaits {
-    /// How many waits.
+    /// Number of waits.
     pub count: u64,
     /// Time beyond the balance interval, nanoseconds.
     pub total_ns: u64,
-    /// The maximum for one wait, nanoseconds.
+    /// The longest of one wait, nanoseconds.
     pub worst_ns: u64,
 }
 
-/// The worst of the [`IdleWaits`].
+/// The worst [`IdleWaits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstIdleWait {
-    /// The waiting task: index in [`Results::tasks`].
+    /// Index in [`Results::tasks`].
     pub task: usize,
     /// Its last CPU in the wait.
     pub cpu: u32,
@@ -37,7 +35,7 @@ pub struct WorstIdleWait {
     pub ns: u64,
 }
 
-/// Work conservation: no CPU should idle for longer than a balance interval while a task that may run there waits.
+/// Work conservation: no CPU should idle for longer than a balance interval while a task that may use it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conservation {
     /// The shortest balance interval of two CPUs, nanoseconds.
@@ -48,7 +46,7 @@ pub struct Conservation {
     pub worst: Option<WorstIdleWait>,
 }
 
-/// Figures that are 0 because they were not measured, at least in part.
+/// Figures that are 0 because they were not, or not fully, measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
     /// Run delays and times asleep.
@@ -60,7 +58,7 @@ pub struct Unmeasured {
 }
 
 impl Unmeasured {
-    /// A sum with an unmeasured term is unmeasured.
+    /// Adds figures. A sum with an unmeasured term is unmeasured.
     pub fn add(&mut self, other: Self) {
         self.waits |= other.waits;
         self.migrations |= other.migrations;
@@ -68,12 +66,12 @@ impl Unmeasured {
     }
 }
 
-/// Times and counts of one or several tasks: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
+/// Times and counts of tasks: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// On a CPU, nanoseconds.
     pub cpu_ns: u64,
-    /// Part of `cpu_ns` in the kernel, nanoseconds: system calls, switches and interrupts.
+    /// Part of `cpu_ns` in the kernel: system calls, switches, interrupts.
     pub system_ns: u64,
     /// Runnable but not running, nanoseconds.
     pub run_delay_ns: u64,
@@ -81,22 +79,21 @@ pub struct Account {
     pub sleeping_ns: u64,
     /// From fork to exit, or to the end of the run, nanoseconds.
     pub life_ns: u64,
-    /// Switches away because it slept, blocked or exited (`nr_voluntary_switches`).
+    /// Switches to sleep, block or exit (`nr_voluntary_switches`).
     pub voluntary: u64,
-    /// Switches away while runnable: preempted, slice ended, or yielded (`nr_involuntary_switches`). As in the
-    /// kernel, a `sched_yield` counts here.
+    /// Switches while runnable: preempted, end of slice, or, as in the kernel, yielded (`nr_involuntary_switches`).
     pub involuntary: u64,
-    /// Moves to another CPU (`nr_migrations`), without the choice of a CPU at fork.
+    /// Moves to another CPU (`nr_migrations`), without the choice at fork.
     pub migrations: u64,
     /// Completed loops of its program.
     pub loops: u64,
-    /// CPU work that the loops requested, nanoseconds.
+    /// CPU work requested by loops, nanoseconds.
     pub loop_work_ns: u64,
     /// Waits beside an idle CPU.
     pub idle_waits: IdleWaits,
-    /// Its deadlines, if it ever was under SCHED_DEADLINE.
+    /// Deadlines, if it ever was under SCHED_DEADLINE.
     pub deadline: Option<DeadlineCount>,
-    /// Figures that are not known.
+    /// Unknown figures.
     pub unmeasured: Unmeasured,
 }
 
@@ -107,9 +104,9 @@ pub struct DeadlineCount {
     pub misses: u64,
     /// The longest delay, nanoseconds.
     pub max_late_ns: u64,
-    /// Waits for the next period, after a used-up runtime or a yield.
+    /// Waits for the next period after used-up runtime or a yield.
     pub throttled: u64,
-    /// Signals for a used-up runtime, if requested.
+    /// Signals for used-up runtime, if requested.
     pub overruns: u64,
 }
 
@@ -150,23 +147,23 @@ impl Account {
     }
 }
 
-/// One task. Latencies are `None` if nothing was recorded, and beyond the first
-/// [`DETAILED_TASKS`](crate::DETAILED_TASKS) tasks.
+/// A task. Latencies are `None` if nothing was recorded, and beyond the first [`DETAILED_TASKS`](crate::DETAILED_TASKS)
+/// tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskResult {
-    /// Its name; unique in the run.
+    /// Unique name.
     pub name: String,
     /// Index of its class in [`Results::classes`].
     pub class: usize,
     /// Index of its last group in [`Results::groups`].
     pub group: usize,
-    /// Its nice value at the end.
+    /// Nice value at the end.
     pub nice: i8,
-    /// Its policy at the end.
+    /// Policy at the end.
     pub policy: SchedPolicy,
-    /// Its real-time priority at the end, 1..=99; 0 for other policies.
+    /// Real-time priority at the end, 1..=99; 0 for other policies.
     pub rt_priority: u8,
-    /// Time of its fork, or of the start of the run if it existed then, nanoseconds.
+    /// Time of its fork, or of the start if it existed, nanoseconds.
     pub born_ns: u64,
     /// Whether it has exited.
     pub ended: bool,
@@ -174,7 +171,7 @@ pub struct TaskResult {
     pub account: Account,
     /// From wakeup to running.
     pub wakeup_latency: Option<Latency>,
-    /// Lateness of timed sleeps: timer, wakeup and wait for the CPU. Recordings call it `wakeup_latency_us`.
+    /// Lateness of timed sleeps: timer, wakeup, wait for the CPU (`wakeup_latency_us` of recordings).
     pub sleep_return: Option<Latency>,
     /// Duration of its loops.
     pub loop_duration: Option<Latency>,
@@ -187,7 +184,7 @@ pub struct TaskResult {
 pub struct Response {
     /// From the due time of a round to its end.
     pub times: Latency,
-    /// Rounds that took longer than [`Results::target_ns`]; 0 without a target.
+    /// Rounds beyond [`Results::target_ns`]. 0 without a target.
     pub above_target: u64,
 }
 
@@ -198,7 +195,7 @@ impl Response {
     }
 }
 
-/// All tasks of one class: instances of the same program.
+/// All tasks of a class: instances of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassResult {
     /// Its name.
@@ -220,26 +217,26 @@ pub struct ClassResult {
 }
 
 impl ClassResult {
-    /// Returns the lateness of timed sleeps, or the wakeup latency if they are less than a tenth of the wakeups
+    /// Returns the lateness of timed sleeps. Returns the wakeup latency if they are less than a tenth of wakeups
     /// (timeouts that rarely expire).
     pub fn late(&self) -> Option<Latency> {
         late(self.wakeup_latency, self.sleep_return)
     }
 }
 
-/// The rule of [`ClassResult::late`].
+/// Implements [`ClassResult::late`].
 pub(crate) fn late(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Option<Latency> {
     let few = |sleeps: &Latency| wakeup.is_some_and(|wakeups| sleeps.count < wakeups.count / 10);
     sleep_return.filter(|sleeps| !few(sleeps)).or(wakeup)
 }
 
 impl Results {
-    /// Returns the energy of all CPUs, microjoules; none if that of any CPU is unknown.
+    /// Returns the energy of all CPUs, microjoules. None if that of a CPU is unknown.
     pub fn energy_uj(&self) -> Option<u64> {
         if self.frequencies.is_empty() { None } else { self.frequencies.iter().map(|cpu| cpu.energy_uj).sum() }
     }
 
-    /// Clears the figures of loops, where they mean nothing.
+    /// Clears figures of loops, where they mean nothing.
     pub fn forget_loops(&mut self) {
         let accounts = self.tasks.iter_mut().map(|task| (&mut task.account, &mut task.loop_duration));
         let classes = self.classes.iter_mut().map(|class| (&mut class.account, &mut class.loop_duration));
@@ -249,20 +246,20 @@ impl Results {
     }
 }
 
-/// One task group with its descendants.
+/// A task group with its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupResult {
     /// Absolute path; the root is `/`.
     pub path: String,
     /// Index of its parent in [`Results::groups`].
     pub parent: Option<usize>,
-    /// `cpu.weight`; 0 for an idle group.
+    /// `cpu.weight`. 0 for an idle group.
     pub weight: u32,
     /// `cpu.idle`.
     pub idle: bool,
-    /// Guaranteed percent of the machine, which is then its weight (2.6.15-cpurc).
+    /// Guaranteed percent of the machine, as its weight (2.6.15-cpurc).
     pub guarantee: Option<u32>,
-    /// Nice value of a session's autogroup, which is then its weight.
+    /// Nice value of a session's autogroup, as its weight.
     pub nice: Option<i8>,
     /// Tasks whose last group is this one or a descendant.
     pub tasks: usize,
@@ -270,27 +267,27 @@ pub struct GroupResult {
     pub cpu_ns: u64,
     /// Part of it in the kernel, nanoseconds (`system_usec` of `cpu.stat`).
     pub system_ns: u64,
-    /// Its entitlement, nanoseconds: the CPU time of all tasks, divided at each level by the weights, limits and
-    /// tasks of each moment. No group gets more than its limit, or than it ran and would have run in bursts that had
-    /// to wait. Real-time and deadline tasks are entitled to their use. Affinities and whole CPUs are ignored.
+    /// Entitlement, nanoseconds: the CPU time of all tasks, divided at each level by the weights, limits and tasks of
+    /// each moment. No group gets more than its limit, or than it ran and would have run in bursts that had to wait.
+    /// Real-time and deadline tasks are entitled to their use. Affinities and whole CPUs are ignored.
     pub entitled_ns: u64,
     /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
     /// Switches away from its tasks.
     pub switches: u64,
-    /// The scheduler's own count of them, if it counts.
+    /// The scheduler's count of them, if it counts.
     pub counted_switches: Option<u64>,
     /// `cpu.pressure`.
     pub pressure: Pressure,
     /// Effect of its CPU limit, if it has one.
     pub limit: Option<LimitResult>,
-    /// Its own cpuset at the end, if it has one.
+    /// Its cpuset at the end, if it has one.
     pub cpuset: Option<CpusetResult>,
-    /// Throttlings of its real-time tasks by its limit, summed over CPUs. The root's limit is the machine's.
+    /// Throttlings of real-time tasks by its limit, summed over CPUs. The root's limit is the machine's.
     pub nr_rt_throttled: u64,
     /// Their duration, nanoseconds.
     pub rt_throttled_ns: u64,
-    /// Figures that are not known.
+    /// Unknown figures.
     pub unmeasured: Unmeasured,
 }
 
@@ -306,13 +303,13 @@ pub struct CpusetResult {
 /// Effect of a group's CPU limit, as in `cpu.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitResult {
-    /// Initial quota and period, nanoseconds; none if the events lack them.
+    /// Initial quota and period, nanoseconds. None if events lack them.
     pub max: Option<(u64, u64)>,
-    /// Periods in which any of its tasks ran or waited.
+    /// Periods in which a task ran or waited.
     pub nr_periods: u64,
-    /// Periods at whose end it was throttled on some CPU.
+    /// Periods that ended throttled on some CPU.
     pub nr_throttled: u64,
-    /// Time throttled, nanoseconds, summed over CPUs. As in `cpu.stat`, a throttling counts when it ends.
+    /// Throttled time summed over CPUs, nanoseconds. As in `cpu.stat`, a throttling counts when it ends.
     pub throttled_ns: u64,
     /// Periods with use above the quota.
     pub nr_bursts: u64,
@@ -321,7 +318,7 @@ pub struct LimitResult {
 }
 
 impl LimitResult {
-    /// Adds `ns` nanoseconds of throttling on a CPU.
+    /// Adds throttled nanoseconds on a CPU.
     pub(crate) fn unthrottled(&mut self, ns: u64) {
         self.throttled_ns = self.throttled_ns.saturating_add(ns);
     }
@@ -335,23 +332,23 @@ impl LimitResult {
     }
 }
 
-/// One line of `/proc/pressure/cpu` or `cpu.pressure`.
+/// A line of `/proc/pressure/cpu` or `cpu.pressure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// Averages of 10, 60 and 300 seconds in the kernel's fixed point: 2048 is 1 %.
     pub averages: [u64; 3],
-    /// Total, nanoseconds: a mean over the CPUs.
+    /// Total, nanoseconds: a mean over CPUs.
     pub total_ns: u64,
 }
 
 impl Stall {
-    /// Returns the averages in hundredths of a per cent, truncated like the kernel's.
+    /// Returns averages in hundredths of a per cent, truncated as the kernel's.
     pub fn hundredths(&self) -> [u64; 3] {
         self.averages.map(|average| (average >> 11) * 100 + (((average & 2047) * 100) >> 11))
     }
 }
 
-/// `avg10=0.00 avg60=0.00 avg300=0.00 total=0`, the total in microseconds.
+/// `avg10=0.00 avg60=0.00 avg300=0.00 total=0`, with microseconds.
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in ["avg10", "avg60", "avg300"].into_iter().zip(self.hundredths()) {
@@ -361,12 +358,12 @@ impl fmt::Display for Stall {
     }
 }
 
-/// CPU pressure; displays as `/proc/pressure/cpu`.
+/// CPU pressure, displayed as `/proc/pressure/cpu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// Some task waited.
+    /// A task waited.
     pub some: Stall,
-    /// Tasks of the group waited, and none ran. Always 0 for the root.
+    /// Tasks waited, and none ran. 0 for the root.
     pub full: Stall,
 }
 
@@ -376,31 +373,31 @@ impl fmt::Display for Pressure {
     }
 }
 
-/// How often a CPU tried to pull tasks, and the result.
+/// A CPU's attempts to pull tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalanceCount {
     /// Attempts.
     pub attempts: u64,
-    /// Attempts that pulled at least one task.
+    /// Attempts that pulled a task.
     pub pulls: u64,
     /// Tasks pulled.
     pub tasks: u64,
 }
 
-/// One CPU: `busy_ns + overhead_ns + idle_ns` is the elapsed time.
+/// A CPU: `busy_ns + overhead_ns + idle_ns` is the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuResult {
     /// Work of tasks, nanoseconds.
     pub busy_ns: u64,
-    /// Scheduler's overhead, nanoseconds: switches, ticks, interrupts, refilling caches.
+    /// Overhead, nanoseconds: switches, ticks, interrupts, refilling caches.
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
     /// Time with all real-time tasks throttled, nanoseconds.
     pub rt_throttled_ns: u64,
-    /// The time by the kernel's categories.
+    /// Time by the kernel's categories.
     pub times: CpuTimes,
-    /// Switches between tasks, the idle task included.
+    /// Switches between tasks, with the idle task.
     pub switches: u64,
     /// Balancing, by [`BalanceKind`].
     pub balance: [BalanceCount; 3],
@@ -459,7 +456,7 @@ impl MigrationCount {
         self.0[cause as usize]
     }
 
-    /// Returns every cause with its name in JSON and tables, and its count.
+    /// Returns every cause with its name in JSON and tables, and count.
     pub fn iter(&self) -> impl Iterator<Item = (MigrateCause, &'static str, u64)> + '_ {
         CAUSES.into_iter().map(|cause| (cause, cause_name(cause), self.get(cause)))
     }
@@ -488,11 +485,11 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     }
 }
 
-/// A share of a class, or of a class in one group, that differs between the last quarter and the whole run. It is the
-/// part in the CPU time of all tasks that always wanted a CPU.
+/// A share of a class, perhaps in one group, that differs between the last quarter and the whole run. It is the part in
+/// the CPU time of tasks that always wanted a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
-    /// The class, and its group if the class is in several.
+    /// The class, with its group if it is in several.
     pub name: String,
     /// Share of the whole run, millionths.
     pub whole_ppm: u32,
@@ -500,18 +497,18 @@ pub struct Unsettled {
     pub last_ppm: u32,
 }
 
-/// All results of one run.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Length of the run, nanoseconds.
     pub elapsed_ns: u64,
-    /// The response time above which rounds are counted, nanoseconds.
+    /// Rounds with a longer response time are counted, nanoseconds.
     pub target_ns: Option<u64>,
     /// By task id.
     pub tasks: Vec<TaskResult>,
     /// In order of first appearance.
     pub classes: Vec<ClassResult>,
-    /// By group id; the root first.
+    /// By group id, with the root first.
     pub groups: Vec<GroupResult>,
     /// By CPU id.
     pub cpus: Vec<CpuResult>,
@@ -521,43 +518,42 @@ pub struct Results {
     pub migrations: MigrationCount,
     /// From wakeup to running.
     pub wakeup_latency: Option<Latency>,
-    /// Work conservation; none if the stream has no scheduling domains.
+    /// Work conservation. None without scheduling domains.
     pub conservation: Option<Conservation>,
-    /// Frequencies of each CPU with a governor.
+    /// Frequencies of CPUs with a governor.
     pub frequencies: Vec<CpuFrequency>,
     /// Time in which a CPU had less than a fifth of its capacity free, so that wakeups ignored energy, nanoseconds.
     /// None if they always do.
     pub overutilized_ns: Option<u64>,
-    /// The load averages at the end; none if the stream lacks [`Sink::totals`](vruntime_trace::Sink::totals).
+    /// Load averages at the end. None without [`Sink::totals`](vruntime_trace::Sink::totals).
     pub loadavg: Option<LoadAvg>,
     /// The balancer's work on group loads (3.10 with balancing).
     pub h_load: Option<GroupVisits>,
-    /// Shares of tasks that always wanted a CPU and had not settled, by decreasing change.
+    /// Unsettled shares of tasks that always wanted a CPU, by decreasing change.
     pub unsettled: Vec<Unsettled>,
-    /// Switches to a task that slept or had ended by the known events: events are missing, or the scheduler is wrong.
-    /// 0 for simulations.
+    /// Switches to a task that slept or had ended: events are missing, or the scheduler is wrong. 0 for simulations.
     pub unexplained: u64,
 }
 
 impl TaskResult {
-    /// Returns the kernel's `prio` at the end, -1 to 139, without an inherited one: see [`SchedPolicy::prio`].
+    /// Returns the kernel's `prio` at the end, -1 to 139, without inheritance ([`SchedPolicy::prio`]).
     pub fn prio(&self) -> i16 {
         self.policy.prio(self.nice, self.rt_priority)
     }
 }
 
 impl Results {
-    /// Returns `ns` as a share of one CPU's time over the run; 0 for an empty run.
+    /// Returns `ns` as a share of a CPU's time. 0 for an empty run.
     pub fn share(&self, ns: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { ns as f64 / self.elapsed_ns as f64 }
     }
 
-    /// Returns a count per second of the run.
+    /// Returns a count per second.
     pub fn per_second(&self, count: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
-    /// Returns the sum over the CPUs.
+    /// Returns the sum over CPUs.
     pub fn machine(&self) -> CpuResult {
         let mut sum = CpuResult::default();
         for cpu in &self.cpus {
@@ -576,7 +572,7 @@ impl Results {
         sum
     }
 
-    /// Returns a note on [`Results::unsettled`]; none if empty.
+    /// Returns a note on [`Results::unsettled`]. None if empty.
     pub fn unsettled_note(&self) -> Option<String> {
         const NAMED: usize = 3;
         let percent = |ppm: u32| f64::from(ppm) / 1e4;

@@ -1,12 +1,12 @@
-//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events. The scheduler itself keeps
-//! only those of failed migrations.
+//! Counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from events. The scheduler keeps only those of
+//! failed migrations.
 
 use vruntime_trace::{
     BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
     Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
-/// Counts up to a given time.
+/// Counts up to a time.
 #[derive(Clone, Debug, Default)]
 pub struct SchedStat {
     until: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Cpu {
     pub(crate) run_delay: u64,
     pub(crate) pcount: u64,
     pub(crate) pushed: u64,
-    /// Wakeups of tasks on other CPUs, by that CPU.
+    /// Wakeups of tasks on other CPUs, by CPU.
     pub(crate) wake_remote: Vec<u64>,
     pub(crate) levels: Vec<Level>,
     since: u64,
@@ -69,15 +69,15 @@ pub(crate) struct Task {
     pub(crate) wait_count: u64,
     state: State,
     since: u64,
-    /// Since when it is runnable and does not run, throttled or not.
+    /// Start of being runnable without running, throttled or not.
     queued: u64,
     moved: bool,
-    /// Set if it is a deadline task without runtime, on no run queue.
+    /// Whether it is a deadline task without runtime, on no run queue.
     throttled: bool,
 }
 
 impl Task {
-    /// Returns when its `state` began; else 0, as in the kernel.
+    /// Returns when `state` began. As in the kernel, 0 in other states.
     fn began(&self, state: State) -> u64 {
         if self.state == state { self.since } else { 0 }
     }
@@ -100,7 +100,7 @@ impl Task {
         self.wait_count += 1;
     }
 
-    /// Handles its used-up or replenished runtime.
+    /// Handles used-up or replenished runtime.
     fn set_throttled(&mut self, at: u64, throttled: bool) {
         self.throttled = throttled;
         match self.state {
@@ -140,7 +140,7 @@ impl SchedStat {
         self.tasks.get(id.index()).map_or("?", |task| &task.name)
     }
 
-    /// Returns the tasks of that name, or else those with `-` and a number appended.
+    /// Returns the tasks of that name, or else those with an appended `-` and number.
     pub fn named(&self, name: &str) -> Vec<TaskId> {
         let instance = |other: &str| {
             let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
@@ -183,7 +183,7 @@ impl SchedStat {
                 task.block_count += 1;
             }
             State::New => {}
-            // It had not left its CPU, or waits already.
+            // It had not left its CPU, or waits.
             State::Waiting | State::Throttled | State::Running => return,
         }
         (task.state, task.since) = (if task.throttled { State::Throttled } else { State::Waiting }, at);
@@ -223,7 +223,7 @@ impl SchedStat {
         if let Running::Task(id) = next {
             let task = self.of(id);
             let waited = at - task.since.min(at);
-            // `sched_info` ignores runtimes: all time runnable and not running is run delay.
+            // `sched_info` ignores runtimes: all runnable time without running is run delay.
             delay = at - task.queued.min(at);
             // Its wait for runtime is over.
             task.waited(if task.state == State::Throttled { 0 } else { waited });
@@ -306,7 +306,7 @@ impl Sink for SchedStat {
     }
 }
 
-/// Returns the order of kinds in `/proc/schedstat`: busy first since version 16.
+/// Returns the order of kinds in `/proc/schedstat`. Busy is first since version 16.
 pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
     use BalanceKind::{Busy, Idle, NewIdle};
     if version >= 16 { [Busy, Idle, NewIdle] } else { [Idle, Busy, NewIdle] }
@@ -330,8 +330,8 @@ mod tests {
         assert_eq!((level.count[idle], level.balanced[idle], level.failed[idle], level.gained[idle]), (4, 2, 1, 2));
     }
 
-    /// Unfinished waits, sleeps and blocks are included. A deadline task without runtime does none of these. Only
-    /// wakeups that moved the task count as migrations.
+    /// Unfinished waits, sleeps and blocks count. A deadline task without runtime does none of these. Only wakeups that
+    /// moved the task count as migrations.
     #[test]
     fn a_wakeup_migrates_whom_it_moves() {
         let mut stat = SchedStat::new(1000);

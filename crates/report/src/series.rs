@@ -8,11 +8,11 @@ use crate::psi::Psi;
 
 /// The remainder of a load average after a sample, of 2048 (`EXP_1`, `EXP_5`, `EXP_15`).
 const EXP: [u64; 3] = [1884, 2014, 2037];
-/// One task, in the kernel's fixed point.
+/// A task, in the kernel's fixed point.
 const ONE: u64 = 2048;
-/// The kernel samples after this time and a tick, nanoseconds (`LOAD_FREQ`).
+/// The kernel's sampling interval, without a tick, nanoseconds (`LOAD_FREQ`).
 const SAMPLE_NS: u64 = 5_000_000_000;
-/// Ticks after a sample's due time in which CPUs report their tasks.
+/// Ticks after a due sample in which CPUs report their tasks.
 const GRACE: u64 = 10;
 /// Default tick: 250 Hz.
 const TICK_NS: u64 = 4_000_000;
@@ -34,24 +34,24 @@ struct Cpu {
     busy: bool,
 }
 
-/// One interval.
+/// An interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeSample {
-    /// Its end, nanoseconds.
+    /// The end, nanoseconds.
     pub at: u64,
-    /// Its length, nanoseconds.
+    /// The length, nanoseconds.
     pub width: u64,
     /// Load averages at the end.
     pub load: LoadAvg,
-    /// CPU time of tasks, as a part of all CPU time.
+    /// Tasks' part of all CPU time.
     pub utilisation: f64,
     /// Part of the interval in which tasks waited for a CPU (`some` of `/proc/pressure/cpu`).
     pub pressure: f64,
     /// Average number of runnable tasks.
     pub runnable: f64,
-    /// Their maximum.
+    /// Most runnable tasks.
     pub most_runnable: u32,
-    /// The maximum on one CPU.
+    /// Most runnable tasks on one CPU.
     pub longest_queue: u32,
 }
 
@@ -340,7 +340,7 @@ mod tests {
         assert!((0.9..=1.0).contains(&rows[1].pressure), "{:?}", rows[1]);
         assert!((rows[2].runnable - 0.4).abs() < 1e-9 && rows[2].pressure < 0.3, "{:?}", rows[2]);
         assert_eq!((rows[3].width, rows[3].runnable, rows[3].most_runnable), (2 * S, 0.0, 0));
-        // The first sample of the load averages is after 5 s and 11 ticks.
+        // Load averages are first sampled after 5 s and 11 ticks.
         assert_eq!(rows[0].load, LoadAvg::default());
         let after_one = calc_load(0, 1884, 2 * 2048, 1);
         assert_eq!(rows[1].load.0[0], after_one);

@@ -1,10 +1,10 @@
-//! Finds shares of tasks that still change when the run ends.
+//! Finds shares that still change when the run ends.
 //!
-//! At first, before balancing, the shares do not follow the weights, and a mean over the run includes this start.
-//! Tasks of one class and group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their total.
-//! The share of each is compared over the whole run and in its last quarter.
+//! Before balancing, shares do not follow weights, and a mean over the run includes this start. Tasks of one class and
+//! group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their total. Each share over the whole
+//! run is compared with that in the last quarter.
 //!
-//! A share has settled if the two differ by at most one of three bounds. These are [`RELATIVE`] of the smaller one,
+//! A share has settled if both differ by at most one of three bounds. These are [`RELATIVE`] of the smaller one,
 //! [`ABSOLUTE`], and [`GRAIN_NS`] for each task of the party, which allows for slices.
 //!
 //! Accounts are sampled 32 to 64 times. Runs with changes of weights, policies, groups, limits or CPUs, or with more
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 
 use crate::accounts::{Class, Group, State, Task};
 
-/// The most samples: every second one is dropped then.
+/// The most samples. Beyond that, every second one is dropped.
 const SAMPLES: usize = 64;
 /// Shortest initial interval between samples, in total and per task, nanoseconds.
 const WIDTH: u64 = 10_000_000;
 const WIDTH_PER_TASK: u64 = 10_000;
 const PARTIES: usize = 1024;
 
-/// The part of its life in which such a party wants a CPU.
+/// The part of its life in which a party wants a CPU.
 const ALWAYS: f64 = 0.98;
-/// Tolerated differences: relative, of the total, and nanoseconds per task of the party.
+/// Tolerated differences: relative, of the total, and nanoseconds per task.
 const RELATIVE: f64 = 0.1;
 const ABSOLUTE: f64 = 0.005;
 const GRAIN_NS: f64 = 10_000_000.0;
@@ -32,7 +32,7 @@ const GRAIN_NS: f64 = 10_000_000.0;
 pub(crate) struct Moves {
     pub(crate) class: u32,
     pub(crate) group: u32,
-    /// Share in the CPU time of all such tasks: over the run, and in its last quarter.
+    /// Share in the CPU time of all such tasks: in the run, and in its last quarter.
     pub(crate) whole: f64,
     pub(crate) last: f64,
 }
@@ -58,12 +58,12 @@ pub(crate) struct Settling {
     samples: Vec<Sample>,
     width: u64,
     next: u64,
-    /// Set if shares changed for a known reason.
+    /// Whether shares changed for a known reason.
     disturbed: bool,
 }
 
 impl Moves {
-    /// Returns the class, and its group if not the root.
+    /// Returns the class, with its group if not the root.
     pub(crate) fn name(&self, classes: &[Class], groups: &[Group]) -> String {
         let class = classes.get(self.class as usize).map_or("?", |class| class.name.as_str());
         match groups.get(self.group as usize).filter(|_| self.group > 0) {
@@ -79,7 +79,7 @@ impl Settling {
         at >= self.next
     }
 
-    /// Stops the examination: weights, policies, groups, limits or CPUs change.
+    /// Stops the examination, since weights, policies, groups, limits or CPUs change.
     pub(crate) fn disturb(&mut self) {
         (self.disturbed, self.next) = (true, u64::MAX);
         self.samples.clear();
@@ -171,8 +171,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks that always want one CPU for `length` ms. Each has half of it up to `until` ms, then the first has
-    /// nine tenths.
+    /// Two tasks that always want a CPU for `length` ms. Each has half of it up to `until` ms, then the first has nine
+    /// tenths.
     fn moves(length: u64, until: u64, sleeps: u64) -> Vec<Moves> {
         let mut settling = Settling::default();
         let mut tasks: Vec<Task> =
@@ -199,7 +199,7 @@ mod tests {
         assert!((found[0].whole - 0.74).abs() < 0.01 && (found[0].last - 0.9).abs() < 0.01, "{found:?}");
         assert!(moves(5000, 0, 0).is_empty(), "they were 9 to 1 all along");
         assert!(moves(5000, 5000, 0).is_empty(), "they were 1 to 1 all along");
-        // 11.6 % and 10 % of the second differ by more than a tenth; 88.4 % and 90 % of the first do not.
+        // 11.6 % and 10 % of the second differ by more than a tenth. 88.4 % and 90 % of the first do not.
         assert_eq!(moves(50_000, 2000, 0).len(), 1);
         assert!(moves(100_000, 2000, 0).is_empty(), "10.8 % and 10 %");
         assert!(moves(5000, 2000, 1000).is_empty(), "the second does not always want the CPU: no two do");

@@ -1,12 +1,12 @@
-//! Entitlements: the CPU time that every group should have had by its weight.
+//! Entitlements: the CPU time that groups should have by weight.
 //!
 //! A run is cut into pieces: at births of tasks, at changes of weights, policies, limits or groups, and every
-//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among the
-//! tasks with a demand.
+//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among tasks
+//! with a demand.
 //!
-//! The demand of a task is the time that it ran. If its burst continues beyond the piece, the rest of the burst is
-//! added, up to the task's wait, and less what earlier pieces granted. The length of the burst is known only
-//! later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often if they wait
+//! A task's demand is the time that it ran. If its burst continues beyond the piece, the rest of the burst is added, up
+//! to the task's wait, and less what earlier pieces granted. Since the length of a burst is known only later, pieces
+//! are divided with a delay ([`AHEAD`]). Some tasks wake less often if they wait
 //! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece, divided between
 //! running and sleeping in the recent proportion.
 
@@ -19,26 +19,26 @@ use crate::entitlement::{Claim, IDLE_WEIGHT, divide, guaranteed_weight, nice_wei
 
 /// Longest piece with few tasks, nanoseconds.
 const WINDOW: u64 = 100_000_000;
-/// Longest piece per task, nanoseconds, which bounds the cost of cutting.
+/// Longest piece per task, nanoseconds, which bounds cutting costs.
 const WINDOW_PER_TASK: u64 = 10_000;
 /// Shortest piece per task, nanoseconds.
 const LEAST_PER_TASK: u64 = 20;
-/// The most claims and groups, over all pieces, that wait for bursts to end. The oldest piece is then divided as if
-/// its bursts went on.
+/// The most claims and groups, over all pieces, that wait for bursts to end. Beyond that, the oldest piece is divided
+/// as if its bursts went on.
 const AHEAD: usize = 1 << 16;
 
-/// A task's account at the last cut, and its recent time.
+/// A task's account at the last cut, with its recent time.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     cpu: u64,
     sleeping: u64,
     waiting: u64,
-    /// Time running and sleeping; earlier time halves with each active piece.
+    /// Time running and sleeping. Earlier time halves with each active piece.
     ran: u64,
     slept: u64,
-    /// Claims that depend on the length of its burst, oldest first.
+    /// Claims that depend on its burst's length, oldest first.
     open: VecDeque<Open>,
-    /// Time granted of its burst beyond what it ran.
+    /// Time granted of its burst beyond the run time.
     ahead: u64,
 }
 
@@ -49,7 +49,7 @@ struct Open {
     piece: u64,
     claim: usize,
     cpu: u64,
-    /// Wait in that burst: with at least this much of the burst left, the task could have run throughout.
+    /// Wait in that burst: with as much of the burst left, the task could have run throughout.
     waited: u64,
 }
 
@@ -65,14 +65,14 @@ struct Asked {
 /// A burst that continues beyond the piece.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// Wait in the piece, in this burst.
+    /// Wait in this burst and piece.
     waited: u64,
-    /// Later run time of the burst; the maximum while unknown.
+    /// Later run time of the burst. The maximum while unknown.
     rest: u64,
 }
 
 impl Asked {
-    /// Returns its claim, after earlier pieces granted `ahead` of its burst that it has not run.
+    /// Returns its claim. Earlier pieces granted `ahead` of its burst, which it has not run.
     fn claim(&self, ahead: u64) -> Claim {
         let more = self.burst.map_or(0, |burst| burst.waited.min(burst.rest.saturating_sub(ahead)));
         let less = ahead.saturating_sub(self.burst.map_or(0, |burst| burst.rest));
@@ -82,23 +82,23 @@ impl Asked {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// Time of the last cut.
+    /// The last cut.
     from: u64,
-    /// Time of the next.
+    /// The next cut.
     until: u64,
     seen: Vec<Seen>,
-    /// Tasks that may have been active since, each at most once.
+    /// Tasks that may have been active since, once each.
     living: Vec<u32>,
-    /// Number of tasks at the last cut.
+    /// Tasks at the last cut.
     known: usize,
-    /// Pieces not divided yet, and the number of the first.
+    /// Undivided pieces, and the number of the first.
     pieces: VecDeque<Piece>,
     first: u64,
     /// Claims and groups in them.
     ahead: usize,
-    /// Entitlement of each group, with the time of its real-time and deadline tasks.
+    /// Each group's entitlement, with the time of real-time and deadline tasks.
     entitled: Vec<u64>,
-    /// Part of each group's quota that was not entitled yet.
+    /// Part of each group's quota not entitled yet.
     granted: Vec<u64>,
 }
 
@@ -107,7 +107,7 @@ struct Piece {
     capacity: u64,
     claims: Vec<Asked>,
     groups: Vec<Level>,
-    /// Number of claims that depend on unfinished bursts.
+    /// Claims that depend on unfinished bursts.
     open: usize,
 }
 
@@ -117,13 +117,13 @@ struct Level {
     parent: Option<u32>,
     weight: u64,
     guarantee: Option<u32>,
-    /// Quota, and number of periods that began.
+    /// Quota, and periods that began.
     limit: Option<(u64, u64)>,
     /// Time of real-time and deadline tasks, which weights do not divide.
     urgent: u64,
 }
 
-/// Wants of a group and its descendants in a piece.
+/// Wants of a group with descendants in a piece.
 #[derive(Clone, Debug, Default)]
 struct Wants {
     demand: u64,
@@ -136,7 +136,7 @@ enum Member {
     /// Index of a claim.
     Task(usize),
     Group(usize),
-    /// The root's own tasks, beside guarantees.
+    /// The root's tasks, beside guarantees.
     Rest,
 }
 
@@ -150,14 +150,14 @@ impl Shares {
         self.from
     }
 
-    /// Cuts at `at`, before a change, if the last cut is old enough.
+    /// Cuts before a change, if the last cut is old enough.
     pub(crate) fn change(&mut self, at: u64, tasks: &mut [Task], groups: &[Group]) {
         if groups.len() > 1 && at.saturating_sub(self.from) > LEAST_PER_TASK * tasks.len() as u64 {
             self.cut(at, tasks, groups);
         }
     }
 
-    /// Ends the piece since the last cut. Parents come before their children.
+    /// Ends the piece since the last cut. Parents precede children.
     pub(crate) fn cut(&mut self, at: u64, tasks: &mut [Task], groups: &[Group]) {
         let from = std::mem::replace(&mut self.from, at);
         self.until = at.saturating_add(WINDOW.max(WINDOW_PER_TASK * tasks.len() as u64));
@@ -263,7 +263,7 @@ impl Shares {
         }
     }
 
-    /// Returns each group's entitlement up to the last cut, nanoseconds.
+    /// Returns groups' entitlements up to the last cut, nanoseconds.
     pub(crate) fn entitled(&self, groups: usize) -> Vec<u64> {
         let mut entitled = self.entitled.clone();
         entitled.resize(groups, 0);
@@ -271,7 +271,7 @@ impl Shares {
     }
 }
 
-/// Divides guarantees. The root's own tasks have the rest, and a group without a guarantee has none.
+/// Divides guarantees. The root's tasks have the rest, and a group without a guarantee has none.
 fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
     if groups.iter().all(|group| group.guarantee.is_none()) {
         return;
@@ -318,7 +318,7 @@ struct Wanted {
 }
 
 impl Seen {
-    /// Reports the known length of the task's burst to the pieces that wait for it.
+    /// Reports the known length of a burst to pieces that wait for it.
     fn tell(&mut self, task: &mut Task, pieces: &mut VecDeque<Piece>, first: u64) {
         let ended = task.rhythm.ended.take();
         let cpu = ended.unwrap_or(self.cpu);
@@ -327,7 +327,7 @@ impl Seen {
             if ended.is_none() && rest < open.waited {
                 break;
             }
-            // Pieces that were divided early are gone.
+            // Pieces divided early are gone.
             if let Some(piece) = open.piece.checked_sub(first).and_then(|index| pieces.get_mut(index as usize)) {
                 if let (true, Some(burst)) = (ended.is_some(), &mut piece.claims[open.claim].burst) {
                     burst.rest = rest;
@@ -338,7 +338,7 @@ impl Seen {
         }
     }
 
-    /// Computes the run time and demand of a task in the piece that ends at `at`.
+    /// Computes a task's run time and demand in the piece that ends at `at`.
     fn piece(&mut self, task: &Task, at: u64) -> Wanted {
         // The account ends with the last change of state.
         let since = at.saturating_sub(task.since);

@@ -23,7 +23,7 @@ impl Spread {
         self.mean.to_bits() == other.mean.to_bits()
     }
 
-    /// Whether the ranges share no value, so that the difference is more than chance.
+    /// Whether the ranges share no value, so that the difference exceeds chance.
     pub(crate) fn is_disjoint(self, other: Self) -> bool {
         self.max < other.min || other.max < self.min
     }
@@ -48,8 +48,8 @@ pub(crate) fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
     base.is_disjoint(other).then_some(ends)
 }
 
-/// Returns the change as text: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. With
-/// `several` runs, `~` marks a change within the spread.
+/// Returns the change: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. With `several` runs,
+/// `~` marks a change within the spread.
 pub(crate) fn change(base: Spread, other: Spread, in_points: bool, several: bool) -> String {
     let text = if in_points {
         let points = format!("{:+.2} pp", other.mean - base.mean);

@@ -1,4 +1,4 @@
-//! Tables that fit a terminal. In a file or a pipe, a row is one line.
+//! Tables that fit a terminal. In a file or pipe, a row is one line.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ use crate::printable::printable;
 use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, three, time};
 
-/// The most columns of a table, unless [`set_width`] changes it.
+/// The most columns of a table, unless changed by [`set_width`].
 pub const WIDTH: u16 = 100;
 
-/// The width of tables; [`ENDLESS`] for no limit.
+/// The width of tables, or [`ENDLESS`].
 static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
 const ENDLESS: u16 = u16::MAX;
 
-/// Sets the columns of all tables. None: each row is one line, for programs.
+/// Sets the columns of all tables. None: a row is one line, for programs.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
 
-/// The most rows of a table for reading; JSON has all.
+/// The most rows of a printed table. JSON has all.
 const ROWS: usize = 40;
 
-/// Returns all rows in order, or the [`ROWS`] with the highest `rank`, highest first.
+/// Returns all rows in order, or the [`ROWS`] with the highest `rank`.
 fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -> Vec<T> {
     let mut rows: Vec<T> = rows.into_iter().collect();
     if rows.len() > ROWS {
@@ -40,7 +40,7 @@ fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -
     rows
 }
 
-/// Words up to this length, and names of several words, are never broken, so that they can be copied.
+/// Words up to this length, and names of several words, are never broken, for copying.
 const UNBROKEN: usize = 64;
 /// The shortest piece of a longer word.
 const PIECE: usize = 32;
@@ -51,13 +51,13 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─'))
     .content_lines(ContentLineStyle::none());
 
-/// Returns a table in the house's form, within [`set_width`]: all columns but the first `left` are right-aligned.
+/// Returns a table within [`set_width`]. All columns but the first `left` are right-aligned.
 pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// Breaks a paragraph into lines within [`set_width`] and [`WIDTH`], but not its words, which may be paths. The first
-/// line begins with `indent`, the others two columns deeper if it is not empty. Without a limit, it is one line.
+/// Breaks a paragraph into lines within [`set_width`] and [`WIDTH`]. Words, which may be paths, are not broken. Lines
+/// begin with `indent`, after the first also with two blanks unless it is empty. Without a limit, it is one line.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -65,7 +65,7 @@ pub fn fit_text(text: &str, indent: &str) -> String {
     }
 }
 
-/// Breaks a paragraph of our own at [`WIDTH`] even without a limit.
+/// Breaks a paragraph at [`WIDTH`] even without a limit.
 pub(crate) fn wrap(text: &str) -> String {
     wrap_at(TABLE_WIDTH.load(Ordering::Relaxed).min(WIDTH), text, "")
 }
@@ -82,7 +82,7 @@ fn wrap_at(width: u16, text: &str, indent: &str) -> String {
     textwrap::fill(text, options)
 }
 
-/// Whether [`grid`] has room for these cells, each in one line.
+/// Whether [`grid`] has room for these cells in single lines.
 pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
     has_room_in(TABLE_WIDTH.load(Ordering::Relaxed), head, rows)
 }
@@ -92,7 +92,7 @@ pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bo
     width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
 }
 
-/// Returns the width of each column with whole cells, and two-line heads where that helps.
+/// Returns the columns' widths with whole cells, and two-line heads where that helps.
 fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
     let heads = longest(head, &[], breaks, UNBROKEN);
@@ -118,16 +118,16 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     }
     table.set_header(head);
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
-    // Cells that fit need no bounds, which would make the columns uneven.
+    // Bounds on fitting cells would make columns uneven.
     let whole = longest(head, &rows, |_, _| false, usize::MAX);
     let (headed, broken) = (headed(head, &rows), longest(head, &rows, breaks, UNBROKEN));
     let room = usize::from(width);
-    // In order of preference: distant columns, near columns, broken cells, a table beyond the terminal's edge.
+    // By preference: distant columns, near columns, broken cells, a table beyond the terminal's edge.
     let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
     let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || together(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
     let (widths, gap) = ways[way];
-    // The rule extends a column beyond the last cell, if there is one.
+    // The rule extends a column beyond the last cell, if possible.
     let last_padding = u16::from(width == ENDLESS || together(widths, gap) < room);
     table.add_rows(rows);
     let last = head.len().saturating_sub(1);
@@ -151,7 +151,7 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     text
 }
 
-/// Returns the longest cell of each column, or its longest word if it `breaks`; a [`PIECE`] if beyond `most`.
+/// Returns each column's longest cell, or its longest word if it `breaks`, or a [`PIECE`] if beyond `most`.
 fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool, most: usize) -> Vec<usize> {
     let mut widths = vec![0; head.len()];
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
@@ -224,7 +224,7 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-/// As [`results_table`], for real kernels, which report neither CPUs nor entitlements.
+/// As [`results_table`], for real kernels, without CPUs and entitlements.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -328,7 +328,7 @@ fn classes(results: &Results) -> String {
         })
         .collect();
     if results.classes.len() > 1 {
-        // Lateness differs in kind between classes, so it has no total.
+        // Lateness differs in kind between classes.
         rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
     let head =
@@ -338,7 +338,7 @@ fn classes(results: &Results) -> String {
     text
 }
 
-/// Returns the table of response times; empty if the host does not measure them.
+/// Returns response times. Empty if not measured.
 fn responses(results: &Results) -> String {
     let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
     let rows = first(known(), |(_, response)| response.times.max_ns).into_iter().map(|(class, response)| {
@@ -360,7 +360,7 @@ fn responses(results: &Results) -> String {
     text
 }
 
-/// Returns the final policies and priorities, a row for each kind in a class.
+/// Returns final policies and priorities, a row for each kind in a class.
 fn policies(results: &Results) -> String {
     let mut kinds: BTreeMap<(usize, i16, &'static str, i8, u8), usize> = BTreeMap::new();
     for task in &results.tasks {
@@ -494,7 +494,7 @@ fn cpus(results: &Results) -> String {
         row
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
-    // More CPUs than a screenful differ too little to be read one by one.
+    // More CPUs differ too little to be read singly.
     if results.cpus.len() <= 16 {
         rows.extend(results.cpus.iter().enumerate().map(|(index, cpu)| row(index.to_string(), cpu, 1)));
     }
@@ -558,7 +558,7 @@ fn averages(results: &Results) -> String {
     text
 }
 
-/// Counts the rows that [`first`] left out. `rank` names its order.
+/// Counts the rows that [`first`] omitted. `rank` names its order.
 fn more(text: &mut String, total: usize, one: &str, several: &str, rank: &str) {
     if total > ROWS {
         let more = total - ROWS;

@@ -1,4 +1,4 @@
-//! Throttled groups of each CPU, for their real-time tasks or by `cpu.max`.
+//! Throttled groups of CPUs, for real-time tasks or by `cpu.max`.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ pub(crate) enum BoundBy {
     /// Its group's.
     #[default]
     Group,
-    /// The bandwidth of real-time tasks, by its own or an inherited priority.
+    /// The bandwidth of real-time tasks, by own or inherited priority.
     Realtime,
-    /// None: a deadline task has its own or an inherited runtime.
+    /// None: a deadline task has an own or inherited runtime.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ impl BoundBy {
     }
 }
 
-/// Start times of present throttlings, by CPU and group, nanoseconds.
+/// Start times of current throttlings, by CPU and group, nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Throttles(BTreeMap<(u32, u32), u64>);
 
@@ -57,14 +57,14 @@ impl Throttles {
         self.0.is_empty()
     }
 
-    /// Returns the throttled group that throttles `group` on `cpu`: itself, or the nearest ancestor.
+    /// Returns what throttles `group` on `cpu`: itself, or the nearest throttled ancestor.
     pub(crate) fn holder(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let mut at = Some(group).filter(|_| !self.is_empty());
         while let Some(group) = at {
             if self.0.contains_key(&(cpu, group)) {
                 return Some(group);
             }
-            // Parents come before their children.
+            // Parents precede children.
             at = parent(group).filter(|&parent| parent < group);
         }
         None
@@ -75,7 +75,7 @@ impl Throttles {
         self.holder(cpu, group, parent).is_some()
     }
 
-    /// Ends all throttlings; returns CPU, group and length.
+    /// Ends all throttlings, and returns CPU, group and length.
     pub(crate) fn finish(&mut self, now: u64) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
         std::mem::take(&mut self.0)
             .into_iter()
@@ -87,7 +87,7 @@ impl Throttles {
 mod tests {
     use super::*;
 
-    /// A task with an inherited deadline or real-time priority is exempt from its group's limit.
+    /// An inherited deadline or real-time priority exempts a task from its group's limit.
     #[test]
     fn what_a_task_is_lent_decides_which_limit_is_for_it() {
         let lent = [(-1, BoundBy::Nothing), (0, BoundBy::Realtime), (98, BoundBy::Realtime), (120, BoundBy::Group)];

@@ -1,4 +1,4 @@
-//! Numbers for reading: three significant digits and a suitable unit.
+//! Numbers with three significant digits and a suitable unit.
 
 /// `87 ns`, `4.2 us`, `12.3 ms`, `5.00 s`.
 pub(crate) fn time(ns: f64) -> String {
@@ -20,13 +20,13 @@ pub(crate) fn three(value: f64) -> String {
     }
 }
 
-/// Joules, with three significant digits also for small values: a short run takes millijoules.
+/// Joules, with three significant digits also below 1: short runs take millijoules.
 pub(crate) fn joules(value: f64) -> String {
     let places = -value.abs().log10().floor();
     if (1.0..=9.0).contains(&places) { format!("{value:.*}", places as usize + 2) } else { three(value) }
 }
 
-/// A count, or a mean or rate of counts; large ones with k or M.
+/// A count, mean or rate of counts. Large ones have k or M.
 pub(crate) fn count(value: f64) -> String {
     match value.abs() {
         size if size >= 9_999_500.0 => format!("{} M", three(value / 1e6)),
@@ -49,7 +49,7 @@ pub fn counted(count: u64, one: &str, several: &str) -> String {
     }
 }
 
-/// A share of one CPU as a percentage.
+/// A share of a CPU as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() < 99.995 { format!("{percent:.2}") } else { format!("{percent:.1}") }

@@ -8,19 +8,19 @@ use vruntime_trace::CpuMask;
 use crate::printable::printable;
 use crate::units::counted;
 
-/// One of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or a later pattern.
+/// A bug of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or a later pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Balancing compared the two groups, and found nothing to move (3.1).
     GroupImbalance,
-    /// Both CPUs are in one scheduling group at the level that should balance them (3.2).
+    /// Both CPUs are in one scheduling group at the level that should balance (3.2).
     GroupConstruction,
     /// The waiting tasks were woken there (3.3).
     OverloadOnWakeup,
     /// No scheduling domain has both CPUs (3.4).
     MissingDomains,
-    /// 5.4+: wakeups chose a CPU that ran only SCHED_IDLE tasks, and preempted them (`sched_idle_cpu`).
+    /// 5.4+: wakeups chose a CPU with only SCHED_IDLE tasks, and preempted them (`sched_idle_cpu`).
     SchedIdleCpu,
     /// None of these.
     Other,
@@ -39,7 +39,7 @@ impl Pattern {
         }
     }
 
-    /// Returns its meaning, and where to look.
+    /// Returns the meaning, and where to look.
     const fn meaning(self) -> &'static str {
         match self {
             Self::GroupImbalance => {
@@ -66,7 +66,7 @@ impl Pattern {
 /// A scheduling group in a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Its CPUs, such as `0-7,16`.
+    /// CPUs, such as `0-7,16`.
     pub cpus: String,
     /// Number of CPUs.
     pub count: usize,
@@ -83,36 +83,36 @@ impl fmt::Display for Side {
     }
 }
 
-/// A CPU stayed idle while tasks that may run there waited on another.
+/// A CPU idled while tasks that may run there waited on another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
     /// Its pattern.
     pub pattern: Pattern,
-    /// Start of its first window, nanoseconds.
+    /// Start of the first window, nanoseconds.
     pub from_ns: u64,
-    /// End of its last window, nanoseconds.
+    /// End of the last window, nanoseconds.
     pub until_ns: u64,
     /// The idle CPU nearest to the waiting tasks.
     pub idle_cpu: usize,
-    /// Idle CPUs of the machine: the most in a window.
+    /// Most idle CPUs of the machine in a window.
     pub idle_cpus: usize,
-    /// Average number of the machine's waiting tasks that could have run on an idle CPU, in the worst window.
+    /// Mean of the machine's waiting tasks that could have used an idle CPU, in the worst window.
     pub wasted_cpus: f64,
     /// CPU of the task that waited longest.
     pub waiting_cpu: usize,
-    /// CPUs of `waiting_side` with waiting tasks: the most in a window.
+    /// Most CPUs of `waiting_side` with waiting tasks in a window.
     pub waiting_cpus: usize,
-    /// The task that waited longest in its first window.
+    /// The longest waiting task of the first window.
     pub task: String,
-    /// Its total wait in one window, nanoseconds.
+    /// Its total wait in a window, nanoseconds.
     pub task_wait_ns: u64,
     /// Level of the idle CPU's lowest domain with both CPUs, if there is one.
     pub level: Option<String>,
     /// CPUs of that domain.
     pub domain: Option<String>,
-    /// The idle CPU's group in it, or all CPUs that it is balanced with.
+    /// The idle CPU's group in it, or all CPUs it is balanced with.
     pub idle_side: Side,
-    /// The waiting tasks' group, or all CPUs that their CPU is balanced with.
+    /// The waiting tasks' group, or all CPUs their CPU is balanced with.
     pub waiting_side: Side,
 }
 

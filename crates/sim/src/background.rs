@@ -1,11 +1,11 @@
 //! Background work of a machine: threads of the kernel beside the workload.
 //!
-//! A thread on each CPU works once a second, like `vmstat_update` on a kworker: the least activity of any CPU. It
-//! preempts a lone task about once a second, and keeps loads uneven, so that balancing continues. It wakes at whole
-//! seconds, three ticks apart from CPU to CPU (`round_jiffies`).
+//! On each CPU a thread works once a second, like `vmstat_update` on a kworker: any CPU's least activity. It preempts a
+//! lone task, and keeps loads uneven, so that balancing continues. It wakes at whole seconds, three ticks after the
+//! previous CPU's (`round_jiffies`).
 //!
-//! Measured residents ([`MachineSpec::residents`]) replace this thread: each wakes at a steady rate, from a random
-//! moment on, and works for its average time. The unevenness of real residents is not simulated.
+//! Measured residents ([`MachineSpec::residents`]) replace it. Each wakes at a steady rate from a random moment on, and
+//! works for its average time. Their unevenness is not simulated.
 //!
 //! `rcu_preempt` also runs if the workload forks: see [`crate::rcu`].
 
@@ -20,15 +20,14 @@ use crate::cpu::NEVER;
 use crate::rng::Rng;
 
 const PERIOD_NS: u64 = 1_000_000_000;
-/// The distance from the previous CPU's wakeup, ticks.
+/// Ticks after the previous CPU's wakeup.
 const SKEW_TICKS: u64 = 3;
 
 pub(crate) const RCU: &str = "rcu_preempt";
 
 const RESIDENT: &str = "background";
 
-/// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Without any, returns the workload
-/// itself.
+/// Appends a machine's background to the workload's tasks. Without any, returns the workload itself.
 pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,

@@ -1,5 +1,5 @@
-//! Builds a machine before its first event: rejects impossible workloads, creates the initial tasks and groups, and
-//! reports them to observers.
+//! Builds a machine before its first event: rejects impossible workloads, creates initial tasks and groups, and reports
+//! them to observers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ use crate::task::FIRST;
 
 /// The latest start with a seed, nanoseconds.
 const START_JITTER: u64 = 5_000;
-/// The time in which tasks may end after the duration, nanoseconds.
+/// Time for tasks to end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
 /// Returns a note on the first group with a limit, for a policy without limits.
@@ -110,7 +110,7 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
                     || times(phase.repeat) > 0 && phase.ops.iter().any(Op::is_endless)
             })
     };
-    // Without tasks that the run waits for, it waits for all.
+    // If it waits for no task, the run waits for all.
     let starts = |task: usize| workload.tasks[task].start.is_some();
     let any = (0..own).any(|task| starts(task) && !workload.background.contains(&task));
     let waited = |task: &usize| *task < own && (!any || !workload.background.contains(task));
@@ -158,12 +158,12 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
     workload.groups.iter().map(state).collect()
 }
 
-/// The CPUs on which forks put tasks that soon sleep: each time the idlest allowed CPU, so all in turn, in any order.
+/// CPUs on which forks put tasks that soon sleep: each time the idlest allowed CPU, so all in turn, in any order.
 /// (Observed under 6.18: of five tasks on 2 CPUs three and two, 13 times of 14.)
 struct Beds {
-    /// All CPUs, the longest without a new task first.
+    /// All CPUs. The longest without a new task is first.
     queue: Vec<CpuId>,
-    /// CPUs at the front that are equally long without a task.
+    /// CPUs at the front that are equally long without one.
     fresh: usize,
     shuffled: bool,
 }
@@ -188,7 +188,7 @@ impl Beds {
 }
 
 impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
-    /// Builds the machine for `workload`, whose first `own` tasks are its own; the others are the machine's.
+    /// Builds the machine for `workload`. Only its first `own` tasks are not the machine's.
     pub(crate) fn new(
         workload: &'a Workload,
         own: usize,
@@ -336,7 +336,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 self.end_if_refused(id, set);
             }
             if let Some(clamps) = group.uclamp {
-                // Already checked to be in range.
+                // Already checked.
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
             }
         }
@@ -351,7 +351,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(())
     }
 
-    /// Creates one autogroup per session, a child of the root group, which its tasks appear to be in.
+    /// Creates an autogroup per session, a child of the root group, in which its tasks appear to be.
     fn create_autogroups(&mut self) {
         let workload = self.workload;
         let mut create = |path: &str, nice: Option<i8>| {
@@ -380,13 +380,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut beds = Beds::new(self.rqs.len(), config.seed != 0);
         for (index, task) in self.workload.tasks.iter().enumerate() {
             let Some(start) = task.start else { continue };
-            // A timer's interrupt starts the task, and has its delay.
+            // A timer's interrupt starts the task, with its delay.
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
             if let Some(Before::Runnable(_)) = task.before {
                 let cpu = self.bed(index, &mut beds, rng);
                 let id = self.new_task(index, FIRST, cpu);
                 self.tasks[id as usize].last_cpu = cpu as u32;
-                // Running tasks precede waiting ones in the workload.
+                // Running tasks precede waiting ones.
                 self.core.queue.arm(self.core.task_source(id), start);
             } else if task.before.is_some() || (index < self.own && config.gate) {
                 let cpu = self.bed(index, &mut beds, rng);
@@ -404,7 +404,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
     }
 
-    /// Returns the task's CPU before the run: the recorded one, else the next allowed one of `beds`.
+    /// Returns the task's CPU before the run: the recorded one, or the next allowed one of `beds`.
     fn bed(&self, template: usize, beds: &mut Beds, rng: &mut Rng) -> usize {
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let group = self.group(template, initial.group.unwrap_or(0));

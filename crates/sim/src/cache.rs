@@ -1,12 +1,12 @@
 //! The contents of a CPU's nearest cache, as costs of switches and messages.
 //!
-//! A task's kernel data and working set stay in the first-level cache while one other task alternates with it, and
-//! are gone after three others. `vruntime calibrate` measures rings of two and of eight threads; a hop in rings of
-//! four to forty costs the same.
+//! A task's kernel data and working set stay in the first-level cache while it alternates with one other task, and are
+//! gone after three others. `vruntime calibrate` measures rings of two and of eight threads. A hop in rings of four to
+//! forty costs the same.
 //!
-//! Unread messages in sockets are in kernel buffers of about a KiB. With thousands of them, messages on one CPU cost
-//! more. A pipe's cost does not depend on its messages. On another CPU, few messages cost half a microsecond more,
-//! and many no more, which is not simulated.
+//! Unread socket messages are in kernel buffers of about a KiB. With thousands of them, messages on one CPU cost more.
+//! A pipe's cost does not depend on its messages. On another CPU, few messages cost half a microsecond more, and many
+//! no more, which is not simulated.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -15,17 +15,17 @@ use crate::costs::Costs;
 use crate::cpu::{IDLE, STOPPER};
 use crate::machine::Machine;
 
-/// The number of 1-KiB buffers of socket messages that fill a second-level cache.
+/// The 1-KiB buffers of socket messages that fill a second-level cache.
 const CACHED_BUFFERS: u32 = 1024;
 
-/// The last three tasks of a CPU, each once, the latest first.
+/// The last three tasks of a CPU, latest first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recent([u32; 3]);
 
 impl Recent {
     pub(crate) const NONE: Self = Self([IDLE; 3]);
 
-    /// Notes that `task` has the CPU. Returns how much of its data the cache has lost, halves.
+    /// Notes that `task` has the CPU. Returns how many halves of its data the cache has lost.
     #[inline]
     fn touch(&mut self, task: u32) -> u64 {
         let [last, before, third] = self.0;

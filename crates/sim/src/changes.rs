@@ -1,7 +1,7 @@
 //! Changes during the run: `chrt`, `taskset`, writes to the files of cgroups and to `/proc/PID/autogroup`.
 //!
-//! The external actor of a change is not simulated and takes no time. It acts from CPU 0, or from the first online
-//! CPU. A change precedes all other events of its nanosecond.
+//! An external actor makes changes in no time, from CPU 0 or the first online CPU. A change precedes other events of
+//! its nanosecond.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {
                 let id = self.groups[*group];
                 if let Some(idle) = *idle {
-                    // An idle group has no weight, and an ordinary one begins with the default.
+                    // An idle group has no weight, and another begins with the default.
                     let state = &mut self.group_states[*group];
                     (state.weight, state.idle) = (100, idle);
                     let set = sched!(self, cpu).set_group_idle(id, idle);
@@ -46,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     self.end_if_refused(id, set);
                 }
                 if let Some(clamps) = *uclamp {
-                    // Checked to be in range before the machine was built.
+                    // Already checked.
                     let _ = sched!(self, cpu).set_group_uclamp(id, clamps.min, clamps.max);
                 }
                 if let Some(max) = max {
@@ -77,7 +77,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.tell_cpusets();
             }
             Changed::Session { session, nice } => {
-                // Without autogroups the session has none, which was reported.
+                // Without autogroups there is none, which was reported.
                 let Some(&id) = self.autogroups.get(session + 1) else { return };
                 let set = sched!(self, cpu).set_group_nice(id, *nice);
                 self.end_if_refused(id, set);
@@ -98,7 +98,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// Ends the run if the kernel refuses a group's setting, although it was checked before the machine was built.
+    /// Ends the run if the kernel refuses a group's setting in spite of checks.
     pub(crate) fn end_if_refused(&mut self, group: GroupId, set: Result<(), Refusal>) {
         if let Err(error) = set {
             let error = match error {
@@ -110,7 +110,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Sets the parts of a group's real-time limit that `rt` has.
+    /// Sets the given parts of a group's real-time limit.
     pub(crate) fn set_group_rt(&mut self, cpu: usize, group: usize, rt: RtBandwidth) -> Result<(), Error> {
         let (id, now) = (self.groups[group], self.core.now);
         let mut limit = sched!(self, cpu).group_rt(id);
@@ -143,7 +143,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let changed: BTreeSet<usize> = templates.iter().copied().collect();
         for task in 0..self.tasks.len() as u32 {
             let this = &self.tasks[task as usize];
-            // A task that has not started yet starts with it.
+            // A task that has not started starts with it.
             if this.life == Life::Dead || !changed.contains(&(this.template as usize)) {
                 continue;
             }
@@ -163,7 +163,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// Returns the scheduler's limit. Invalid limits were reported before the machine was built.
+/// Returns the scheduler's limit. Invalid ones were reported.
 pub(crate) fn limit(max: Bandwidth) -> Option<Limit> {
     Limit::new(max.quota, max.period, max.burst).ok()
 }

@@ -15,42 +15,41 @@ use crate::stalls::Stall;
 /// A machine: its shape and the speed of its parts.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
-    /// The CPUs' topology and capacities.
+    /// Topology and capacities of the CPUs.
     pub topology: Topology,
     /// Ticks per second, 1..=10000 (Linux offers 100, 250, 300 and 1000).
     pub hz: u32,
     /// The kernel's costs.
     pub costs: Costs,
-    /// Speed of a CPU while its SMT sibling is busy, 1..=1000, in thousandths of its speed alone. Cores of more than
-    /// two threads keep the throughput of two busy ones.
+    /// Speed of a CPU while its SMT sibling is busy, 1..=1000 thousandths of its speed alone. Cores of more threads
+    /// keep the throughput of two busy ones.
     pub smt_speed_permille: u32,
-    /// How late a sleep may end, nanoseconds (`PR_SET_TIMERSLACK`). The timer fires at the end of the slack, or with
-    /// an earlier interrupt of another timer or tick of that CPU. Real-time and deadline tasks have no slack.
+    /// How late a sleep may end, nanoseconds (`PR_SET_TIMERSLACK`). The timer fires at the end of the slack, or with an
+    /// earlier timer or tick of that CPU. Real-time and deadline tasks have no slack.
     pub timer_slack_ns: u64,
-    /// Whether the CPUs' ticks are spread over the first half of the period (`skew_tick=1`); by default all tick at
-    /// once.
+    /// Whether CPUs' ticks are spread over the first half of the period (`skew_tick=1`). By default all tick at once.
     pub skew_tick: bool,
-    /// Changeable frequencies; `None`: CPUs always run at their highest.
+    /// Changeable frequencies. `None`: CPUs run at their highest.
     pub frequencies: Option<Frequencies>,
     /// The energy model, used at wakeups as under schedutil, unless [`frequencies`](Self::frequencies) name another
-    /// governor. Without frequencies, CPUs still run at their highest.
+    /// governor. Without frequencies, CPUs run at their highest.
     pub energy: Option<EnergyModel>,
-    /// Idle states, from the shallowest to the deepest; empty: leaving idleness always takes [`Costs::idle_exit_ns`].
+    /// Idle states from the shallowest to the deepest. Empty: leaving idleness takes [`Costs::idle_exit_ns`].
     pub idle_states: Vec<IdleState>,
-    /// Additional wakeup latencies, in order of the idle time; empty: always [`Costs::idle_exit_ns`].
+    /// Additional wakeup latencies, in order of idle time. Empty: [`Costs::idle_exit_ns`].
     pub idle_depths: Vec<IdleDepth>,
-    /// CPUs isolated from the start (`isolcpus=domain`), which the balancer ignores. Not all.
+    /// CPUs isolated from the start (`isolcpus=domain`), which the balancer ignores. Not all CPUs.
     pub isolated: CpuMask,
-    /// The number of host CPUs of a virtual machine, at least 1. `None`: as many as it needs.
+    /// A virtual machine's host CPUs, at least 1. `None`: as many as needed.
     pub host_cpus: Option<u32>,
-    /// Moments in which the host runs something else on a CPU.
+    /// Moments in which the host runs something else.
     pub stalls: Option<Stall>,
-    /// Measured background tasks. `None`: the kernel threads that the costs describe.
+    /// Measured background tasks. `None`: the costs' kernel threads.
     pub residents: Option<Vec<Resident>>,
 }
 
 impl MachineSpec {
-    /// Returns a machine with Linux's defaults: 250 ticks a second, 50 us of timer slack, [`Costs::BARE_METAL`].
+    /// Returns a machine with Linux's defaults: 250 Hz, 50 us of timer slack, [`Costs::BARE_METAL`].
     pub fn new(topology: Topology) -> Self {
         Self {
             topology,
@@ -79,32 +78,31 @@ pub struct Config {
     pub kernel: Kernel,
     /// The machine under it.
     pub machine: MachineSpec,
-    /// Whether tasks of the root group are in autogroups, one per session, as with `sched_autogroup`. An autogroup
-    /// has the weight of the session's nice value.
+    /// Whether each session is an autogroup in the root group (`sched_autogroup`), with the weight of the session's
+    /// nice value.
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,
-    /// Draws the starts (up to 5 us late, in addition to interrupts), and the phases of ticks and of the period of
-    /// real-time bandwidth. With 0, tasks start in time, and the first tick is one period after the start. Every
-    /// seed, including 0, draws the delays of interrupts ([`Costs::irq_jitter_ns`]).
+    /// Draws starts (up to 5 us late, beside interrupts), and the phases of ticks and of the real-time period. With 0,
+    /// tasks start in time, and the first tick is one period after the start. Every seed, also 0, draws delays of
+    /// interrupts ([`Costs::irq_jitter_ns`]).
     pub seed: u64,
     /// Time of the first tick, nanoseconds after the start. `None`: drawn from the seed.
     pub tick_phase: Option<u64>,
-    /// Whether tasks exist before the run and sleep until it begins, as in recordings. They have decayed averages, and
-    /// CPUs that the seed draws (in turn with 0). Otherwise each is forked as a new task.
+    /// Whether tasks exist and sleep until the run begins, as in recordings: with decayed averages, on CPUs drawn from
+    /// the seed (in turn with 0). Otherwise each is forked as a new task.
     pub gate: bool,
-    /// The most tasks alive beyond those of the workload. The next fork ends the run
+    /// The most tasks alive beyond the workload's. The next fork ends the run
     /// ([`Error::ForkRefused`](crate::Error::ForkRefused)).
     pub threads_max: usize,
-    /// The end, nanoseconds after the start; precedes the workload's own.
+    /// The end, nanoseconds after the start. Overrides the workload's.
     pub duration: Option<u64>,
-    /// Time of a snapshot of the scheduler, nanoseconds after the start, taken after all events of that instant.
+    /// Time of a snapshot, nanoseconds after the start, taken after all events of that instant.
     pub debug_at: Option<u64>,
-    /// Whether settings that the kernel would ignore are errors ([`Error::TooOld`](crate::Error::TooOld)) instead of
-    /// notes.
+    /// Whether settings that the kernel ignores are errors ([`Error::TooOld`](crate::Error::TooOld)) instead of notes.
     pub strict: bool,
-    /// Whether a refused request (`sched_setattr`) ends the run with an error. Otherwise the task stays as it was,
-    /// and a note reports the refusal.
+    /// Whether a refused request (`sched_setattr`) ends the run. Otherwise the task stays as it was, and a note reports
+    /// it.
     pub end_if_refused: bool,
 }
 
@@ -112,7 +110,7 @@ pub struct Config {
 const THREADS_MAX: usize = 1 << 18;
 
 impl Config {
-    /// Returns a run with seed 0 that lasts until the workload ends.
+    /// Returns a run with seed 0 until the workload ends.
     pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
         Self {
             kernel,
@@ -142,12 +140,12 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// A CPU's use of time, nanoseconds that add up to [`Outcome::end`].
+/// A CPU's times, nanoseconds, with sum [`Outcome::end`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// The tasks' work.
     pub busy: u64,
-    /// The kernel: switches, interrupts, system calls, refilled caches.
+    /// The kernel's: switches, interrupts, system calls, refilled caches.
     pub overhead: u64,
     /// Idle time.
     pub idle: u64,
@@ -164,15 +162,15 @@ pub struct Outcome {
     pub switches: u64,
     /// Whether the watcher stopped the run.
     pub interrupted: bool,
-    /// Notes for the user, one sentence each: deadlocks, tasks never woken, settings without effect.
+    /// Notes for the user, a sentence each: deadlocks, tasks never woken, settings without effect.
     pub notes: Vec<String>,
     /// Each CPU's use of time.
     pub cpus: Vec<CpuTime>,
     /// The load averages at the end.
     pub loadavg: LoadAvg,
-    /// How often a CPU switched away from a task of each group or its descendants, by group id; empty unless
-    /// [`Kernel::group_switches`] is on.
+    /// Switches away from tasks of each group and its descendants, by group id. Empty unless [`Kernel::group_switches`]
+    /// is on.
     pub group_switches: Vec<u64>,
-    /// The snapshot; `None` if the run ended before.
+    /// The snapshot. `None` if the run ended before.
     pub debug: Option<Snapshot>,
 }

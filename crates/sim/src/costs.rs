@@ -1,4 +1,4 @@
-//! The kernel's own time: what switches, interrupts and system calls keep from the tasks.
+//! The kernel's time: switches, interrupts and system calls.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::stalls::Stall;
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
         /// The kernel's costs, in nanoseconds unless the name says otherwise. `COSTS.md` beside the crate's manifest
-        /// has the source of each figure. No profile is fitted to a scenario.
+        /// has their sources. No profile is fitted to a scenario.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Costs {
@@ -21,7 +21,7 @@ macro_rules! costs {
             /// The names that [`Costs::set`] knows.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// No costs: only the scheduler's own effects remain.
+            /// No costs: only the scheduler's effects remain.
             pub const ZERO: Self = Self { $($name: $zero),* };
             /// A modern server without virtualisation.
             pub const BARE_METAL: Self = Self { $($name: $default),* };
@@ -34,7 +34,7 @@ macro_rules! costs {
             ///
             /// # Errors
             ///
-            /// If no cost has that name; the error holds the nearest.
+            /// If no cost has that name. The error has the nearest.
             ///
             /// ```
             /// let mut costs = vruntime_sim::Costs::default();
@@ -49,7 +49,7 @@ macro_rules! costs {
                 Ok(())
             }
 
-            /// Returns every cost by name, in the order of declaration.
+            /// Returns all costs by name, in order of declaration.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
@@ -57,19 +57,18 @@ macro_rules! costs {
     };
 }
 
-/// Larger costs are mistakes, and sums of costs never overflow.
+/// Larger costs are mistakes, and sums never overflow.
 const MAX_COST: u64 = 1_000_000_000;
 
 // COSTS.md has the source of the last two columns.
 //                          zero  bare metal    vm  emulated
 costs! {
-    /// From leaving one task to the first instruction of the next: `schedule()`.
+    /// From leaving a task to the next one's first instruction: `schedule()`.
     switch_ns:                 0,     900,   700,   4_000;
-    /// The additional cost, with TLB misses, of a switch to another address space. Kernel threads and the idle task
-    /// have none.
+    /// Additional, with TLB misses, for a switch to another address space. Kernel threads and the idle task have none.
     mm_switch_ns:              0,     300,     130,  34_000;
-    /// The additional cost of a displaced task, whose data has left the first-level cache. It is whole if at least
-    /// three other tasks had the CPU since, and half after two.
+    /// Additional for a displaced task, whose data has left the first-level cache: whole after three or more other
+    /// tasks, half after two.
     cold_switch_ns:            0,       0,       1_150,       0;
     /// The tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  17_000,  95_000;
@@ -87,32 +86,31 @@ costs! {
     idle_exit_ns:              0,   2_000,   10_500,  32_000;
     /// A system call's entry and work, charged before the task leaves the CPU or wakes another.
     syscall_ns:                0,     300,     260,   2_500;
-    /// The additional cost of a timed sleep: programming the CPU's timer, for which a virtual machine leaves the
-    /// guest.
+    /// Additional for a timed sleep: programming the CPU's timer, for which a virtual machine leaves the guest.
     timer_arm_ns:              0,       0,   11_700,  52_000;
-    /// The return of a system call that slept, charged when the task has the CPU again.
+    /// Return of a system call that slept, charged when the task has the CPU again.
     syscall_return_ns:         0,     200,   180,   1_800;
     /// `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     610,   3_000;
-    /// The additional cost if the task was last on another CPU: transferring the data of task and queue.
+    /// Additional if the task was last on another CPU: transferring the data of task and queue.
     wakeup_far_ns:             0,       0,       1_260,       0;
     /// Creating a task.
     fork_ns:                   0,  20_000,  23_500, 600_000;
     /// `execve`.
     exec_ns:                   0, 200_000, 400_000, 5_000_000;
-    /// Refilling caches: extra time in the first run after a migration.
+    /// Refilling caches in the first run after a migration.
     migration_ns:              0,   5_000,  30,   1_000;
     /// Searching a scheduling domain for tasks to pull.
     balance_ns:                0,     400,     800,   8_000;
     /// Computing the load of a visited group on a CPU. 3.10 visits all groups before it pulls.
     h_load_ns:                 0,      20,      20,     400;
-    /// The highest cost of newly-idle balancing in a domain (`max_newidle_lb_cost`). CPUs with shorter idle times
-    /// skip it.
+    /// The highest cost of newly-idle balancing in a domain (`max_newidle_lb_cost`). CPUs with shorter idle times skip
+    /// it.
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// The initial chance, of 1024, of newly-idle balancing under `NI_RANDOM`: 512 after boot, later the success
-    /// rate. 1024 and more: always.
+    /// Initial chance, of 1024, of newly-idle balancing under `NI_RANDOM`: 512 after boot, later the success rate. From
+    /// 1024: always.
     newidle_ratio:           512,     512,     237,     512;
-    /// The time that an emulator's thread on a host CPU needs for each timer interrupt.
+    /// Time that an emulator's thread on a host CPU needs for a timer interrupt.
     host_io_ns:                0,       0,     0,  18_000;
     /// Thousandths of the time in which a virtual CPU holds its emulator's lock (QEMU: reads of the time stamp
     /// counter). While the host preempts the holder, all others stop.
@@ -125,10 +123,10 @@ costs! {
     rcu_ns:                    0,       0,  8_800, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     66,   4_500;
-    /// The additional cost of a message through a stream socket: the kernel allocates and frees a buffer.
+    /// Additional for a message through a stream socket: the kernel allocates and frees a buffer.
     socket_ns:                 0,       0,       585,       0;
-    /// The additional cost with a thousand unread socket messages, whose buffers have left the second-level cache;
-    /// fewer cost a part.
+    /// Additional with a thousand unread socket messages, whose buffers have left the second-level cache. Fewer cost a
+    /// part.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     8,   2_900;
@@ -194,7 +192,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// If there is none; the error holds the nearest.
+    /// If there is none. The error has the nearest.
     pub fn named(name: &str) -> Result<Self, UnknownCost> {
         let found = Self::ALL.into_iter().find(|profile| profile.name == name);
         found.ok_or_else(|| UnknownCost::new("cost profile", name, Costs::PROFILES))
@@ -205,8 +203,8 @@ impl Costs {
     /// Names of the profiles.
     pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
 
-    /// Returns the costs that a replay charges: the latency of interrupts and idle states, and values that control
-    /// the balancer. Recorded CPU times already contain the rest.
+    /// Returns the costs of replays: latencies of interrupts and idle states, and values that control the balancer.
+    /// Recorded CPU times contain the rest.
     #[must_use]
     pub fn of_replay(&self) -> Self {
         Self {

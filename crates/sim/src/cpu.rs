@@ -1,6 +1,7 @@
-//! One simulated CPU: its task, the rest of the task's work, and the account of its time.
+//! A simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
 //! Work is nanoseconds at full speed. A CPU's speed is `speed` / [`UNIT`], and progress is counted in `UNIT`ths of a
+//! nanosecond. So rounding changes no work.
 //! nanosecond. So interruptions, migrations and slow CPUs lose or add no work by rounding.
 
 use vruntime_sched::event::OverheadKind;
@@ -11,7 +12,7 @@ use crate::mm::NO_MM;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
-/// Nanoseconds (two hours) up to which a product with `UNIT` fits a word, which avoids wide divisions.
+/// Nanoseconds (two hours) up to which a product with `UNIT` fits a word, to avoid wide divisions.
 const SMALL: u64 = (1 << 63) / UNIT;
 /// The time of an event that is not armed.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -27,7 +28,7 @@ pub(crate) const NOHZ: u8 = 2;
 /// A request for real-time tasks.
 pub(crate) const RT_PUSH: u8 = 4;
 
-/// The reasons of SCHED_SOFTIRQ: balancing for this CPU, and for the idle ones.
+/// Reasons of SCHED_SOFTIRQ: balancing for this CPU, and for idle ones.
 pub(crate) const BALANCE: u8 = 1;
 pub(crate) const NOHZ_BALANCE: u8 = 2;
 
@@ -37,28 +38,27 @@ pub(crate) const NOHZ_BALANCE: u8 = 2;
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Cpu {
-    /// The time up to which the account is settled.
+    /// The end of the settled account.
     since: u64,
-    /// Kernel time to spend before anything else, from `since`.
+    /// Kernel time to spend first, from `since`.
     pub(crate) debt: u64,
-    /// The end of the interrupt, switch or system call that cannot be preempted.
+    /// The end of what cannot be preempted: interrupt, switch or system call.
     pub(crate) kernel_end: u64,
-    /// Work left of the running task's operation, nanoseconds at full speed.
+    /// Work left of the operation, nanoseconds at full speed.
     pub(crate) work: u64,
-    /// When the execution event is armed; [`NEVER`] if it is not.
+    /// When the execution event is armed, or [`NEVER`].
     pub(crate) exec_at: u64,
-    /// Since when a virtual CPU with something to do is off the host's CPUs, or [`NEVER`].
+    /// Since when a busy virtual CPU is off the host's CPUs, or [`NEVER`].
     stopped_at: u64,
     /// The running task's index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
     /// `UNIT`ths of a nanosecond beyond `work`.
     pub(crate) fraction: u32,
-    /// The present speed, of `UNIT`.
+    /// The current speed, of `UNIT`.
     pub(crate) speed: u32,
-    /// Whether the running operation ends at a fixed time (`runtime`). `work` is then the time until that end, debts
-    /// included.
+    /// Whether the operation ends at a fixed time (`runtime`). Then `work` is the time until that end, with debts.
     pub(crate) unscaled: bool,
-    /// Whether a reschedule has been noticed. It happens as soon as the kernel can be preempted.
+    /// Whether to reschedule as soon as the kernel can be preempted.
     pub(crate) resched: bool,
     /// [`BALANCE`] or [`NOHZ_BALANCE`], if SCHED_SOFTIRQ is raised.
     pub(crate) softirq: u8,
@@ -69,20 +69,20 @@ pub(crate) struct Cpu {
     pub(crate) time: CpuTime,
     /// The kernel time reported to observers, including unpaid time.
     pub(crate) told: u64,
-    /// When an idle CPU has left, or will have left, its idle state.
+    /// When an idle CPU leaves, or has left, its idle state.
     pub(crate) awake_at: u64,
-    /// The present address space, kept by kernel threads and the idle task; [`NO_MM`] before the first.
+    /// The current address space, which kernel threads and the idle task keep. [`NO_MM`] before the first.
     pub(crate) mm: u32,
     pub(crate) recent: Recent,
 
     /// The return of the interrupt that raised the softirq, before any switch.
     softirq_at: u64,
     pub(crate) ipi: u8,
-    /// The arrival of the first of them.
+    /// The arrival of the first interrupt.
     pub(crate) ipi_at: u64,
-    /// How much longer leaving the present idle state takes than leaving the shallowest, nanoseconds.
+    /// Additional time to leave the current idle state, relative to the shallowest, nanoseconds.
     pub(crate) exit_latency: u64,
-    /// Whether observers see it wait for a host CPU: time stolen from a virtual machine.
+    /// Whether observers see it wait for a host CPU, as stolen time.
     pub(crate) stolen: bool,
 }
 
@@ -120,7 +120,7 @@ impl Cpu {
         self.curr == IDLE
     }
 
-    /// Accounts for the time up to `now`: first debts, then the task's work, or idleness.
+    /// Accounts for the time until `now`: first debts, then work or idleness.
     #[inline]
     pub(crate) fn account_until(&mut self, now: u64) {
         let passed = now - self.since;
@@ -141,7 +141,7 @@ impl Cpu {
         }
     }
 
-    /// Whether at `now` exactly the running task's system call has been paid for.
+    /// Whether the running task's system call is paid at exactly `now`.
     #[inline]
     pub(crate) fn ends_call(&self, now: u64) -> bool {
         self.debt == now - self.since && (self.work | self.soft) == 0 && self.softirq == 0 && !self.is_stopped()
@@ -163,7 +163,7 @@ impl Cpu {
         self.stopped_at = if stopped { now } else { NEVER };
     }
 
-    /// Ends the account. Reported kernel time counts even if the host left no time for it.
+    /// Ends the account. Reported kernel time counts even if the host left no time.
     pub(crate) fn end(&mut self) {
         let unpaid = self.told - self.time.overhead;
         self.time.overhead = self.told;
@@ -212,14 +212,14 @@ impl Cpu {
         }
     }
 
-    /// Returns the work left of the running operation at `now`, nanoseconds at full speed.
+    /// Returns the operation's work left at `now`, nanoseconds at full speed.
     pub(crate) fn work_left(&self, now: u64) -> u64 {
         let elapsed = if self.is_stopped() { 0 } else { now.saturating_sub(self.since).saturating_sub(self.debt) };
         let done = u128::from(elapsed) * u128::from(self.effective_speed()) / u128::from(UNIT);
         self.work.saturating_sub(u64::try_from(done).unwrap_or(u64::MAX))
     }
 
-    /// Returns the time of the rest of the work at the present speed without debts, rounded up.
+    /// Returns the time of the remaining work at this speed without debts, rounded up.
     #[inline]
     fn work_time(&self) -> u64 {
         if self.unscaled {

@@ -1,4 +1,4 @@
-//! Passes groups' cpusets, and CPUs isolated at boot, to the scheduler and to observers.
+//! Passes cpusets, and CPUs isolated at boot, to scheduler and observers.
 
 use vruntime_sched::cpuset::CpusetView;
 use vruntime_sched::ids::{CpuId, GroupId};
@@ -16,7 +16,7 @@ const NOTES: usize = 16;
 /// The last reported cpusets.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// By group of the workload.
+    /// By the workload's group.
     groups: Vec<Option<CpusetView>>,
     roots: (Vec<CpuMask>, CpuMask),
     notes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Told {
 ///
 /// # Errors
 ///
-/// A CPU does not exist, all CPUs are isolated, or the root has a cpuset.
+/// If a CPU does not exist, all CPUs are isolated, or the root has a cpuset.
 pub(crate) fn check(workload: &Workload, spec: &MachineSpec) -> Result<(), Error> {
     let nr_cpus = spec.topology.nr_cpus();
     let there = |who: Who, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
@@ -68,14 +68,14 @@ fn partition(kind: program::Partition) -> Partition {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Creates the initial cpusets of the workload's groups.
+    /// Creates the initial cpusets of groups.
     ///
     /// # Errors
     ///
-    /// A group with tasks has no CPUs.
+    /// If a group with tasks has no CPUs.
     pub(crate) fn create_cpusets(&mut self) -> Result<(), Error> {
         let workload = self.workload;
-        // All at once: one by one, thousands of partitions would build as many root domains thousands of times.
+        // All at once. One by one, thousands of partitions would rebuild root domains thousands of times.
         let files = workload.groups.iter().zip(&self.groups).skip(1).filter_map(|(group, &id)| {
             let cpus = group.cpuset.cpus.as_ref().map(|cpus| cpus.iter().copied().map(CpuId).collect::<CpuMask>());
             let kind = Some(group.cpuset.partition).filter(|kind| *kind != program::Partition::Member);
@@ -142,7 +142,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Reports changes of cpusets and root domains to observers and the user.
+    /// Reports changed cpusets and root domains to observers and user.
     pub(crate) fn tell_cpusets(&mut self) {
         let now = self.core.now;
         let roots = self.shared.root_domains();

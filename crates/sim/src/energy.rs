@@ -11,7 +11,7 @@ pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
     spec.energy.clone().filter(|_| governor.is_none_or(|governor| governor == Governor::Schedutil))
 }
 
-/// Returns a note if a model has no effect, with the reason.
+/// Returns why a model has no effect.
 pub(crate) fn note(config: &Config) -> Option<String> {
     let spec = &config.machine;
     spec.energy.as_ref()?;

@@ -23,7 +23,7 @@ fn inside_of(group: Option<&str>) -> String {
     group.map_or_else(String::new, |group| format!("in group `{group}`: "))
 }
 
-/// Splits the scheduler's message at a semicolon: the problem, and the help.
+/// Splits the scheduler's message at a semicolon into problem and help.
 fn halves(error: &dyn fmt::Display) -> (String, Option<String>) {
     let text = error.to_string();
     match text.split_once("; ") {
@@ -91,7 +91,7 @@ pub enum GroupError {
     Limit(LimitError),
 }
 
-/// Why a workload cannot run. [`Error::help`] says how to mend it.
+/// Why a workload cannot run. [`Error::help`] says how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -247,7 +247,7 @@ pub enum Error {
         task: String,
         /// Nanoseconds after the start.
         now: u64,
-        /// The reason, and how to mend it.
+        /// The reason, and how to fix it.
         error: SchedError,
     },
     /// A real-time task in a group that may have none.
@@ -304,8 +304,7 @@ pub enum Error {
         /// Its phase.
         phase: String,
     },
-    /// Scheduler and machine keep each other busy at one instant, most likely because a custom policy always
-    /// reschedules.
+    /// Scheduler and machine keep each other busy at one instant, probably because a custom policy always reschedules.
     #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
         /// Nanoseconds after the start.
@@ -322,7 +321,7 @@ pub enum Error {
         now: u64,
         /// The CPU.
         cpu: u32,
-        /// The task concerned; of several, the one that has waited, or not run, for the longest time.
+        /// The task. Of several, the one that has waited, or not run, for the longest time.
         task: Option<String>,
         /// The broken rule.
         fault: Fault,

@@ -1,19 +1,18 @@
-//! The event queue: two tournaments over *sources*, ordered by time, and then by the order of arming.
+//! The event queue: two tournaments over *sources*, ordered by time, then by arming.
 //!
-//! A source has at most one pending event: a CPU's execution, its tick, an interrupt on its way, the device of its
-//! sleepers, a task's start. Each source has a fixed leaf in a tournament. Eight leaves are a line, and the line
-//! above has the minimum of each line. Arming overwrites the key and updates the lines above, up to the first whose
-//! minimum does not change.
+//! A source has at most one pending event: a CPU's execution, its tick, an interrupt on its way, its sleepers' device,
+//! a task's start. Each source has a leaf in a tournament. Eight leaves are a line, and the line above has each line's
+//! minimum. Arming overwrites the key and updates the lines above, up to the first with an unchanged minimum.
 //!
-//! CPUs' executions, the first `near` sources of [`Queue::new`], are armed several times as often as all others.
-//! Their own tournament keeps their paths short.
+//! CPUs' executions, the first `near` sources of [`Queue::new`], are armed several times as often as others. Their own
+//! tournament keeps their paths short.
 //!
 //! [`Queue::next`] leaves the returned entry in place until the next call. Most handlers arm the same source again,
 //! which then updates one path instead of two.
 
 pub(crate) type Source = u32;
 
-/// The bits of a key for sources. The rest counts armings, which order the events of one instant.
+/// The bits of a key for sources. The rest counts armings, which order events of one instant.
 const SOURCE_BITS: u32 = 24;
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
@@ -29,7 +28,7 @@ struct Line([u128; ARITY]);
 impl Line {
     const EMPTY: Self = Self([NOTHING; ARITY]);
 
-    /// Returns the minimum by selections, because branches would be unpredictable.
+    /// Returns the minimum by selections, since branches would be unpredictable.
     #[inline]
     fn least(&self) -> u128 {
         let less = |one: u128, other: u128| if other < one { other } else { one };
@@ -63,8 +62,8 @@ impl Tournament {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a leaf, and updates the lines above. A line is searched only if its minimum becomes later:
-    /// an earlier key is the minimum itself.
+    /// Writes a leaf's key, and updates the lines above. Searches a line only if its minimum becomes later, since an
+    /// earlier key is the minimum.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);
@@ -112,7 +111,7 @@ const fn time_of(key: u128) -> u64 {
 }
 
 impl Queue {
-    /// Creates a queue of `sources` unarmed sources, the first `near` of which are armed most often.
+    /// Creates a queue of unarmed sources. The first `near` are armed most often.
     pub(crate) fn new(near: usize, sources: usize) -> Self {
         debug_assert!(near <= sources && sources <= MAX_SOURCES);
         let (first, rest) = (Tournament::new(near), Tournament::new(sources - near));
@@ -178,7 +177,7 @@ impl Queue {
         self.set(source, NOTHING);
     }
 
-    /// Returns the next source, which the next call disarms, and its time.
+    /// Returns the next source and its time. The next call disarms it.
     #[inline(always)]
     #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
@@ -215,7 +214,7 @@ impl Queue {
         if self.peek()? <= now { self.next() } else { None }
     }
 
-    /// Numbers the armed sources from 0 again, in order, when the counter is exhausted (after 10^12 armings).
+    /// Renumbers the armed sources when the counter is exhausted (after 10^12 armings).
     #[cold]
     fn renumber(&mut self) {
         let mut keys: Vec<u128> = self.near.keys().chain(self.far.keys()).filter(|&key| key != NOTHING).collect();

@@ -1,5 +1,5 @@
-//! Execution of a CPU between interrupts. Its execution event fires when its debts are paid and its task's work is
-//! done, or when the kernel can be preempted.
+//! Execution of a CPU between interrupts. Its event fires when debts are paid and work is done, or when the kernel can
+//! be preempted.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::ids::CpuId;
@@ -11,7 +11,7 @@ use crate::host::EXEC;
 use crate::machine::{Machine, sched};
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Updates the SMT siblings' speed, because `cpu` became busy or idle.
+    /// Updates the SMT siblings' speed when `cpu` becomes busy or idle.
     pub(crate) fn update_core_speed(&mut self, cpu: usize) {
         let core = self.core_of[cpu] as usize;
         if self.cores[core].len() > 1 {
@@ -39,14 +39,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Whether `cpu` runs a task's own code, or will when its debts are paid.
+    /// Whether `cpu` runs a task's own code, or will after its debts.
     #[inline]
     pub(crate) fn in_user_mode(&self, cpu: usize) -> bool {
         let curr = self.core.cpus[cpu].curr;
         curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
     }
 
-    /// Whether the running task of `cpu` has to reschedule, or to check for that before it continues in user mode.
+    /// Whether the running task has to reschedule, or to check for that before user mode.
     #[inline]
     pub(crate) fn leaves(&self, cpu: usize, user: bool) -> bool {
         let rq = &self.rqs[cpu];
@@ -73,7 +73,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             _ if this.resched && (self.preempt_full || user) => this.kernel_end.max(self.core.now),
             _ => this.done_at(),
         };
-        // The handler of a fired execution event has set `exec_at` to NEVER, so equality means armed.
+        // A fired execution event has set `exec_at` to NEVER, so equality means armed.
         if at != this.exec_at {
             this.exec_at = at;
             let cpu_exec = self.core.source(cpu, EXEC);

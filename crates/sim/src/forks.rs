@@ -4,15 +4,15 @@ use vruntime_workload::program::{Changed, Op, Policy, Settings, Task, Workload};
 
 use crate::program::{FOREVER, times};
 
-/// Returns a task that is forked without end, whatever the scheduler does. Each of its kind forks the next, directly
-/// or through others, with no wait before that could last for ever. `waited`: whether the run waits for a task's end.
+/// Returns a task that is forked without end, whatever the scheduler does. Each of its kind forks the next, directly or
+/// through others, before any wait that could last for ever. `waited`: whether the run waits for a task.
 pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) -> Option<&Task> {
-    // Deadline tasks cannot fork, and only the run shows which tasks are deadline tasks then.
+    // Deadline tasks cannot fork, and only the run shows which tasks are such then.
     if may_be_deadline(workload) {
         return None;
     }
     let forks = |task: usize| workload.tasks.get(task).map_or_else(Vec::new, forks_of);
-    // Tasks on the path are being visited; tasks that are done lead to no cycle.
+    // Tasks on the path are being visited. Done tasks lead to no cycle.
     let (mut on_path, mut done) = (vec![false; workload.tasks.len()], vec![false; workload.tasks.len()]);
     for root in (0..workload.tasks.len()).filter(|&task| workload.tasks[task].start.is_some()) {
         let mut path = if done[root] || !waited(&root) { Vec::new() } else { vec![(root, forks(root))] };
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether tasks that each execute one list of operations fork without end. Only the first starts by itself.
+    /// Whether tasks with these operations fork without end. Only the first starts by itself.
     fn endless(tasks: &[&[Op]]) -> bool {
         let mut tasks: Vec<Task> = tasks.iter().map(|ops| Task::new("t", [Phase::times(1, ops.to_vec())])).collect();
         tasks.iter_mut().skip(1).for_each(|task| task.start = None);

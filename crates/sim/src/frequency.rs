@@ -1,9 +1,8 @@
 //! Frequencies of CPUs, as an option of the machine.
 //!
-//! The CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil`, each CPU requests capacity
-//! ([`Demand`]) at the end of kernel paths that change utilisation. The domain uses the lowest frequency that
-//! satisfies the highest request. It decides at most once in the rate limit, and a change takes effect after the
-//! transition latency.
+//! A frequency domain is a clock (a `cpufreq_policy`). Under `schedutil`, each CPU requests capacity ([`Demand`]) at
+//! the end of kernel paths that change utilisation. The domain uses the lowest frequency for the highest request. It
+//! decides at most once in the rate limit, and a change takes effect after the transition latency.
 
 use std::fmt;
 
@@ -50,9 +49,9 @@ impl Governor {
 pub struct FrequencyDomain {
     /// The CPUs.
     pub cpus: Vec<u32>,
-    /// Frequencies (operating performance points), kilohertz, ascending. At the highest a CPU has its capacity.
+    /// Frequencies (operating performance points), kilohertz, ascending. The highest gives a CPU its capacity.
     pub khz: Vec<u32>,
-    /// The transition latency, nanoseconds; until then the old frequency holds.
+    /// The transition latency, nanoseconds, in which the old frequency holds.
     pub transition_ns: u64,
 }
 
@@ -63,7 +62,7 @@ pub struct Frequencies {
     pub governor: Governor,
     /// The shortest time between two decisions for a domain, nanoseconds (`rate_limit_us`).
     pub rate_limit_ns: u64,
-    /// The domains, of which each CPU is in one.
+    /// The domains. Each CPU is in one.
     pub domains: Vec<FrequencyDomain>,
 }
 
@@ -90,11 +89,11 @@ impl Frequencies {
         Self { governor, rate_limit_ns: Self::DEFAULT_RATE_LIMIT_NS, domains }
     }
 
-    /// Checks the frequencies for a machine of `cpus` CPUs.
+    /// Checks the frequencies for `cpus` CPUs.
     ///
     /// # Errors
     ///
-    /// If a CPU is in no domain, in two, or does not exist; or if frequencies do not ascend.
+    /// If a CPU is in no domain, in two, or does not exist, or if frequencies do not ascend.
     pub fn check(&self, cpus: usize) -> Result<(), FrequencyError> {
         let mut seen = vec![false; cpus];
         for domain in &self.domains {
@@ -207,7 +206,7 @@ pub(crate) struct Clocks {
     rate_limit_ns: u64,
     domains: Vec<Clock>,
     of: Vec<u32>,
-    /// By CPU: the last seen deadline bandwidth, the number of idle periods, and that number when last seen.
+    /// By CPU: the last seen deadline bandwidth, idle periods, and idle periods when last seen.
     bw_dl: Vec<u64>,
     pub(crate) idle_calls: Vec<u64>,
     saw_idle: Vec<u64>,
@@ -266,7 +265,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Updates the frequency at the end of a kernel path on `cpu` (`cpufreq_update_util`).
+    /// Updates the frequency after a kernel path on `cpu` (`cpufreq_update_util`).
     #[cold]
     pub(crate) fn update_frequency(&mut self, cpu: usize) {
         let now = self.core.now;
@@ -276,21 +275,21 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let domain = clocks.of[cpu] as usize;
         let clock = &clocks.domains[domain];
-        // Deadline bandwidth does not wait for the rate limit.
+        // Deadline bandwidth ignores the rate limit.
         let bw_dl = self.rqs[cpu].cpufreq_demand(&self.shared).bw_dl;
         let urgent = bw_dl > std::mem::replace(&mut clocks.bw_dl[cpu], bw_dl);
         let recent = clock.chosen.is_some_and(|chosen| now - chosen < clocks.rate_limit_ns);
         if clock.next.is_some() || (recent && !urgent) {
             return;
         }
-        // The highest request of the clock's CPUs decides.
+        // The highest request decides.
         let mut next = 0;
         for &cpu in &clock.cpus {
             let demand = self.rqs[cpu as usize].cpufreq_demand(&self.shared);
             next = next.max(clock.resolve(&demand));
         }
         if let [only] = clock.cpus[..] {
-            // A CPU that has not been idle since may need its whole speed: its frequency is not lowered yet.
+            // A CPU that has not been idle since may need its whole speed, so its frequency is not lowered yet.
             let only = only as usize;
             let calls = clocks.idle_calls[only];
             let busy = calls == std::mem::replace(&mut clocks.saw_idle[only], calls);
@@ -339,7 +338,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let scale = (u64::from(khz) * 1024 / u64::from(clock.highest())) as u32;
         for cpu in clock.cpus.clone() {
             let cpu = cpu as usize;
-            // Averages are updated to now at the old frequency.
+            // Averages until now are at the old frequency.
             sched!(self, cpu).set_frequency(CpuId(cpu as u32), scale);
             self.core.emit(cpu, &Event::CpuFrequency { khz });
             self.set_core_speed(self.core_of[cpu] as usize, NOBODY);

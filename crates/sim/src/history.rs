@@ -1,4 +1,4 @@
-//! Rejects features that the kernel lacks, with the first kernel that has them.
+//! Rejects features that the kernel lacks, naming the first kernel with them.
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
@@ -9,7 +9,7 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5, when writers got their own
+/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5, which gave writers their own
 /// queue, to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
@@ -44,7 +44,7 @@ const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
 pub(crate) const LAZY: [u32; 3] = [6, 13, 0];
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 
-/// Returns the first task with a slice under a kernel that ignores it, from the start or by a change.
+/// Returns the first task with a slice that the kernel ignores, initially or by a change.
 pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Option<&'a str> {
     let sliced = |settings: &Settings| {
         matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
@@ -68,7 +68,7 @@ pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     Some(format!("task `{task}` asks for {what}, which Linux {} ignores: {since} introduced it", kernel.name))
 }
 
-/// Returns a note on the model that replaces lazy preemption.
+/// Returns a note on the replacement of lazy preemption.
 pub(crate) fn preemption_note(config: &Config) -> Option<String> {
     let kernel = &config.kernel;
     (config.preempt == Preempt::Lazy && !kernel.is_at_least(LAZY))
@@ -119,7 +119,7 @@ struct Had<'a> {
 }
 
 impl Had<'_> {
-    /// Rejects a request for `novelty` if the kernel is older.
+    /// Rejects a request for `novelty` under an older kernel.
     fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
         let Novelty { what, version, since } = *novelty;
         if !wants || self.kernel.is_at_least(version) {

@@ -1,4 +1,4 @@
-//! The scheduler's host: the part of the machine that it may touch during a call.
+//! The scheduler's host: what it may touch during a call.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::events::{Queue, Source};
 use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
-/// The fixed sources of a CPU. Those of the whole machine follow, then the tasks'.
+/// The fixed sources of a CPU. The machine's follow, then the tasks'.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -29,27 +29,27 @@ pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
 
 pub(crate) enum Fires {
     Cpu(usize, u32),
-    /// The first of the scheduler's timers that belong to no CPU.
+    /// The first of the scheduler's timers without a CPU.
     Timers,
     Clocks,
     Hotplug,
     Host,
     Stall,
     Request,
-    /// The start of a task, or the device it waits for.
+    /// A task's start, or the device it waits for.
     Task(u32),
 }
 
 pub(crate) struct Core<'a, S> {
     pub(crate) now: u64,
-    /// The known end of the run: overheads beyond it are not reported.
+    /// The known end of the run. Overhead beyond it is not reported.
     pub(crate) end: Option<u64>,
     pub(crate) queue: Queue,
     pub(crate) timers: Timers,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) costs: Costs,
     pub(crate) idle_depths: Vec<IdleDepth>,
-    /// The CPU whose code calls the scheduler.
+    /// The CPU that calls the scheduler.
     pub(crate) executing: CpuId,
     pub(crate) events: u64,
     pub(crate) switches: u64,
@@ -57,11 +57,11 @@ pub(crate) struct Core<'a, S> {
     pub(crate) searches: u64,
     /// Groups visited for their load since then (3.10).
     pub(crate) visits: u64,
-    /// Tasks whose allowed CPUs are all offline: they may run anywhere.
+    /// Tasks whose allowed CPUs are all offline may run anywhere.
     pub(crate) lost: BTreeSet<TaskId>,
-    /// Tasks that asked only for offline CPUs.
+    /// Tasks that requested only offline CPUs.
     pub(crate) refused: BTreeSet<TaskId>,
-    /// Tasks that asked only for CPUs outside their cpusets.
+    /// Tasks that requested only CPUs outside their cpusets.
     pub(crate) outside: BTreeSet<TaskId>,
     /// The policy's first fault, and its CPU.
     pub(crate) fault: Option<(CpuId, Fault)>,
@@ -105,14 +105,14 @@ impl<S: Sink> Core<'_, S> {
         self.lost.insert(task);
     }
 
-    /// Returns the time of balancing since the last call, nanoseconds.
+    /// Returns balancing time since the last call, nanoseconds.
     #[inline]
     pub(crate) fn balancing_ns(&mut self) -> u64 {
         let (searches, visits) = (std::mem::take(&mut self.searches), std::mem::take(&mut self.visits));
         searches * self.costs.balance_ns + visits * self.costs.h_load_ns
     }
 
-    /// Charges kernel time that cannot be preempted to `cpu`, whose account is settled.
+    /// Charges kernel time that cannot be preempted to a CPU with a settled account.
     #[inline]
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns == 0 {
@@ -131,7 +131,7 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// Charges preemptible kernel time to `cpu`, reported when it is spent.
+    /// Charges preemptible kernel time to `cpu`. It is reported when spent.
     #[inline]
     pub(crate) fn charge_soft(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns > 0 {
@@ -160,7 +160,7 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// Executions come first, then the other sources of each CPU.
+    /// Executions come first, then other sources of each CPU.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -237,11 +237,11 @@ impl<S: Sink> Core<'_, S> {
         let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
         let exit = self.idle_exit(cpu.index(), at);
         let this = &mut self.cpus[cpu.index()];
-        // A later interrupt may arrive first, and then takes the reasons of the earlier one along. The early kick is
-        // harmless: it has no effect on a CPU with work.
+        // A later interrupt may arrive first, with the reasons of the earlier one. An early kick has no effect on a CPU
+        // with work.
         if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
-                // It will find the CPU in its idle state: wakeup and interrupt are one event.
+                // The CPU will be in its idle state: wakeup and interrupt are one event.
                 at = at.saturating_add(exit);
                 this.awake_at = at;
             }
@@ -255,13 +255,13 @@ impl<S: Sink> Core<'_, S> {
 impl<S: Sink> Host for Core<'_, S> {
     #[inline]
     fn resched(&mut self, cpu: CpuId) {
-        // On the executing CPU the machine checks `need_resched` at the end of the kernel path.
+        // On the executing CPU, the end of the kernel path checks `need_resched`.
         if cpu != self.executing {
             self.interrupt(cpu, RESCHED, self.now);
         }
     }
 
-    /// Sends the kick at the end of the tick, after its cost and after the tick's CPU has picked its next task.
+    /// Sends the kick at the end of the tick, after its cost and the choice of the next task.
     fn kick_nohz(&mut self, cpu: CpuId) {
         let sent = self.cpus[self.executing.index()].paid_at().max(self.now);
         self.interrupt(cpu, NOHZ, sent);
@@ -302,7 +302,7 @@ impl<S: Sink> Host for Core<'_, S> {
     fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match event {
             Event::Switch { .. } => self.switches += 1,
-            // Tick and switch already contain the cost of a balanced result.
+            // Tick and switch contain the cost of a balanced result.
             Event::Balance { busiest, pulled, .. } => self.searches += u64::from(busiest.is_some() || *pulled > 0),
             Event::HLoad { groups, .. } => self.visits += u64::from(*groups),
             Event::AffinityLost { task } => self.is_lost(*task),

@@ -1,8 +1,7 @@
 //! CPUs that go offline and online during a run.
 //!
-//! The write to `/sys/devices/system/cpu/cpuN/online` is not simulated and takes no time. The departing CPU works
-//! until its stopper has moved the running task away. Then its time counts as idle, and its armed timers fire on an
-//! online CPU.
+//! The write to `/sys/devices/system/cpu/cpuN/online` takes no time. The departing CPU works until its stopper has
+//! moved the running task away. Then its time is idle, and its timers fire on an online CPU.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +14,14 @@ use crate::error::Error;
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// The most tasks that notes of one kind name. The others are counted.
+/// The most tasks named in notes of one kind. Others are counted.
 const NAMED: usize = 8;
 
-/// Checks that a machine with `nr_cpus` CPUs can make all these changes.
+/// Checks that a machine with `nr_cpus` CPUs can make these changes.
 ///
 /// # Errors
 ///
-/// A CPU does not exist, is already offline (online), is the last, or is the last that is not `isolated`.
+/// If a CPU does not exist, is already offline (online), is the last, or is the last that is not `isolated`.
 pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> Result<(), Error> {
     let mut online = vec![true; nr_cpus];
     let mut last = 0;
@@ -65,7 +64,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_hotplug();
         let (id, now) = (CpuId(cpu), self.core.now);
         let others = (0..self.core.cpus.len()).filter(|&other| other != cpu as usize);
-        // There is one, as checked before the run.
+        // There is one, as checked.
         let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
         self.core.cpus[by].account_until(now);
         let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
@@ -74,7 +73,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Err(reason @ HotplugError::Deadline { .. }) => {
                 self.notes.push(format!("hotplug at {} is refused, as in Linux: {reason}", Moment(at)));
             }
-            // It was refused to go offline, and so need not come back.
+            // It could not go offline, so it need not return.
             Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),
         }
         if done.is_ok() {
@@ -91,7 +90,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(by);
     }
 
-    /// Moves the kernel threads of a CPU that is online again back to it (`rebind_workers`).
+    /// Returns a CPU's kernel threads when it is online again (`rebind_workers`).
     fn rebind(&mut self, by: usize, cpu: u32) {
         for task in 0..self.tasks.len() {
             let template = self.tasks[task].template as usize;
@@ -105,7 +104,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Returns `cpu`, or another CPU if that is offline and has no work left.
+    /// Returns `cpu`, or another CPU if it is offline without work.
     #[inline]
     pub(crate) fn working(&self, cpu: usize) -> usize {
         if self.shared.all_online() { cpu } else { self.first_working(cpu) }

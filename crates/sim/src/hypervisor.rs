@@ -1,11 +1,11 @@
-//! The host of a virtual machine with more virtual CPUs than the host has CPUs.
+//! The host of a virtual machine with more virtual CPUs than host CPUs.
 //!
 //! A virtual CPU is a thread of the host, which sleeps while the virtual CPU is idle. The host is another simulated
-//! machine, under 6.18, whose tasks are the virtual CPUs. A virtual CPU without a host CPU stops wherever it is, also
-//! in the kernel, and takes no interrupts. The guest's scheduler charges that time to the running task, as a kernel
-//! without `PARAVIRT_TIME_ACCOUNTING`. Observers of CPU time receive it ([`Sink::stolen`]).
+//! machine, under 6.18. A virtual CPU without a host CPU stops wherever it is, also in the kernel, and takes no
+//! interrupts. The guest's scheduler charges that time to the running task, as a kernel without
+//! `PARAVIRT_TIME_ACCOUNTING`. Observers of CPU time receive it ([`Sink::stolen`]).
 //!
-//! One source of the guest's event queue is armed for the host's next event.
+//! A source of the guest's event queue is armed for the host's next event.
 
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config as SchedConfig;
@@ -55,15 +55,15 @@ impl Parts {
             tasks.push(thread("io".to_owned(), costs.host_io_ns));
         }
         let workload = Workload { tasks, ..Workload::default() };
-        // Without costs: the guest's profile contains the cost of sharing.
+        // Without costs, since the guest's profile has the cost of sharing.
         let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(topology) };
         #[expect(
             clippy::unreachable,
             reason = "`KERNEL` is on offer, which a test of every overcommitted machine sees"
         )]
         let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));
-        // Never 0: if the ticks of host and guest were in step, the host's tick would take a guest task's CPU
-        // whenever the guest's gave it.
+        // Never 0: with ticks of host and guest in step, the host's would take a guest task's CPU whenever the guest's
+        // gave it.
         let seed = seed ^ 0xa54f_f53a_5f1d_36f1;
         let config = Config { seed: seed.max(1), gate: true, duration: Some(FOR_EVER), ..Config::new(kernel, machine) };
         Ok(Self { workload, config, sink: NoSink })
@@ -75,19 +75,18 @@ pub(crate) struct Hypervisor<'a> {
     /// Virtual CPUs with work.
     busy: Vec<bool>,
     on: Vec<bool>,
-    /// The virtual CPU preempted while it holds the emulator's lock: all others stop until it runs.
+    /// The virtual CPU preempted while holding the emulator's lock. All others stop until it runs.
     holder: Option<usize>,
     lock_permille: u64,
     rng: Rng,
     /// The emulator's thread that makes timer interrupts.
     io: Option<u32>,
-    /// Virtual CPUs whose interrupt it makes or has made.
+    /// Virtual CPUs whose interrupt it makes or made.
     announced: Vec<bool>,
-    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, and its notification
-    /// needs the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced
-    /// them.)
+    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, whose notification needs
+    /// the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced them.)
     blocked: Vec<bool>,
-    /// Interrupts that wait for the host, by virtual CPU; their sources are armed for [`NEVER`].
+    /// Interrupts that wait for the host, by virtual CPU. Their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
     /// `None` while no task runs there.
     next: Option<u64>,
@@ -100,7 +99,7 @@ impl<'a> Hypervisor<'a> {
         let shared = Shared::<Eevdf>::new(config.machine.topology.clone(), scheduler);
         let (threads, seed) = (workload.tasks.len(), config.seed ^ 0x510e_527f_ade6_82d1);
         let mut host = Machine::new(workload, threads, config, shared, sink, None)?;
-        // Only the times of ticks show the host's clock.
+        // Only times of ticks show the host's clock.
         host.tick_period += host.tick_period * costs.host_drift_permille / 1000;
         let mut this = Self {
             host,
@@ -119,7 +118,7 @@ impl<'a> Hypervisor<'a> {
         Ok(this)
     }
 
-    /// Whether a virtual CPU with work stands still.
+    /// Whether a busy virtual CPU stands still.
     pub(crate) fn keeps_off(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.runs(cpu)
     }
@@ -128,8 +127,7 @@ impl<'a> Hypervisor<'a> {
         self.on[cpu] && self.holder.is_none()
     }
 
-    /// Whether a virtual CPU waits for a host CPU (the thread's `run_delay`). One that waits for the emulator's lock
-    /// does not.
+    /// Whether a virtual CPU waits for a host CPU (the thread's `run_delay`), but not for the emulator's lock.
     pub(crate) fn steals(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
@@ -146,11 +144,11 @@ impl<'a> Hypervisor<'a> {
         self.advance(now);
     }
 
-    /// Handles a due timer of the virtual CPU, and returns whether its interrupt has been made.
+    /// Handles a virtual CPU's due timer, and returns whether its interrupt is made.
     fn make_interrupt(&mut self, cpu: usize, now: u64) -> bool {
         let Some(io) = self.io else { return true };
         self.advance(now);
-        // A running thread makes this interrupt, too.
+        // A running thread also makes this interrupt.
         if !std::mem::replace(&mut self.announced[cpu], true) && self.sleeps(io) {
             self.host.set_thread(io, true);
             self.advance(now);
@@ -158,7 +156,7 @@ impl<'a> Hypervisor<'a> {
         self.sleeps(io)
     }
 
-    /// Whether the virtual CPU may take interrupts, as far as is known.
+    /// Whether the virtual CPU may take interrupts, as known.
     fn interruptible(&self, cpu: usize) -> bool {
         (self.runs(cpu) || !self.busy[cpu]) && self.io.is_none_or(|io| self.sleeps(io))
     }
@@ -171,12 +169,12 @@ impl<'a> Hypervisor<'a> {
         self.announced[cpu] = false;
     }
 
-    /// Puts virtual CPUs that need the emulator's lock to sleep. All others continue as the host schedules them.
+    /// Puts virtual CPUs that need the emulator's lock to sleep. Others continue as scheduled.
     fn update_blocked(&mut self, now: u64) {
         self.look();
         let Some(io) = self.io else { return };
         if self.sleeps(io) && self.blocked.contains(&true) {
-            // All at once: a thread preempted by the next of them has made no progress.
+            // All at once: a thread preempted by the next has made no progress.
             for cpu in 0..self.blocked.len() {
                 if std::mem::take(&mut self.blocked[cpu]) {
                     self.host.set_thread(cpu as u32, true);
@@ -203,7 +201,7 @@ impl<'a> Hypervisor<'a> {
             }
         }
         if let Some(holder) = self.holder {
-            // A virtual CPU that is preempted now waited for the lock and did not hold it.
+            // A virtual CPU preempted now waited for the lock.
             self.holder = Some(holder).filter(|&holder| !on[holder] && self.busy[holder]);
         } else {
             let taken_off = |cpu: &usize| self.busy[*cpu] && !self.blocked[*cpu] && self.on[*cpu] && !on[*cpu];
@@ -226,7 +224,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.queue.peek()
     }
 
-    /// Starts or stops a virtual CPU's thread. The emulator's thread only starts, and sleeps by itself.
+    /// Starts or stops a virtual CPU's thread. The emulator's thread only starts.
     fn set_thread(&mut self, thread: u32, runs: bool) {
         let (now, this) = (self.core.now, &mut self.tasks[thread as usize]);
         let cpu = this.last_cpu as usize;
@@ -249,14 +247,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether a host decides when the CPUs run.
+    /// Whether a host decides when CPUs run.
     #[inline]
     pub(crate) fn is_hosted(&self) -> bool {
         self.host.is_some() || self.stalls.is_some()
     }
 
-    /// Announces an interrupt for `cpu`, which wakes its virtual CPU. Returns whether the host has to act before the
-    /// interrupt.
+    /// Announces an interrupt for `cpu`, which wakes its virtual CPU. Returns whether the host must act before.
     #[inline]
     pub(crate) fn waits_for_host(&mut self, cpu: usize, timer: bool) -> bool {
         self.is_hosted() && (self.is_stalled(cpu) || self.ask_host(cpu, timer))
@@ -274,7 +271,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         !made || self.host.as_ref().is_some_and(|host| !host.runs(cpu))
     }
 
-    /// Delays the interrupt `source` of `cpu` until the host runs the virtual CPU.
+    /// Delays an interrupt until the host runs the virtual CPU.
     pub(crate) fn hold(&mut self, cpu: usize, source: Source) {
         self.core.queue.arm(source, NEVER);
         if self.is_stalled(cpu) {
@@ -284,11 +281,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Delivers interrupts that waited for the host. Returns whether the scheduler's own timers are among them.
+    /// Delivers interrupts that waited for the host. Returns whether the scheduler's timers are among them.
     pub(crate) fn deliver(&mut self, cpu: usize, held: impl Iterator<Item = Source>) -> bool {
         let now = self.core.now;
         for source in held {
-            // It may have been cancelled or armed again since.
+            // It may be cancelled or armed again.
             if self.core.queue.armed_for(source) == Some(NEVER) {
                 self.core.queue.arm(source, now);
             }
@@ -296,7 +293,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.timers.release(cpu as u32, now)
     }
 
-    /// Stops or continues `cpu` as its host does, and reports stolen time.
+    /// Stops or continues `cpu` as its host, and reports stolen time.
     pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
         let now = self.core.now;
         let stalled = self.is_stalled(cpu);

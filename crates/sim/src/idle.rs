@@ -1,8 +1,7 @@
-//! Idle states of CPUs, as an option of the machine: a deeper state has a longer exit latency.
+//! Idle states of CPUs, as an option of the machine. Deeper states have longer exit latencies.
 //!
-//! A CPU that becomes or stays idle enters the deepest state whose target residency is at most the time to the CPU's
-//! own next timer. A wakeup by another CPU cannot be predicted, and pays the state's exit latency. The stopped tick
-//! and balancing for others are no timers.
+//! An idle CPU enters the deepest state whose target residency is at most the time to its next timer. A wakeup by
+//! another CPU cannot be predicted, and pays the exit latency. The stopped tick and balancing for others are no timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,15 +19,15 @@ use crate::machine::{Machine, sched};
 pub struct IdleState {
     /// The name, such as `C1`.
     pub name: String,
-    /// Additional time, after [`Costs::idle_exit_ns`](crate::Costs::idle_exit_ns), from an interrupt to its handling,
+    /// Additional time from an interrupt to its handling, after [`Costs::idle_exit_ns`](crate::Costs::idle_exit_ns),
     /// nanoseconds.
     pub exit_latency_ns: u64,
     /// The shortest idle time that justifies the state, nanoseconds.
     pub target_residency_ns: u64,
 }
 
-/// The additional exit latency after a longer idle time, whatever the chosen state. It models a host's idle states, a
-/// virtual machine's polling, or any governor.
+/// Additional exit latency after a longer idle time, whatever the state. It models a host's idle states, a virtual
+/// machine's polling, or any governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleDepth {
     /// The shortest idle time, nanoseconds.
@@ -42,7 +41,7 @@ pub struct IdleDepth {
 pub enum IdleStateError {
     /// An empty list.
     None,
-    /// A state that is not deeper than the one before it.
+    /// A state not deeper than the one before.
     Order {
         /// The state.
         name: String,
@@ -76,7 +75,7 @@ impl std::error::Error for IdleStateError {}
 ///
 /// # Errors
 ///
-/// If they are not, if there is none, or if an exit latency is above a second.
+/// If they are not, if there is none, or if an exit latency exceeds a second.
 pub fn check(states: &[IdleState]) -> Result<(), IdleStateError> {
     if states.is_empty() {
         return Err(IdleStateError::None);
@@ -119,7 +118,7 @@ impl Idle {
 }
 
 impl<S: Sink> Core<'_, S> {
-    /// Returns the time in which an idle CPU wakes up for an interrupt that arrives at `at`.
+    /// Returns the time to wake up for an interrupt at `at`.
     #[inline]
     pub(crate) fn idle_exit(&self, cpu: usize, at: u64) -> u64 {
         let this = &self.cpus[cpu];

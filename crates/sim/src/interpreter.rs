@@ -1,8 +1,8 @@
 //! Interprets a task's program until time has to pass.
 //!
-//! An instruction that needs the kernel passes through stages ([`Next`]): the entry is charged, then the instruction
-//! takes effect and may put the task to sleep. A task that slept pays the exit, and continues. Each effect happens
-//! when the stages before it are paid, so all effects on the machine are in order of time.
+//! An instruction that needs the kernel passes through stages ([`Next`]): the entry is charged, then it takes effect
+//! and may put the task to sleep. A task that slept pays the exit, and continues. Each effect happens when earlier
+//! stages are paid, so all effects on the machine are in order of time.
 
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -16,7 +16,7 @@ use crate::machine::{Machine, sched};
 use crate::program::{Code, FOREVER, NO_MUTEX};
 use crate::task::{FIRST, NOBODY, Next};
 
-/// Linux's `PID_MAX_LIMIT`, which stops a workload that forks without end. Tests stop earlier, to save gigabytes.
+/// Linux's `PID_MAX_LIMIT`, which stops endless forks. Tests stop earlier, to save gigabytes.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ const SPINS: u64 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Done,
-    /// The task continues at another stage or instruction when its debts are paid.
+    /// The task continues when its debts are paid.
     Stage,
     Gone,
 }
@@ -46,7 +46,7 @@ impl Code {
         matches!(self, Self::Sleep(_) | Self::SleepUntil(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
     }
 
-    /// Whether it may begin before debts are paid: its beginning only adds to the debts.
+    /// Whether it may begin before debts are paid, since it only adds to them.
     fn may_begin_in_debt(self) -> bool {
         matches!(
             self,
@@ -62,7 +62,7 @@ impl Code {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Continues the running task of `cpu`, which has no debts and no work left.
+    /// Continues the running task of `cpu`, without debts and work.
     pub(crate) fn interpret(&mut self, cpu: usize, task: u32) {
         let user = loop {
             let this = &self.tasks[task as usize];
@@ -93,7 +93,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 Next::Enter => self.enter(cpu, task, code),
                 Next::Sleep => self.go_to_sleep(cpu, task),
-                // A sleep returns when the task's own code runs again, after pending work on the way to user mode.
+                // A sleep returns when the task's code runs again, after pending work on the way to user mode.
                 Next::Return if code.is_sleep() && self.rqs[cpu].notify_resume() => {
                     self.preempt(cpu);
                     return;
@@ -138,7 +138,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Skips to the end of the program, because the run is over. Returns whether the task was not there yet.
+    /// Skips to the program's end, because the run is over. Returns whether the task was not there yet.
     #[cold]
     fn skips_to_exit(&mut self, task: u32, code: Code) -> bool {
         let this = &mut self.tasks[task as usize];
@@ -147,8 +147,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         code != Code::Exit
     }
 
-    /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to count. So
-    /// that a loop of them cannot stop time, [`SPINS`] rounds at one instant then cost a tenth of a system call each.
+    /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to count. So that
+    /// a loop of them cannot stop time, [`SPINS`] rounds at one instant then cost a tenth of a system call each.
     #[cold]
     fn spins(&mut self, cpu: usize, task: u32) {
         let (now, spin) = (self.core.now, &mut self.spin);
@@ -173,7 +173,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Begins a system call that takes `extra` ns more than its entry.
+    /// Begins a system call of `extra` ns more than its entry.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn call(&mut self, cpu: usize, task: u32, extra: u64) -> Flow {
@@ -277,7 +277,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 if at > now { self.call(cpu, task, self.core.costs.timer_arm_ns) } else { Flow::Done }
             }
             Code::Timer { timer, period } | Code::TimerAbsolute { timer, period } => {
-                // The beat starts with the loop that first asks for it.
+                // The beat starts with the first loop that requests it.
                 let beat = &mut self.objects.timers[timer as usize];
                 let due = beat.unwrap_or(this.loop_start).saturating_add(period);
                 *beat = Some(due);
@@ -363,7 +363,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let due = self.tasks[task as usize].due;
                 if self.latest(cpu, due) <= self.core.now {
-                    // The sleep was due before the task could sleep.
+                    // The sleep was due before it began.
                     return self.come_back(cpu, task, code);
                 }
                 self.arm_sleep(cpu, task, due);
@@ -373,7 +373,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The rare instructions, so that the loop of the frequent ones stays short.
+    /// Rare instructions, so that the loop of frequent ones stays short.
     #[inline(never)]
     #[expect(clippy::unreachable, reason = "`enter` has some of these itself, `call` is for none of the others")]
     fn enter_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -426,7 +426,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 return Flow::Gone;
             }
             Code::Exec => {
-                // The task first moves to its new CPU, then loads the new program.
+                // The task first moves, then loads the new program.
                 let moves = sched!(self, cpu).exec(CpuId(cpu as u32));
                 self.core.charge_soft(cpu, OverheadKind::Syscall, self.core.costs.exec_ns);
                 if moves {
@@ -482,7 +482,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
                 Flow::Done
             }
-            // A wakeup is no promise for these: they check again.
+            // A wakeup is no promise: they check again.
             Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
             code => self.come_back_rare(cpu, task, code),
@@ -518,7 +518,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Gone
     }
 
-    /// Puts the task, which is in a wait queue with `woken` cleared, to sleep once its wakeups are paid.
+    /// Puts a task, in a wait queue with `woken` cleared, to sleep once its wakeups are paid.
     pub(crate) fn block_once_paid(&mut self, cpu: usize, task: u32) -> Flow {
         if self.core.cpus[cpu].debt == 0 {
             return self.block(cpu, task, PrevState::Sleeping);
@@ -527,7 +527,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Puts the task to sleep, unless it has been woken meanwhile.
+    /// Puts the task to sleep, unless it has been woken.
     fn go_to_sleep(&mut self, cpu: usize, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];
         this.next = Next::Return;
@@ -542,8 +542,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
-    /// Forks a task. A deadline task may not fork (`sched_fork`: EAGAIN), since its child would get its reservation;
-    /// it continues without.
+    /// Forks a task. A deadline task cannot fork (`sched_fork`: EAGAIN), since its child would get its reservation. It
+    /// continues without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
         let rq = &self.rqs[cpu];
         if rq.curr.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
@@ -595,7 +595,7 @@ mod tests {
         let workload = Workload { tasks: vec![task; tasks], ..Workload::default() };
         let spec = MachineSpec::new(parse_topology("2").unwrap());
         let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
-        // Longer than any run here; endless forks without a duration are refused.
+        // Longer than any run here. Endless forks without a duration are refused.
         let config = Config { duration: Some(10_000_000_000), threads_max, ..config };
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
@@ -611,7 +611,7 @@ mod tests {
         assert!(stopped(run(MAX_TASKS + 1, vec![works])));
     }
 
-    /// Only living tasks count, without the workload's own.
+    /// Only living tasks count, except the workload's own.
     #[test]
     fn who_has_more_children_alive_than_there_may_be_is_refused() {
         let works = || Op::Run { work: 1000 };

@@ -1,5 +1,5 @@
-//! Ticks, timers, and interrupts of other CPUs. Each updates the CPU's account, charges its cost and does its work at
-//! once. A reschedule that it causes happens at the end of its time.
+//! Ticks, timers, and interrupts of other CPUs. Each updates the CPU's account, charges its cost and works at once. Its
+//! reschedule happens at the end of its time.
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -12,7 +12,7 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Returns whether `cpu` can take the interrupt `source` now; otherwise delays it.
+    /// Returns whether `cpu` can take an interrupt now. Otherwise delays it.
     #[inline]
     pub(crate) fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
         let later = self.interrupted(cpu, source != self.core.source(cpu, IPI));
@@ -24,8 +24,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         false
     }
 
-    /// Handles the arrival of an interrupt at `cpu`. Returns the time of the next attempt if the CPU cannot take it
-    /// now: an idle CPU first wakes up. [`NEVER`]: the host decides.
+    /// Handles an interrupt's arrival. Returns the next attempt's time if the CPU cannot take it now: an idle CPU first
+    /// wakes up. [`NEVER`]: the host decides.
     #[inline]
     pub(crate) fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
         if self.waits_for_host(cpu, timer) {
@@ -55,7 +55,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Ends an unpaid kernel path on `cpu`, and checks for a reschedule.
+    /// Ends an unpaid kernel path, and checks for a reschedule.
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
         self.leave_interrupt_here(cpu);
     }
@@ -120,7 +120,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = CpuId(cpu as u32);
         let balances = sched!(self, cpu).tick(id);
         self.take_due(cpu, true);
-        // 2.6.15 searches here; later kernels in the softirq.
+        // 2.6.15 searches here, later kernels in the softirq.
         self.charge_searches(cpu, OverheadKind::Tick);
         if balances {
             let this = &mut self.core.cpus[cpu];
@@ -180,10 +180,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.core.arm_timers();
             return;
         };
-        // A CPU's own timer fires even if the CPU is offline, because it updates accounts only.
+        // A CPU's own timer fires even offline, because it only updates accounts.
         let cpu = if timer.cpu().is_some() { cpu as usize } else { self.working(cpu as usize) };
         if let Some(at) = self.interrupted(cpu, true) {
-            // Due timers of other CPUs need not wait for this one.
+            // Other CPUs' timers need not wait for this one.
             self.core.timers.arm(timer, at, cpu as u32);
             self.core.arm_timers();
             return;
@@ -196,7 +196,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// Runs a created task for the first time: forked on `cpu`, or already there (`was_there`).
+    /// Runs a task for the first time: forked on `cpu`, or already there (`was_there`).
     pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize, was_there: bool) {
         let now = self.core.now;
         self.core.cpus[cpu].account_until(now);
@@ -227,7 +227,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Wakes `task` from code on `cpu`, or keeps it from going to sleep.
+    /// Wakes `task` from code on `cpu`, or keeps it awake.
     pub(crate) fn wake(&mut self, task: u32, cpu: usize, waker: Waker) {
         self.round_wakes(task);
         let sleeper = &mut self.tasks[task as usize];
@@ -239,7 +239,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Returns the fixed and random delay of a timer's interrupt.
+    /// Returns a timer interrupt's fixed and random delay.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
@@ -247,12 +247,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn start_tick(&mut self, cpu: usize) {
-        // A late tick does not delay the next one.
+        // A late tick does not delay the next.
         let at = self.next_tick(cpu).saturating_add(self.interrupt_latency());
         self.core.queue.arm(self.core.source(cpu, TICK), at);
     }
 
-    /// Returns the time of the next tick of `cpu`, if it ticks.
+    /// Returns the next tick's time, if `cpu` ticks.
     #[inline]
     pub(crate) fn next_tick(&self, cpu: usize) -> u64 {
         let (now, phase) = (self.core.now, self.tick_phase[cpu]);

@@ -1,5 +1,5 @@
-//! The simulated machine: runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, repeatable to
-//! the byte.
+//! The simulated machine runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, repeatable to the
+//! byte.
 //!
 //! Two tasks that always want to run, of nice 0 and 5, on one CPU for a second:
 //!
@@ -28,11 +28,11 @@
 //! # Ok::<(), vruntime_sim::Error>(())
 //! ```
 //!
-//! A custom [`Sink`] receives every event instead of the collector, or, in a tuple, with it. [`plan`] makes workload
-//! and configuration from a file. [`run_policy`] runs a custom scheduling policy.
+//! A custom [`Sink`] receives every event instead of the collector, or with it in a tuple. [`plan`] makes workload and
+//! configuration from a file. [`run_policy`] runs a custom scheduling policy.
 //!
-//! [`Costs`] are the kernel's time. Caches are fixed costs: of a migration, of a switch to a displaced task, and of a
-//! wakeup on another CPU. Memory, disks and networks are not modelled. Only idle CPUs stop their tick.
+//! [`Costs`] are the kernel's time. Caches are fixed costs: of migrations, switches to displaced tasks, and wakeups on
+//! other CPUs. Memory, disks and networks are not modelled. Only idle CPUs stop their tick.
 #![forbid(unsafe_code)]
 // User input ends in an error, never in a panic. Each `allow` says why its panic cannot happen.
 #![cfg_attr(
@@ -103,16 +103,17 @@ pub use vruntime_workload::scenario::Preempt;
 use hypervisor::{Hypervisor, Parts};
 use machine::Machine;
 
-/// Called now and then with a run's progress; `Break` stops the run.
+/// Receives a run's progress now and then. `Break` stops the run.
 pub type Watch<'w> = dyn FnMut(Progress) -> ControlFlow<()> + 'w;
 
-/// Runs `workload` as `config` says, and sends every event to `sink`.
+/// Runs `workload` with `config`, and sends every event to `sink`.
 ///
-/// The run stops at the duration, when every task has ended, or when nothing can happen any more.
+/// The run stops at the duration, or when every task has ended, or nothing can happen any more.
 ///
 /// # Errors
 ///
-/// If the workload cannot run on this machine or contradicts itself, before the first event; or if time stands still.
+/// Before the first event, if the workload cannot run on this machine or contradicts itself. Later, if time stands
+/// still.
 pub fn run<S: Sink>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error> {
     run_watched(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
@@ -137,8 +138,7 @@ pub fn run_watched<S: Sink>(
     }
 }
 
-/// As [`run_watched`], with a virtual call for each event. It is compiled once, whereas each other type of sink
-/// compiles a machine for every policy.
+/// As [`run_watched`], with a virtual call for each event. It is compiled once, not once for each type of sink.
 ///
 /// # Errors
 ///
@@ -152,7 +152,7 @@ pub fn run_dyn(
     run_watched(workload, config, &mut sink, watch)
 }
 
-/// As [`run`], under a scheduling policy of your own. `config.kernel` still gives tunables, features and the balancer.
+/// As [`run`], under your own scheduling policy. Tunables, features and the balancer are still `config.kernel`'s.
 ///
 /// First come, first served, on one CPU; `examples/round_robin.rs` has slices, too:
 ///
@@ -214,8 +214,8 @@ pub fn run_dyn(
 ///
 /// # Errors
 ///
-/// As [`run`]. [`Error::Policy`] if the policy picks a task that is not runnable, picks none though one is runnable,
-/// or has lost a task by the end of the run.
+/// As [`run`]. [`Error::Policy`] if the policy picks a task that is not runnable, or none though one is. Also if it has
+/// lost a task by the run's end.
 pub fn run_policy<P, S>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,
@@ -272,8 +272,8 @@ where
     scheduler.isolated = spec.isolated.clone();
     scheduler.energy = energy::looked_at(spec);
     if config.seed != 0 {
-        // On a machine that has been up for a while, its own real-time threads keep the timer of real-time bandwidth
-        // running: a workload begins within a period.
+        // The machine's own real-time threads keep the timer of real-time bandwidth running: a workload begins within a
+        // period.
         let period = scheduler.tunables.rt_period_ns;
         scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
         // Periods of limits start with the machine or the group, not with the workload.
@@ -283,7 +283,7 @@ where
     let limits_rt = workload.groups.iter().any(|group| group.rt.is_some()) || workload.changes.iter().any(limited);
     scheduler.rt_group_sched |= limits_rt;
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
-    // Without a known end, residents would keep a deadlocked run going for ever.
+    // Without a known end, residents would keep a deadlocked run alive for ever.
     let ends = config.duration.or(workload.duration).is_some();
     let whole = if ends {
         background::with_residents(workload, shared.nr_cpus(), spec, config.seed)

@@ -12,12 +12,12 @@ pub(crate) struct Loop {
     times: LoopTimes,
     /// The start of its `run` or `runtime`.
     began: u64,
-    /// The part of its `runtime` that the task waited for a CPU.
+    /// The time of its `runtime` waiting for a CPU.
     waited: u64,
 }
 
 impl Loop {
-    /// Notes that the task is on a CPU again after a wait of `time`, which shortens its `runtime`.
+    /// Notes that the task has a CPU after a wait of `time`, which shortens its `runtime`.
     pub(crate) fn has_waited(&mut self, time: u64) {
         self.waited = self.waited.saturating_add(time);
     }
@@ -59,7 +59,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let (asked, done) = match code {
                 Code::Run(work) | Code::PoolRun { work, .. } => (work, work),
                 Code::Runtime(time) => {
-                    // The work that this CPU does in the task's part of that time.
+                    // This CPU's work in the task's part of that time.
                     let had = time.saturating_sub(this.waited);
                     (time, (u128::from(had) * u128::from(capacity) / 1024) as u64)
                 }
@@ -72,7 +72,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Notes that the task reaches a timer of this `period`, due at `due`.
+    /// Notes that the task reaches a timer of `period`, due at `due`.
     #[inline]
     pub(crate) fn comes_to_timer(&mut self, task: u32, period: u64, due: u64) {
         let now = self.core.now;

@@ -2,17 +2,17 @@
 //!
 //! # How time passes on a CPU
 //!
-//! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Interrupts,
-//! switches and system calls add to the debts. Each CPU has one execution event, armed for the end of debts and work.
-//! After a request to reschedule, it is armed for the moment at which the kernel can be preempted. Every event on a
-//! CPU first updates its account, and then arms the execution event again.
+//! A CPU has *debts*, kernel time to spend first, and its running task has *work*. Interrupts, switches and system
+//! calls add to the debts. Its execution event is armed for the end of debts and work. After a request to reschedule,
+//! it is armed for the moment when the kernel can be preempted. Every event on a CPU first updates its account, then
+//! arms the execution event again.
 //!
 //! # Interrupts
 //!
 //! A timer fires on the CPU on which it was armed. The wakeup happens at once, the reschedule at the end of the
-//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive. The other CPU acts on its
-//! `need_resched` at the arrival, or at the end of an earlier kernel path. An idle CPU takes `idle_exit_ns` to begin
-//! any interrupt. Softirq work, which is balancing, happens at the interrupt's return, before any switch.
+//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive. That CPU acts on its
+//! `need_resched` at the arrival, or at the end of an earlier kernel path. An idle CPU begins an interrupt after
+//! `idle_exit_ns`. Softirq work (balancing) happens at the interrupt's return, before any switch.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -49,8 +49,8 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// Events between two calls of the watcher. The machine reads no clock, so the number is small: even if an event
-/// takes a millisecond, the watcher runs twice a second.
+/// Events between two calls of the watcher. The machine reads no clock. Even if an event takes a millisecond, the
+/// watcher runs twice a second.
 const WATCH_EVERY: u64 = 1 << 9;
 /// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
@@ -157,7 +157,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         domains.collect()
     }
 
-    /// Creates instance `instance` of the task `template`, forked on `cpu`, without running it.
+    /// Creates an instance of the task `template`, forked on `cpu`, without running it.
     pub(crate) fn new_task(&mut self, template: usize, instance: u32, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
         let name = &*instance_name(&task.name, instance);
@@ -166,7 +166,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let group = if template < self.own {
             self.group(template, initial.group.unwrap_or(0))
         } else {
-            // Kernel threads have no session, hence no autogroup.
+            // Kernel threads have no autogroup.
             GroupId::ROOT
         };
         if attr.policy.is_rt() && !self.shared.may_have_rt(group) {
@@ -206,7 +206,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         template < self.own && !self.workload.background.contains(&template)
     }
 
-    /// Returns the group of an instance of `template` in the workload's group `index`. In the root group this is its
+    /// Returns the group of an instance of `template` in the workload's group `index`. For the root group, this is the
     /// session's autogroup, except for kernel threads.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
         if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
@@ -237,7 +237,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                         pause = end.min(self.next_change());
                         continue;
                     }
-                    // The change may have made another event the next.
+                    // The change may have armed an earlier event.
                     if let Some((at, source)) = next {
                         self.core.queue.arm(source, at);
                     }
@@ -291,7 +291,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Ok(self.finish(interrupted, stuck))
     }
 
-    /// Takes the snapshot of `debug_at`. The queues' clocks stay at the last event: a snapshot changes nothing.
+    /// Takes the snapshot of `debug_at`. It changes nothing: queues' clocks stay at the last event.
     #[cold]
     fn take_snapshot(&mut self) {
         let now = self.core.now;
@@ -321,7 +321,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn finish(&mut self, interrupted: bool, stuck: bool) -> Outcome {
         let mut end = self.core.now;
         if self.core.end != Some(end) {
-            // If the end was not known before, reported kernel paths are completed.
+            // If the end was unknown, reported kernel paths are completed.
             end = self.core.cpus.iter().map(|cpu| cpu.kernel_end).fold(end, u64::max);
         }
         self.core.now = end;
@@ -371,7 +371,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Error::Policy { now: self.core.now, cpu: cpu.0, task, fault }
     }
 
-    /// Returns the instance's name; a forked task's has a number.
+    /// Returns the instance's name, with a number if forked.
     pub(crate) fn task_name(&self, task: u32) -> String {
         let this = &self.tasks[task as usize];
         instance_name(&self.workload.tasks[this.template as usize].name, this.instance).into_owned()

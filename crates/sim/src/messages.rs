@@ -1,8 +1,8 @@
 //! A shortcut for messages in succession.
 //!
-//! Most messages wake no task: the pipe has room or data, and no task waits for it. [`Machine::passes_message`] does
-//! for these exactly the work of `interpret`'s stages, without checks of known results. It saves a third of all
-//! instructions of a run of messages.
+//! Most messages wake no task: the pipe has room or data, and no task waits. For these, [`Machine::passes_message`]
+//! does the work of `interpret`'s stages, without checks of known results. It saves a third of a message run's
+//! instructions.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::{Event, OverheadKind};
@@ -24,8 +24,8 @@ pub(crate) enum Way {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Passes a message on the short path, if the execution event of `cpu` ends the entry of such a message, and
-    /// begins the next operation. Returns whether it did.
+    /// Passes a message on the short path, if the execution event of `cpu` ends its entry, and begins the next
+    /// operation. Returns whether it did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // it is the event
     pub(crate) fn passes_message(&mut self, cpu: usize) -> bool {

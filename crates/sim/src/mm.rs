@@ -1,7 +1,7 @@
 //! The address space of each CPU.
 //!
-//! A switch loads the next task's address space only if the CPU has another one. The idle task and kernel threads
-//! borrow the present one (lazy TLB).
+//! A switch loads the next task's address space if the CPU has another. The idle task and kernel threads borrow the
+//! current one (lazy TLB).
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -14,10 +14,10 @@ use crate::machine::Machine;
 pub(crate) const NO_MM: u32 = u32::MAX;
 /// Each instance has its own.
 const OWN: u32 = u32::MAX - 1;
-/// Numbers below this are processes; the others are tasks with their own address space.
+/// Numbers below this are processes. Others are tasks with their own address space.
 const FIRST_OWN: u32 = 1 << 31;
 
-/// Returns each task's address space; tasks from `own` on are the machine's kernel threads.
+/// Returns tasks' address spaces. Tasks from `own` on are the machine's kernel threads.
 pub(crate) fn of_templates(workload: &Workload, own: usize) -> Vec<u32> {
     let mm = |(index, process): (usize, Option<u32>)| match process {
         _ if index >= own || workload.kernel_threads.contains(&index) => NO_MM,

@@ -14,7 +14,7 @@ use crate::program::{Code, times};
 use crate::sync::mutex_of;
 use crate::task::{Life, NOBODY, Next};
 
-/// The most tasks that a note names. The others are counted.
+/// The most tasks named in a note. Others are counted.
 const NAMED: usize = 8;
 
 enum Waits {
@@ -22,8 +22,7 @@ enum Waits {
     Other(String),
 }
 
-/// Adds a note for every deadlock, and for tasks that wait for each other at the end. `stuck`: nothing could ever
-/// happen again.
+/// Adds notes for deadlocks, and for tasks that wait for each other at the end. `stuck`: nothing can happen any more.
 pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bool, notes: &mut Vec<String>) {
     if let Some((task, mutex)) = machine.objects.stray_unlock {
         let name = &machine.workload.mutexes[mutex as usize].name;
@@ -46,7 +45,7 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
                 told[member as usize] = true;
             }
         } else if stuck || machine.tasks[task as usize].due <= end / 2 {
-            // A task that has waited for half of the run has most likely been forgotten.
+            // A task that waited for half of the run was probably forgotten.
             waiting.push(task);
         }
     }
@@ -68,7 +67,7 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
 }
 
-/// Adds a note for each queue with requests that no task has taken.
+/// Adds a note for each queue with requests left.
 pub(crate) fn requests<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, notes: &mut Vec<String>) {
     let Some(devices) = &machine.devices else { return };
     let mut arrived: BTreeMap<usize, u64> = BTreeMap::new();
@@ -87,7 +86,7 @@ pub(crate) fn requests<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, notes: &
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Returns the error of a task that takes step after step while time stands still.
+    /// Returns the error of a task that takes steps while time stands still.
     #[cold]
     pub(crate) fn no_progress(&self, task: u32) -> Error {
         let this = &self.tasks[task as usize];
@@ -156,10 +155,10 @@ fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<
     (owner != NOBODY).then_some(owner)
 }
 
-/// Returns the cycle of owners that `task` is part of, itself first.
+/// Returns the cycle of owners with `task`, itself first.
 fn cycle<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Vec<u32>> {
     let mut members = vec![task];
-    // A walk into a cycle without `task` must end, too (Brent: wait for a mark that moves ever farther).
+    // A walk into a cycle without `task` must also end (Brent: wait for a mark that moves ever farther).
     let (mut at, mut mark, mut patience) = (task, NOBODY, 2);
     loop {
         at = holder(machine, at)?;

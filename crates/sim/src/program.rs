@@ -1,5 +1,5 @@
-//! Translates a workload's tasks to flat code, shared by all tasks with the same phases, and finds all errors of the
-//! workload before the first event.
+//! Translates tasks to flat code, which tasks with the same phases share. It finds all errors of a workload before the
+//! first event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,9 @@ pub(crate) const FOREVER: u64 = u64::MAX;
 /// The mutex of a [`Code::Barrier`] without one.
 pub(crate) const NO_MUTEX: u32 = u32::MAX;
 
-/// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
+/// One instruction. Objects are indices into the workload's lists. Times are nanoseconds.
 //
-// The tag is a whole word: with a byte, the rest would be copied in two overlapping pieces and read before both
-// arrive.
+// The tag is a word. With a byte, the rest would be copied in two overlapping pieces and read before both arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Code {
@@ -33,11 +32,11 @@ pub(crate) enum Code {
         loops: u64,
     },
     Loop,
-    /// A loop of the phase ends; the place of its [`Code::Loop`].
+    /// A loop of the phase ends. The place of its [`Code::Loop`].
     LoopEnd {
         back: u32,
     },
-    /// The program's last phase has ended; the place of its first.
+    /// The program's last phase has ended. The place of its first.
     Repeat {
         back: u32,
     },
@@ -93,7 +92,7 @@ pub(crate) enum Code {
         condition: u32,
         mutex: u32,
     },
-    /// Between its own `Lock` and `Unlock` if it has a mutex; otherwise with [`NO_MUTEX`].
+    /// Between its own `Lock` and `Unlock` if it has a mutex, or with [`NO_MUTEX`].
     Barrier {
         barrier: u32,
         mutex: u32,
@@ -143,7 +142,7 @@ pub(crate) enum Code {
         events: u32,
     },
     SpinBarrier(u32),
-    /// The timeout is [`crate::cpu::NEVER`] if there is none.
+    /// No timeout is [`crate::cpu::NEVER`].
     WaitEvent {
         queue: u32,
         mode: WaitMode,
@@ -169,7 +168,7 @@ pub(crate) fn lock_of(workload: &Workload, barrier: u32) -> u32 {
     workload.mutexes.len() as u32 + barrier
 }
 
-/// The scheduler's attributes; `None` keeps the old value.
+/// The scheduler's attributes. `None` keeps the old value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Attributes {
     pub(crate) policy: Option<SchedAttr>,
@@ -211,8 +210,7 @@ struct Compiler<'a> {
     wakers: BTreeMap<usize, u32>,
 }
 
-/// Checks `workload` for a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps have an
-/// effect.
+/// Checks `workload` for a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps have effect.
 pub(crate) fn compile(
     workload: &Workload,
     cpus: usize,
@@ -236,8 +234,8 @@ pub(crate) fn compile(
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }
-    // Instances of one class share their phases through an `Arc`: each allocation is translated once. The map is
-    // never iterated over, so addresses do not affect the result.
+    // Instances of a class share phases through an `Arc`, translated once. The map is never iterated over, so addresses
+    // do not affect the result.
     let mut known: BTreeMap<(*const Phase, usize, u64), u32> = BTreeMap::new();
     let mut last: Option<(&Settings, u32)> = None;
     for task in &workload.tasks {
@@ -571,7 +569,7 @@ impl<'a> Compiler<'a> {
         Ok(index as u32)
     }
 
-    /// An access hits in the previous access's cache line, or in a buffer that fits a private cache.
+    /// An access hits in the previous one's cache line, or in a buffer that fits a private cache.
     fn memrun(&self, run: &MemRun) -> u64 {
         let hits = run.stride < 64 || run.size <= 1 << 20;
         run.count.saturating_mul(if hits { self.costs.mem_hit_ns } else { self.costs.mem_miss_ns })

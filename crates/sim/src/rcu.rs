@@ -1,18 +1,18 @@
-//! Grace periods (RCU): the remains of ended tasks are freed after every CPU has been in a switch, user code or idle.
-//! The kernel thread `rcu_preempt` waits for this, and takes CPU time from tasks.
+//! Grace periods (RCU): ended tasks' remains are freed after every CPU has been in a switch, user code or idle. The
+//! kernel thread `rcu_preempt` waits for this, and takes CPU time from tasks.
 //!
-//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18.
-//! While tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs,
-//! 330 of 376 of its wakeups under 6.18 interrupt the other CPU's task.
+//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18. While
+//! tasks end, the thread wakes every other tick (8 ms), and preempts the running task. Under 6.18, 330 of its 376
+//! wakeups interrupt the other CPU's task, if both are busy.
 //!
 //! A CPU learns of a grace period at its first tick and reports user code at the second. The last CPU to report wakes
-//! the thread. The thread's own CPU has reported a tick earlier, when the thread switched out. Idle CPUs do not
-//! report; the thread checks them after a timeout. Freed objects leave others for a second grace period (a task's
-//! structure its stack), so two follow an exit.
+//! the thread. The thread's CPU reported a tick earlier, when the thread switched out. The thread checks idle CPUs,
+//! which do not report, after a timeout. Freed objects leave others for a second grace period (a task's structure its
+//! stack), so two follow an exit.
 //!
-//! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as
-//! closing files. In that 6.18, a cloud's build with a patched placement of wakeups, the thread stayed on its CPU 371
-//! times of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
+//! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as closing
+//! files. That 6.18 was a cloud's build with a patched placement of wakeups: the thread stayed on its CPU 371 times of
+//! 376. Here `wake_affine` moves it to the less loaded CPU, as in Debian's kernels.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -30,7 +30,7 @@ pub(crate) struct GracePeriods {
     thread: u32,
     /// Grace periods to begin.
     wanted: u8,
-    /// Whether no grace period is under way or about to begin.
+    /// Whether no grace period runs or is about to begin.
     resting: bool,
 }
 
@@ -40,8 +40,8 @@ impl GracePeriods {
     }
 }
 
-/// Returns the ticks after which the thread checks idle CPUs: its timeout of 1 to 3 jiffies
-/// (`RCU_JIFFIES_TILL_FORCE_QS`), plus one for the timer wheel.
+/// Returns the ticks until the thread checks idle CPUs: 1 to 3 jiffies (`RCU_JIFFIES_TILL_FORCE_QS`), and one for the
+/// timer wheel.
 const fn looked_after(tick_ns: u64) -> u64 {
     let hz = 1_000_000_000 / tick_ns;
     2 + (hz > 250) as u64 + (hz > 500) as u64
@@ -75,7 +75,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let stays_busy = self.rqs[cpu].nr_running > 1;
             let told = others > 0 && stays_busy && self.core.cpus.iter().all(|cpu| !cpu.is_idle());
             let (on, ticks) = if told {
-                // This CPU reports the thread's own switch at the first tick. Any other CPU is the last to report.
+                // This CPU reports the thread's switch at the first tick. Any other CPU is the last.
                 let other = self.jitter.below(others) as usize;
                 (other + usize::from(other >= cpu), TOLD_AFTER)
             } else {

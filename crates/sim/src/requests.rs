@@ -1,8 +1,8 @@
-//! Requests from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait queue and
-//! wakes a waiter. Requests wait in the queue if the tasks do not keep up.
+//! Requests from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait queue, in
+//! which requests wait if tasks do not keep up, and wakes a waiter.
 //!
-//! The device has a queue for each CPU, and puts each request into a random one. The handler takes as long as a
-//! timer's, and each wakeup is extra.
+//! The device puts each request into a random CPU's queue. The handler takes as long as a timer's. Each wakeup is
+//! extra.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::cpu::NEVER;
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-/// A request for a CPU stopped by the host arrives again after this time, nanoseconds.
+/// Requests for a CPU stopped by the host arrive again after this time, nanoseconds.
 const AGAIN_NS: u64 = 100_000;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Request {
     stream: usize,
     due: u64,
     cpu: usize,
-    /// Whether the interrupt was delayed; the stream's next request is then already on its way.
+    /// Whether the interrupt was delayed. Then the stream's next request is already on its way.
     late: bool,
 }
 
@@ -91,7 +91,7 @@ impl Devices {
         self.sequence += 1;
     }
 
-    /// Returns each stream's queue, and the number of its requests that have arrived by `now`.
+    /// Returns each stream's queue, and its requests that have arrived by `now`.
     pub(crate) fn arrived(&self, now: u64) -> impl Iterator<Item = (usize, u64)> {
         let coming = move |stream| self.coming.values().filter(|it| it.stream == stream && it.due > now).count() as u64;
         self.streams.iter().enumerate().map(move |(index, this)| (this.requests.queue, this.sent - coming(index)))

@@ -1,7 +1,7 @@
-//! The machine's only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
+//! The machine's only randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
 //!
-//! A library's generator may change between versions, and every digest with it. This one draws the delays of
-//! interrupts and, with a seed other than 0, the starts of tasks and ticks.
+//! A library's generator may change, and every digest with it. This one draws delays of interrupts and, unless the seed
+//! is 0, starts of tasks and ticks.
 
 /// xoshiro256++.
 #[derive(Clone, Debug)]
@@ -32,9 +32,8 @@ impl Rng {
         result
     }
 
-    /// Returns an exponentially distributed number with this mean, at most 44 times the mean. It is equal on every
-    /// machine. The -log2 of a uniform number is its leading zeros plus the logarithm of the rest. A parabola
-    /// approximates that within 1 %.
+    /// Returns an exponentially distributed number, at most 44 times the mean, and equal on every machine. A uniform
+    /// number's -log2 is its leading zeros plus the logarithm of the rest, which a parabola approximates within 1 %.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         /// ln 2 x 2^32.
         const LN_2: u128 = 2_977_044_472;
@@ -47,7 +46,7 @@ impl Rng {
         ((u128::from(mean) * log2 * LN_2) >> 64) as u64
     }
 
-    /// Returns a uniform number in `0..bound`; 0 if `bound` is 0. The bias is below `bound` / 2^64.
+    /// Returns a uniform number in `0..bound`, or 0 if `bound` is 0. The bias is below `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

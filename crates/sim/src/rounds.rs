@@ -1,9 +1,9 @@
-//! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
+//! Response times, for observers that want them ([`Sink::wants_rounds`]).
 //!
-//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, when the task was
-//! woken by another task or a device, or when its request arrived. It is done when the task begins its next wait, or
-//! ends. Waits for a mutex, for a device and for room in a pipe belong to the round, and so does a read that finds
-//! bytes. Any other wait that finds what it waits for begins a round that is due at once.
+//! A *round* is what a task does between two waits. It is due when its timer or sleep was due, when a task or a device
+//! woke the task, or when its request arrived. It is done when the task begins its next wait, or ends. Waits for a
+//! mutex, a device and room in a pipe belong to the round, and so do reads that find bytes. Any other wait that need
+//! not sleep begins a round that is due at once.
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
@@ -17,7 +17,7 @@ use crate::task::Next;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     due: u64,
-    /// The last wakeup since the wait began, nanoseconds; [`NEVER`] without one.
+    /// The last wakeup since the wait began, nanoseconds, or [`NEVER`].
     woken: u64,
     open: bool,
     worked: bool,

@@ -1,6 +1,6 @@
 //! Attributes that tasks ask for: `sched_setattr`, `sched_setaffinity`, `cgroup.procs`.
 //!
-//! If the kernel refuses a request, the task stays as it was, and a note has the reason and the error number. With
+//! If the kernel refuses, the task stays as it was, and a note has the reason and the error number. With
 //! [`Config::end_if_refused`](crate::Config::end_if_refused) the run ends instead.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::program::Attributes;
 /// Refusals by task class and error number: the first message, and the count.
 pub(crate) type Refusals = BTreeMap<(String, &'static str), (String, u64)>;
 
-/// Returns the error number of a refusal, which for a deadline task's affinity differs.
+/// Returns a refusal's error number, which differs for a deadline task's affinity.
 const fn errno(error: &SchedError, affinity: bool) -> &'static str {
     match error {
         SchedError::Admission(_) => "EBUSY",
@@ -33,7 +33,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
-        // Policy and group change in the order that the groups' real-time limits allow.
+        // Policy and group change in the order that real-time limits allow.
         let group_first =
             attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
         if group_first {
@@ -91,7 +91,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// As [`Self::refuse`], for a task of that name. `affinity`: it asked for CPUs.
+    /// As [`Self::refuse`], for a task of that name. `affinity`: it requested CPUs.
     pub(crate) fn refuse_as(&mut self, task: &str, set: Result<(), SchedError>, affinity: bool) {
         let (task, now) = (task.to_owned(), self.core.now);
         let Err(error) = set else { return };

@@ -1,9 +1,8 @@
 //! Tasks' timers (`hrtimer.c`): the sleepers of each CPU, and the timers that an interrupt takes.
 //!
-//! A sleep may end late by the sleeper's slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks). The interrupt is
-//! programmed for the end of the slack. Any timer interrupt of that CPU, also the tick, takes all due timers, in
-//! order of the ends of their slacks. So tasks that are due within each other's slack wake at one instant, and a
-//! sleep that is due just before a tick ends at the tick.
+//! A sleep may end late by the slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks), for whose end the interrupt
+//! is programmed. Any timer interrupt of that CPU, also the tick, takes all due timers, in order of their slacks' ends.
+//! So tasks due within each other's slack wake at one instant. A sleep due just before a tick ends at the tick.
 //!
 //! A CPU has one device for its timers, programmed for the first.
 
@@ -28,11 +27,11 @@ use crate::task::{Life, Next, Task, Timeout};
 pub(crate) struct SleepTimer {
     /// From this time on an interrupt may take the timer.
     due: u64,
-    /// The arming's number; 0 if not armed.
+    /// The arming's number, or 0.
     armed: u64,
 }
 
-/// The timers of one CPU by end of slack and arming, with cancelled and rearmed ones.
+/// A CPU's timers by end of slack and arming, also cancelled and rearmed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -42,7 +41,7 @@ pub(crate) struct Sleepers {
 
 impl Sleepers {
     fn push(&mut self, end: u64, armed: u64, task: u32, tasks: &[Task]) {
-        // Removes void timers before they pile up: each task has at most one valid timer.
+        // Removes void timers before they pile up: a task has at most one valid timer.
         if self.timers.len() > 2 * tasks.len() + 64 {
             self.timers.retain(|Reverse((_, armed, task))| tasks[*task as usize].timer.armed == *armed);
         }
@@ -80,7 +79,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if urgent { 0 } else { self.timer_slack }
     }
 
-    /// Returns the end of a sleep that is due at `due`, unless an earlier interrupt takes it.
+    /// Returns the end of a sleep due at `due`, unless an earlier interrupt takes it.
     pub(crate) fn latest(&self, cpu: usize, due: u64) -> u64 {
         due.saturating_add(self.slack(cpu))
     }
@@ -118,17 +117,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Puts a created task to sleep until `due`, on the CPU where it was made.
+    /// Puts a new task to sleep until `due`, on its first CPU.
     pub(crate) fn put_to_sleep(&mut self, cpu: usize, task: u32, due: u64) {
         self.born(task, None, cpu);
         sched!(self, cpu).put_to_sleep(TaskId(task));
         self.tasks[task as usize].life = Life::Asleep;
-        // Without slack, as in recorders: all tasks begin at one instant.
+        // Without slack, as in recorders, so that all tasks begin at one instant.
         self.arm_sleep_until(cpu, task, due, due);
     }
 
-    /// As [`Self::put_to_sleep`], in the wait that begins the task's program. Returns whether the program begins with
-    /// a wait; if not, nothing changes.
+    /// As [`Self::put_to_sleep`], in the wait that begins the program. Returns whether it begins with a wait. If not,
+    /// nothing changes.
     pub(crate) fn put_into_wait(&mut self, cpu: usize, task: u32) -> bool {
         let (pc, loops) = self.first_instruction(task);
         let code = self.programs.code[pc as usize];
@@ -163,7 +162,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Returns the first instruction behind the starts of phase and loop, and the phase's loops.
+    /// Returns the first instruction after the starts of phase and loop, and the phase's loops.
     fn first_instruction(&self, task: u32) -> (u32, u64) {
         let this = &self.tasks[task as usize];
         let (mut pc, mut loops) = (this.pc, this.loops);
@@ -177,7 +176,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Wakes `task` at `at` with an interrupt of `cpu` other than its own timer's: a device's, or the timer wheel's.
+    /// Wakes `task` at `at` with an interrupt of `cpu`: a device's, or the timer wheel's.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
         let this = &mut self.tasks[task as usize];
         (this.timer, this.timer_cpu) = (SleepTimer { due: at, armed: 0 }, cpu as u32);
@@ -223,7 +222,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn on_task_source(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {
-            // The start is not part of the workload: it costs nothing, and happens on CPU 0.
+            // The start costs nothing, and happens on CPU 0.
             let was_there = matches!(self.workload.tasks[this.template as usize].before, Some(Before::Runnable(_)));
             let cpu = self.working(if was_there { this.last_cpu as usize } else { 0 });
             self.start(task, None, cpu, was_there);
@@ -248,14 +247,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if this.wait.timeout == Timeout::Armed {
             this.wait.timeout = Timeout::Expired;
         }
-        // A waiting task may have been woken before its timeout.
+        // The task may have been woken before its timeout.
         if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
             self.wake(task, cpu, Waker::Irq);
         }
     }
 
-    /// Wakes all tasks whose timers of `cpu` are due. `charged`: the interrupt itself woke no task, and every wakeup
-    /// costs extra.
+    /// Wakes all tasks whose timers of `cpu` are due. `charged`: the interrupt woke no task, and every wakeup costs
+    /// extra.
     #[inline]
     pub(crate) fn take_due(&mut self, cpu: usize, charged: bool) {
         self.take_due_of(cpu, cpu, charged);

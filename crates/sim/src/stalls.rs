@@ -1,10 +1,10 @@
-//! Stalls: moments in which a virtual machine's host runs something else on the CPU of a virtual CPU. The virtual CPU
-//! stops, and its interrupts wait.
+//! Stalls: a virtual machine's host runs something else on a virtual CPU's CPU. The virtual CPU stops, and its
+//! interrupts wait.
 //!
-//! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, the
-//! clock of a computing thread jumps by milliseconds without a preemption, and one wakeup in a few hundred is late by
-//! that. Only the stalls are simulated: on each CPU independently, at random times, with a fixed length.
-//! `hypervisor.rs` simulates hosts with too few CPUs.
+//! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, a
+//! computing thread's clock jumps by milliseconds without a preemption. One wakeup in a few hundred is late by that.
+//! Only stalls are simulated: on each CPU independently, at random times, with a fixed length. `hypervisor.rs`
+//! simulates hosts with too few CPUs.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -34,7 +34,7 @@ pub(crate) struct Stalls {
 struct Stalled {
     away: bool,
     until: u64,
-    /// Delayed interrupts; their sources are armed for [`NEVER`].
+    /// Delayed interrupts. Their sources are armed for [`NEVER`].
     held: Vec<Source>,
 }
 
@@ -50,7 +50,7 @@ impl Stalls {
         let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
         let this = &mut self.cpus[cpu];
         this.away = !this.away;
-        // Never 0, so that two stalls have time between them.
+        // Never 0, so that time separates two stalls.
         let lasts = if this.away { self.spec.length_ns } else { 1 + self.rng.exponential(self.spec.every_ns) };
         this.until = now.saturating_add(lasts);
         Some(cpu)
@@ -71,7 +71,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if let Some(stalls) = &mut self.stalls {
             stalls.cpus[cpu].held.push(source);
         }
-        // An idle virtual CPU wants its CPU from now on.
+        // An idle virtual CPU now wants its CPU.
         self.obey(cpu);
     }
 

@@ -10,7 +10,7 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Preempts the running task. With only a notification before user mode, the scheduler decides whether it stops.
+    /// Preempts the running task. If only notified before user mode, the scheduler decides whether it stops.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));
@@ -68,7 +68,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if curr == IDLE {
                 let this = &mut self.core.cpus[cpu];
                 this.awake_at = NEVER;
-                // It is idle from the end of the switch, or from now if that costs nothing.
+                // It is idle from the end of the switch, or from now if that is free.
                 this.kernel_end = this.kernel_end.max(self.core.now);
                 self.stop_tick(cpu);
             } else {

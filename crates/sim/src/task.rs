@@ -6,10 +6,10 @@ use crate::sleepers::SleepTimer;
 
 pub(crate) const NOBODY: u32 = u32::MAX;
 
-/// The number of an instance with the template's name: one that starts by itself, or else the first fork.
+/// The number of an instance with the template's name: one that starts by itself, or the first fork.
 pub(crate) const FIRST: u32 = 0;
 
-/// The next step when the CPU has paid its debts and done the task's work.
+/// The next step after the CPU's debts and the task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Begins the instruction at `pc`.
@@ -56,7 +56,7 @@ pub(crate) enum Timeout {
     /// No timeout, or no wait.
     None,
     Armed,
-    /// The timer has fired: the task runs, or is about to.
+    /// The timer has fired: the task runs, or soon will.
     Expired,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Task {
     pub(crate) timer: SleepTimer,
     pub(crate) timer_cpu: u32,
     pub(crate) pc: u32,
-    /// The last CPU; 0 before the first run.
+    /// The last CPU, or 0 before the first run.
     pub(crate) last_cpu: u32,
     /// [`FIRST`], or the number of the fork, with which its name ends.
     pub(crate) instance: u32,
@@ -95,12 +95,11 @@ pub(crate) struct Task {
     /// Work left while off the CPU, and the part done beyond it (see [`crate::cpu::Cpu`]).
     pub(crate) work: u64,
     pub(crate) fraction: u32,
-    /// Preemptible kernel time it still has to spend: see [`crate::cpu::Cpu::soft`].
+    /// Preemptible kernel time to spend: see [`crate::cpu::Cpu::soft`].
     pub(crate) soft: u32,
     /// Its task in the workload.
     pub(crate) template: u32,
-    /// The first of its mutexes with priority inheritance that others wait for; the next is
-    /// [`crate::sync::Mutex::next_held`].
+    /// The first of its contended mutexes with priority inheritance. The next is [`crate::sync::Mutex::next_held`].
     pub(crate) held: u32,
 
     /// When its sleep is due, or when its wait for an object began.
@@ -108,7 +107,7 @@ pub(crate) struct Task {
     pub(crate) loops: u64,
     pub(crate) loop_start: u64,
     pub(crate) loop_work: u64,
-    /// Rounds left of the program, including the present one.
+    /// Rounds left of the program, with the current one.
     pub(crate) rounds: u64,
     /// The tasks behind and before it in a [`crate::sync::WaitQueue`].
     pub(crate) behind: u32,

@@ -1,5 +1,5 @@
-//! The scheduler's timers that belong to no CPU: of bandwidth and groups. Few are armed at a time. One source of the
-//! event queue is armed for the first.
+//! The scheduler's timers without a CPU: of bandwidth and groups. Few are armed at a time. A source of the event queue
+//! is armed for the first.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::cpu::NEVER;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// By time, then order of arming; each with the CPU that takes the interrupt.
+    /// By time, then arming. Each has the CPU that takes the interrupt.
     due: BTreeMap<(u64, u64), (Timer, u32)>,
     /// Each timer's key in `due`.
     armed: BTreeMap<Timer, (u64, u64)>,

@@ -1,5 +1,4 @@
-//! Task groups of a machine, from its own files ([`COMMAND`]): the group or autogroup of each thread, and its affinity.
-//! No scheduler event has them.
+//! Reads task groups, autogroups and affinities, which scheduler events lack, from the output of [`COMMAND`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,10 +9,9 @@ use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// A command that prints a machine's groups: the group of each thread, weights, limits, autogroups and affinities. Any
-/// shell can run it, best just before the trace is recorded.
+/// Prints groups, weights, limits, autogroups and affinities. Run it just before recording.
 ///
-/// Its lines are short, so that terminals and mail do not break them.
+/// Terminals and mail do not break its short lines.
 pub const COMMAND: &str = "\
 { find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
     -exec grep -sH '' {} +
@@ -24,12 +22,11 @@ pub const COMMAND: &str = "\
   find /sys/fs/cgroup -name 'cpu*.*' -exec grep -sH '' {} +
 } > cgroups.txt";
 
-/// Where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// What a group of cgroup v1 has that has weight 100: `cpu.shares`.
+/// The `cpu.shares` (v1) that equal weight 100.
 const SHARES: u64 = 1024;
 
-/// The groups of a machine at one moment, as [`COMMAND`] wrote them down.
+/// The groups of a machine, as [`COMMAND`] printed them.
 ///
 /// ```
 /// use vruntime_workload::cgroups::Cgroups;
@@ -41,46 +38,44 @@ const SHARES: u64 = 1024;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cgroups {
-    /// The number of the hierarchy with the `cpu` controller, as `/proc/PID/cgroup` has it; 0 is cgroup v2.
+    /// The hierarchy with the `cpu` controller, as numbered in `/proc/PID/cgroup`; 0 is cgroup v2.
     hierarchy: i32,
     threads: BTreeMap<i32, String>,
     /// The process of each thread.
     processes: BTreeMap<i32, i32>,
-    /// Those that have weights.
+    /// Groups with weights.
     groups: BTreeMap<String, Limits>,
-    /// The clamps of those.
     clamps: BTreeMap<String, Clamps>,
-    /// The cpusets of all that have one.
     cpusets: BTreeMap<String, Cpuset>,
-    /// The CPUs on which each thread may run, in order; those of its cpuset if it asked for none.
+    /// Each thread's CPUs, ascending: its cpuset's if it requested none.
     affinities: BTreeMap<i32, Vec<u32>>,
-    /// The autogroup of each process that is in one.
+    /// By process.
     autogroups: BTreeMap<i32, Autogroup>,
-    /// `sched_autogroup_enabled`, if the file has it.
+    /// `sched_autogroup_enabled`.
     autogroup_enabled: Option<bool>,
 }
 
 /// `/proc/PID/autogroup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Autogroup {
-    /// Its number.
+    /// The autogroup's number.
     pub id: u64,
-    /// Its nice value.
+    /// The autogroup's nice value.
     pub nice: i8,
 }
 
-/// A line: a file's name, and a line of what is in it.
+/// A line `FILE:CONTENT`.
 struct Line<'a> {
     file: &'a str,
     content: &'a str,
-    /// Where the content is.
+    /// The position of `content`.
     span: Range<usize>,
 }
 
-/// What files say of a group's limit, microseconds; those of v1 one each, those of v2 two in one.
+/// A group's limit, microseconds. v1 has a file for each number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limit {
-    /// Not there: unlimited.
+    /// None: unlimited.
     quota: Option<u64>,
     period: Option<u64>,
     burst: u64,
@@ -88,8 +83,8 @@ struct Limit {
 
 impl Limit {
     fn max(self) -> CpuMax {
-        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota, nor
-        // more than that of both.
+        // The kernel's bounds: quota and period from 1 ms, period to 1 s, burst up to the quota, their sum up to
+        // `most`.
         let ns = |us: u64| us.saturating_mul(1000);
         self.quota.map_or(CpuMax::Unlimited, |quota| {
             let most = *QUOTA_NS.end();
@@ -104,13 +99,12 @@ impl Cgroups {
     /// Reads the output of [`COMMAND`]. Ignores unknown files.
     ///
     /// # Errors
-    /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it
-    /// names no thread.
+    /// If the text is not UTF-8, lines or content have a wrong form, or no thread is named.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         let source = Source::decode(name, bytes)?;
         let mut cgroups = Self::default();
         let mut files = Vec::new();
-        // Threads by the hierarchies of the controller that schedules: v1's, if there is one, goes before v2's.
+        // Threads, by the scheduling controller's hierarchy. v1 takes precedence.
         let (mut v1, mut v2) = (BTreeMap::new(), BTreeMap::new());
         for line in lines(&source)? {
             match line.file.strip_prefix("/proc/") {
@@ -169,8 +163,8 @@ impl Cgroups {
         Ok(cgroups)
     }
 
-    /// Adds threads that started after the file was written and before the trace began: a thread that the file does not
-    /// have is in its parent's group. `forked`: a process, a thread of it and the thread's parent.
+    /// Adds threads `(process, thread, parent)` forked between file and trace. Unlisted threads are in their parents'
+    /// groups.
     pub fn add_forked(&mut self, forked: impl IntoIterator<Item = (i32, i32, i32)>) {
         let of_thread: BTreeMap<i32, (i32, i32)> = forked
             .into_iter()
@@ -179,8 +173,7 @@ impl Cgroups {
             .collect();
         let mut asked = BTreeSet::new();
         for &thread in of_thread.keys() {
-            // Up to somebody of whom the file tells, or who was asked before (in a circle, where the trace is garbled);
-            // then down again.
+            // Walks up to a known or visited ancestor (garbled traces have cycles), then down.
             let (mut line, mut above) = (Vec::new(), thread);
             while let Some(&(process, parent)) = of_thread.get(&above)
                 && asked.insert(above)
@@ -194,7 +187,6 @@ impl Cgroups {
         }
     }
 
-    /// A thread of that process is where its parent is.
     fn add_child(&mut self, thread: i32, process: i32, parent: i32) {
         let Some(&process_of_parent) = self.processes.get(&parent) else { return };
         if self.processes.contains_key(&thread) {
@@ -212,15 +204,15 @@ impl Cgroups {
         }
     }
 
-    /// Whether the tasks of the root group were in autogroups.
+    /// Whether tasks of the root group were in autogroups.
     pub fn autogroup(&self) -> bool {
         self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
     }
 
-    /// Returns the autogroup of a thread, of this process if known. Some(None) if it is in none, None if unknown.
+    /// Returns a thread's autogroup: Some(None) if it has none, None if unknown. `process` is its process, if known.
     pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
-        // Where nobody has begun a session all are in none, and only the machine's setting tells that it was asked.
+        // Before the first session, only the machine's setting shows that the file covers autogroups.
         let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
         match self.autogroups.get(&process) {
             None if !told || self.processes.get(&thread) != Some(&process) => None,
@@ -228,7 +220,7 @@ impl Cgroups {
         }
     }
 
-    /// Weight and limit of a task group, and its clamps and cpuset; none: the file does not say them.
+    /// Returns a task group's settings. None if unknown.
     pub fn settings(&self, path: &str) -> Option<Group> {
         self.groups.get(path)?;
         let mut groups = GroupTree::new();
@@ -237,24 +229,23 @@ impl Cgroups {
         Some(groups.get_mut(index).clone())
     }
 
-    /// The number of the autogroup of a thread's process, and its nice value; none: it is in none, or the file does not
-    /// say it.
+    /// Returns a thread's autogroup, if known: number and nice value.
     pub fn session(&self, thread: i32) -> Option<(u64, i8)> {
         let Autogroup { id, nice } = self.autogroup_of(thread, None)??;
         Some((id, nice))
     }
 
-    /// All autogroups that any process is in: number and nice value.
+    /// Returns numbers and nice values of autogroups.
     pub fn sessions(&self) -> impl Iterator<Item = (u64, i8)> + '_ {
         self.autogroups.values().map(|autogroup| (autogroup.id, autogroup.nice))
     }
 
-    /// The number of the hierarchy whose groups schedule.
+    /// Returns the scheduling hierarchy's number; 0 is cgroup v2.
     pub fn hierarchy(&self) -> i32 {
         self.hierarchy
     }
 
-    /// Gives the groups what their files say, and makes those that take CPUs from others.
+    /// Applies the file's settings. Adds groups whose partitions take CPUs from others.
     pub fn give(&self, groups: &mut GroupTree) {
         for (path, cpuset) in &self.cpusets {
             if cpuset.partition != Partition::Member && self.task_group(path) == path {
@@ -271,7 +262,7 @@ impl Cgroups {
         }
     }
 
-    /// The CPUs to which a cgroup confines its tasks that is no task group, and of which no task group knows therefore.
+    /// Returns the innermost cpuset below the task group, which lacks this restriction.
     pub fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
         let (group, mut path) = (self.task_group(path), path);
         while path != group {
@@ -283,12 +274,12 @@ impl Cgroups {
         None
     }
 
-    /// Whether a cgroup, or an ancestor, keeps its tasks from any CPU of a machine with `cpus` CPUs.
+    /// Whether a cgroup or an ancestor excludes any of `cpus` CPUs.
     pub fn confines(&self, path: &str, cpus: usize) -> bool {
         self.cpuset(path).is_some_and(|list| (0..cpus as u32).any(|cpu| !list.contains(&cpu)))
     }
 
-    /// The CPUs of a cgroup, or of the next one above it that has any of its own.
+    /// Returns the CPUs of a cgroup, or of its next ancestor with CPUs.
     pub fn cpuset(&self, path: &str) -> Option<&[u32]> {
         let mut path = path;
         while path != "/" {
@@ -300,12 +291,12 @@ impl Cgroups {
         None
     }
 
-    /// Where a thread may run; none: the file does not say it.
+    /// Returns a thread's CPUs. None if unknown.
     pub fn affinity(&self, thread: i32) -> Option<&[u32]> {
         self.affinities.get(&thread).map(Vec::as_slice)
     }
 
-    /// Whether a task group, or one above it, has a limit (`cpu.max`).
+    /// Whether a task group or an ancestor has a limit (`cpu.max`).
     pub fn limits(&self, path: &str) -> bool {
         let mut path = self.task_group(path);
         while path != "/" {
@@ -317,13 +308,13 @@ impl Cgroups {
         false
     }
 
-    /// The group of a thread; none: it was not there.
+    /// Returns a thread's cgroup. None if unknown.
     pub fn of(&self, thread: i32) -> Option<&str> {
         self.threads.get(&thread).map(String::as_str)
     }
 
-    /// Returns the task group of a cgroup. A cgroup without weights (v2 without an enabled `cpu` controller) is none:
-    /// its tasks compete in the next ancestor. If no weights are known, every cgroup counts as a task group.
+    /// Returns the task group of a cgroup. Tasks of a cgroup without weights (v2 without an enabled `cpu` controller)
+    /// compete in the next ancestor with weights. If no weights are known, every cgroup is a task group.
     pub fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
@@ -332,7 +323,7 @@ impl Cgroups {
         path
     }
 
-    /// The group whose files are in that folder; none: it is of a hierarchy that does not schedule, or the root.
+    /// The group of a folder. None for the root, and hierarchies that do not schedule.
     fn path(&self, folder: &str) -> Option<String> {
         let below = folder.strip_prefix(MOUNT)?.strip_prefix('/')?;
         let (first, rest) = below.split_once('/').unwrap_or((below, ""));
@@ -347,22 +338,20 @@ impl Cgroups {
     }
 }
 
-/// The path of the cgroup in which that one lies.
+/// The path of the parent.
 fn above(path: &str) -> &str {
     path.rfind('/').filter(|&at| at > 0).map_or("/", |at| &path[..at])
 }
 
-/// What the files of a group say.
 #[derive(Clone, Debug)]
 struct Said {
-    /// But for `max`.
+    /// Without `max`.
     limits: Limits,
     limit: Option<Limit>,
     clamps: Clamps,
     cpuset: Cpuset,
 }
 
-/// Clamps that do nothing.
 const NOT_CLAMPED: Clamps = Clamps { min: 0, max: 1024 };
 
 impl Default for Said {
@@ -372,7 +361,6 @@ impl Default for Said {
 }
 
 impl Said {
-    /// A line of one of a group's files.
     fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
         let content = line.content.trim();
         let wrong = |expected: &str| {
@@ -415,7 +403,7 @@ impl Said {
                 cpus.dedup();
                 cpuset.cpus = Some(cpus).filter(|cpus| !cpus.is_empty());
             }
-            // What is no valid partition (`root invalid (Cpu list in cpuset.cpus not exclusive)`) is none.
+            // `root invalid (Cpu list in cpuset.cpus not exclusive)` has no effect.
             "cpuset.cpus.partition" if content.contains(" invalid") => {}
             "cpuset.cpus.partition" => {
                 cpuset.partition = Partition::from_name(content).ok_or_else(|| wrong("member, root or isolated"))?;
@@ -426,7 +414,7 @@ impl Said {
     }
 }
 
-/// The lines of the file; empty ones and remarks (`#`) are none.
+/// Skips empty lines and comments (`#`).
 fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
     let mut at = 0;
     let mut lines = Vec::new();
@@ -437,7 +425,7 @@ fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        // A cgroup may have a colon in its name, and what a thread's file says has several.
+        // Names of cgroups may have colons, as may the content of `/proc` files.
         let colon = if text.starts_with("/proc/") { text.find(':') } else { text.rfind(':') };
         match colon {
             Some(colon) if text.starts_with('/') => lines.push(Line {
@@ -456,7 +444,7 @@ fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
     Ok(lines)
 }
 
-/// The thread of `PID/task/TID/cgroup`, or of `PID/cgroup`, if that is the file's name.
+/// The thread of `PID/task/TID/NAME` or `PID/NAME`.
 fn file_of_thread(file: &str, name: &str) -> Option<i32> {
     let folder = file.strip_suffix(name)?;
     folder.rsplit('/').next()?.parse().ok()
@@ -642,7 +630,6 @@ mod tests {
         }
     }
 
-    /// Wherever it is cut off: read, or an error.
     #[test]
     fn a_file_cut_short_is_no_surprise() {
         for end in 0..V1.len() {
@@ -650,14 +637,13 @@ mod tests {
         }
     }
 
-    /// The file is older than the trace: a later thread is in the group of its parent, or of its parent's parent.
+    /// A newer thread is in the group of its nearest known ancestor.
     #[test]
     fn who_came_since_is_where_his_parent_was() {
         let text = "/proc/10/task/10/cgroup:0::/web\n/proc/10/task/10/status:Cpus_allowed_list:\t0-1\n/proc/10/autogroup:/autogroup-7 nice 3\n\
                     /proc/20/task/20/cgroup:0::/db\n";
         let mut cgroups = Cgroups::read("cgroups.txt", text.as_bytes()).unwrap();
-        // 12 is a thread of 11, 11 of 10; 20 is known itself; of 30 and who is above it nobody knows, and 41 and 42 are
-        // in a circle.
+        // 12 and 11 descend from 10. 20 is known. The ancestors of 30 are unknown. 41 and 42 form a cycle.
         let forked = [(11, 12, 11), (11, 11, 10), (20, 20, 10), (30, 30, 29), (41, 41, 42), (42, 42, 41), (1, 1, 1)];
         cgroups.add_forked(forked);
         let of = |thread| (cgroups.of(thread), cgroups.affinity(thread), cgroups.session(thread));
@@ -667,7 +653,7 @@ mod tests {
         assert_eq!([30, 29, 41, 42, 1].map(of), [(None, None, None); 5]);
     }
 
-    /// However long the line or the circle is, each thread is visited once.
+    /// Each thread is visited once.
     #[test]
     fn a_long_line_of_forks_takes_no_longer_than_a_short_one() {
         let mut cgroups = Cgroups::read("cgroups.txt", b"/proc/10/task/10/cgroup:0::/web\n").unwrap();

@@ -1,4 +1,4 @@
-//! What is wrong with a file, said so that it can be mended: where, what was found, what was expected, what to do.
+//! Errors and warnings about an input, with place, expectation and fix.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use miette::{LabeledSpan, SourceCode};
 use crate::excerpt::Excerpt;
 use crate::plain::plain;
 
-/// A text and the name people know it by. Cheap to clone.
+/// A text and its name. Cheap to clone.
 #[derive(Clone)]
 pub struct Source {
     name: Arc<str>,
@@ -17,20 +17,20 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source called `name` (a path, usually) that holds `text`.
+    /// Returns a source called `name`, usually a path.
     pub fn new(name: &str, text: &str) -> Self {
         Self { name: plain(name).into(), text: text.into() }
     }
 
-    /// Returns a source of the text of a file.
+    /// Returns the source of a file's text.
     ///
     /// # Errors
-    /// The file is not UTF-8.
+    /// If the file is not UTF-8.
     pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(name, text)),
             Err(wrong) => {
-                // Up to there the lossy text has the same bytes.
+                // The lossy text has the same bytes up to here.
                 let at = wrong.valid_up_to();
                 let source = Self::new(name, &String::from_utf8_lossy(bytes));
                 Err(Error::new(&source, "the file is not UTF-8 text")
@@ -40,17 +40,17 @@ impl Source {
         }
     }
 
-    /// The name, as shown to people.
+    /// Returns the name, without control characters.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// An error at these bytes of the text: what was found, what was expected there, how to mend it.
+    /// Returns an error at these bytes of the text.
     ///
     /// ```
     /// let source = vruntime_workload::Source::new("machine.toml", "hz = 0\n");
@@ -64,24 +64,24 @@ impl Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The text may be megabytes: the name is enough.
+        // The text may have megabytes.
         f.debug_tuple("Source").field(&self.name()).finish()
     }
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The input is used all the same; something in it is probably not what was meant.
+    /// The input is used, but has a probable mistake.
     Warning,
     /// The input cannot be used.
     Error,
 }
 
-/// One problem of an input, with its place; or several, the first of them leading.
+/// A problem of an input, with its place and related problems.
 ///
-/// It is a [`miette::Diagnostic`], so a program that prints with miette shows file, line and caret. Others ask it:
-/// [`location`](Self::location), [`message`](Self::message), [`label`](Self::label), [`help`](Self::help).
+/// Printed as a [`miette::Diagnostic`], it shows file, line and caret. Others use [`location`](Self::location),
+/// [`message`](Self::message), [`label`](Self::label) and [`help`](Self::help).
 ///
 /// ```
 /// let error = vruntime_workload::rtapp::parse("web.json", b"{ \"tasks\" : 3 }", &Default::default()).unwrap_err();
@@ -97,7 +97,7 @@ struct Inner {
     severity: Severity,
     source: Source,
     span: Option<Range<usize>>,
-    /// What is shown of the source; made when it is first shown.
+    /// Made when first shown.
     excerpt: OnceLock<Excerpt>,
     message: String,
     label: String,
@@ -106,7 +106,7 @@ struct Inner {
 }
 
 impl Error {
-    /// Returns an error without a place. [`at`](Self::at) adds the place.
+    /// Returns an error without a place, which [`at`](Self::at) adds.
     pub fn new(source: &Source, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             severity: Severity::Error,
@@ -120,10 +120,10 @@ impl Error {
         }))
     }
 
-    /// Adds the place: these bytes of the text, and what was expected there.
+    /// Adds the place in bytes, and what was expected there.
     #[must_use]
     pub fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
-        // Whatever the caller computed, a printer must be able to slice it out of the text.
+        // A printer must be able to slice any span.
         let text = self.0.source.text();
         let mut start = span.start.min(text.len());
         let mut end = span.end.clamp(start, text.len());
@@ -139,21 +139,21 @@ impl Error {
         self
     }
 
-    /// Adds how to mend it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(plain(&help.into()));
         self
     }
 
-    /// The same as a warning.
+    /// Makes it a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.0.severity = Severity::Warning;
         self
     }
 
-    /// One error out of many: the first leads, the rest are its [`related`](Self::related).
+    /// The first error, with the others as its [`related`](Self::related).
     pub(crate) fn bundle(errors: Vec<Self>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -161,37 +161,37 @@ impl Error {
         Some(first)
     }
 
-    /// Whether it is an error or a warning.
+    /// Returns the severity.
     pub fn severity(&self) -> Severity {
         self.0.severity
     }
 
-    /// What was found.
+    /// Returns what was found.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What was expected at the place; may be empty.
+    /// Returns what was expected there, or nothing.
     pub fn label(&self) -> &str {
         &self.0.label
     }
 
-    /// How to mend it.
+    /// Returns how to fix it.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// The text it is about.
+    /// Returns the source.
     pub fn source_text(&self) -> &Source {
         &self.0.source
     }
 
-    /// The bytes of the text it is about.
+    /// Returns the place, in bytes of the text.
     pub fn span(&self) -> Option<Range<usize>> {
         self.0.span.clone()
     }
 
-    /// Line and column of the place, both counted from 1, columns in characters.
+    /// Returns line and column, both from 1, columns in characters.
     pub fn location(&self) -> Option<(usize, usize)> {
         let before = &self.0.source.text()[..self.0.span.as_ref()?.start];
         let line = before.matches('\n').count() + 1;
@@ -199,18 +199,17 @@ impl Error {
         Some((line, column))
     }
 
-    /// What is shown of the source.
     fn excerpt(&self) -> Option<&Excerpt> {
         let span = self.0.span.as_ref()?;
         Some(self.0.excerpt.get_or_init(|| Excerpt::new(self.0.source.name(), self.0.source.text(), span)))
     }
 
-    /// Further problems of the same input.
+    /// Returns other problems of the same input.
     pub fn related(&self) -> &[Error] {
         &self.0.related
     }
 
-    /// This problem and every related one.
+    /// Returns this problem and the related ones.
     pub fn all(&self) -> impl Iterator<Item = &Error> {
         std::iter::once(self).chain(&self.0.related)
     }
@@ -243,10 +242,10 @@ impl miette::Diagnostic for Error {
     }
 }
 
-/// How many errors, and how many warnings, of one file are kept. A hostile file has one a byte.
+/// Errors, and warnings, kept of a file. Hostile files may have one per byte.
 const KEPT: usize = 100;
 
-/// Collects what is wrong with one text while it is read.
+/// The problems of a text.
 #[derive(Debug)]
 pub(crate) struct Problems {
     pub(crate) source: Source,
@@ -264,14 +263,13 @@ impl Problems {
         Error::new(&self.source, message).at(span, label)
     }
 
-    /// The input cannot be used.
     pub(crate) fn error(&mut self, error: Error) {
         if self.errors.len() < KEPT {
             self.errors.push(error);
         }
     }
 
-    /// Probably not what was meant; with `strict`, an error.
+    /// Adds a warning, or an error if strict.
     pub(crate) fn warn(&mut self, error: Error) {
         if self.strict {
             self.error(error);
@@ -280,7 +278,7 @@ impl Problems {
         }
     }
 
-    /// Read without a word when lenient; with `strict`, an error. The error is built only then.
+    /// If strict, builds and adds an error. Otherwise does nothing.
     pub(crate) fn tolerate(&mut self, build: impl FnOnce(&Self) -> Error) {
         if self.strict {
             let error = build(self);
@@ -288,7 +286,7 @@ impl Problems {
         }
     }
 
-    /// Whether another warning would not be kept, so that it need not be written.
+    /// Whether another warning would be dropped.
     pub(crate) fn is_full(&self) -> bool {
         (if self.strict { &self.errors } else { &self.warnings }).len() >= KEPT
     }
@@ -297,7 +295,7 @@ impl Problems {
         !self.errors.is_empty()
     }
 
-    /// The warnings if nothing worse was found, in the order of the text.
+    /// Returns the warnings in the order of the text, or the errors.
     pub(crate) fn finish(mut self) -> Result<Vec<Error>, Error> {
         let place = |error: &Error| error.0.span.as_ref().map_or(0, |span| span.start);
         self.errors.sort_by_key(place);

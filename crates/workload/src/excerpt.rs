@@ -1,5 +1,5 @@
-//! What is shown of a text around an error: a few lines, and of a long line only what is near the mark. A file without
-//! line breaks must neither fill the screen nor go beyond what a printer can count (miette's columns end at 65535).
+//! The lines shown around an error. Long lines are cut: a file without line breaks must not fill the screen, nor exceed
+//! miette's columns (65535).
 
 use std::ops::Range;
 
@@ -7,37 +7,35 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 
 use crate::plain::visible;
 
-/// The longest line that is shown whole, characters.
+/// Characters of the longest line that is shown whole.
 const LONGEST: usize = 200;
 
-/// Of a longer line: characters before the mark, of the mark, and of all together.
+/// Characters shown of longer lines: before the mark, of the mark, in total.
 const BEFORE: usize = 40;
 const MARK: usize = 60;
 const ALL: usize = 120;
 
-/// A mark of more lines than this is shown by its first one.
+/// Of longer marks, only the first line is shown.
 const LINES: usize = 12;
 
-/// Marks the omitted parts of a line.
+/// Replaces omitted parts of a line.
 const MORE: &str = "\u{2026}";
 
-/// A few lines of a text, with the mark among them.
 #[derive(Clone, Debug)]
 pub(crate) struct Excerpt {
     name: String,
-    /// The lines as they are shown.
     shown: String,
-    /// The mark's bytes in `shown`.
+    /// In bytes of `shown`.
     mark: Range<usize>,
-    /// Number of the first line shown, and of the mark's; from 0.
+    /// Numbers of the first shown line and of the mark's line, from 0.
     first: usize,
     line: usize,
-    /// The mark's column in the text, in characters from 0.
+    /// In characters from 0.
     column: usize,
 }
 
 impl Excerpt {
-    /// What to show of `text` for an error at `span`, which lies on characters' boundaries.
+    /// `span` is on character boundaries.
     pub(crate) fn new(name: &str, text: &str, span: &Range<usize>) -> Self {
         let start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let line = text[..start].bytes().filter(|byte| *byte == b'\n').count();
@@ -68,18 +66,17 @@ impl Excerpt {
             excerpt.context(after.split('\n').next().unwrap_or(after));
         }
         if excerpt.mark.start == excerpt.shown.len() {
-            // A printer marks what is in a line, and the break that ends it is.
+            // Printers only mark positions in a line, with its line break.
             excerpt.shown.push('\n');
         }
         excerpt
     }
 
-    /// The mark, in what is shown.
     pub(crate) fn mark(&self) -> SourceSpan {
         (self.mark.start, self.mark.len()).into()
     }
 
-    /// A line beside those that matter.
+    /// Adds a neighbouring line.
     fn context(&mut self, line: &str) {
         let whole = line.char_indices().nth(LONGEST).is_none();
         let end = line.char_indices().nth(ALL).filter(|_| !whole).map_or(line.len(), |(at, _)| at);
@@ -89,14 +86,14 @@ impl Excerpt {
         }
     }
 
-    /// Lines that are short enough.
+    /// Adds lines that are short enough.
     fn whole(&mut self, text: &str, lines: Range<usize>, mark: Range<usize>) {
         self.push(&text[lines.start..mark.start]);
         self.push_mark(&text[mark.clone()]);
         self.push(&text[mark.end..lines.end]);
     }
 
-    /// What is near the mark of a line that is not.
+    /// Adds the part of a long line near the mark.
     fn window(&mut self, text: &str, line: Range<usize>, mark: Range<usize>) {
         let (before, marked, after) = (&text[line.start..mark.start], &text[mark.clone()], &text[mark.end..line.end]);
         let from = before.char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
@@ -121,7 +118,7 @@ impl Excerpt {
         self.mark = start..self.shown.len();
     }
 
-    /// A hostile file must not speak to the reader's terminal.
+    /// Neutralises control characters of hostile files.
     fn push(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n");
         let text = text.strip_suffix('\r').unwrap_or(&text);
@@ -129,9 +126,9 @@ impl Excerpt {
     }
 }
 
-/// The end of the last line of `span`, if all its lines can be shown as they are.
+/// The span's last line's end, if all lines can be shown whole.
 fn end_of_lines(text: &str, start: usize, span: &Range<usize>) -> Option<usize> {
-    // The break that ends the last line of a span is not the beginning of another.
+    // A trailing line break does not begin another line.
     let last = if text[span.clone()].ends_with('\n') { span.end - 1 } else { span.end };
     let short = |line: &str| line.char_indices().nth(LONGEST).is_none();
     let mut end = start;
@@ -159,7 +156,7 @@ impl SourceCode for Excerpt {
         let marked = self.shown.as_bytes().get(span.offset()..span.offset() + span.len());
         let marked = marked.ok_or(MietteError::OutOfBounds)?;
         let (name, lines) = (self.name.clone(), self.shown.matches('\n').count());
-        // Asked without lines around it, a span's place is wanted; there is but one mark.
+        // With 0 lines of context, miette requests a span's position. There is one mark.
         let contents = if before == 0 {
             MietteSpanContents::new_named(name, marked, *span, self.line, self.column, lines)
         } else {
@@ -180,7 +177,7 @@ impl SourceCode for Excerpt {
 mod tests {
     use super::*;
 
-    /// The lines that are shown, with the mark in angle brackets.
+    /// The shown lines, with the mark in angle brackets.
     fn shown(text: &str, span: Range<usize>) -> String {
         let excerpt = Excerpt::new("x", text, &span);
         let (before, rest) = excerpt.shown.split_at(excerpt.mark.start);
@@ -207,7 +204,7 @@ mod tests {
         assert_eq!(shown(&line, 100_003..100_004), format!("…{}<y>", "y".repeat(40)));
         assert_eq!(shown(&line, 100_004..100_004), format!("…{}<>\n", "y".repeat(40)));
         assert_eq!(shown(&line, 10..90_000), format!("{}<{}>…", "x".repeat(10), "x".repeat(60)));
-        // A long line beside the one that matters is cut, too.
+        // Long neighbouring lines are cut, too.
         let beside = format!("{line}\nshort\n{line}");
         assert_eq!(shown(&beside, 100_005..100_006), format!("{0}…\n<s>hort\n{0}…", "x".repeat(120)));
     }

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use crate::limit::QUOTA_NS;
 use crate::program::{Bandwidth, CpuMax, Group};
 
-/// `cpu.weight` of a new group.
+/// The `cpu.weight` of a new group.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
-/// The deepest level of groups. The kernel has no limit.
+/// The deepest level of groups here. The kernel has no limit.
 pub const MAX_GROUP_DEPTH: usize = 64;
 
-/// A group's path, brought to the form `/a/b`; why not, if it cannot be one.
+/// Returns a group's path in the form `/a/b`.
 ///
 /// # Errors
-/// A component is `.` or `..`, a character cannot be in a cgroup's name, or there are more than
-/// [`MAX_GROUP_DEPTH`] components.
+/// If a component is `.`, `..`, or has control characters, or there are more than [`MAX_GROUP_DEPTH`].
 pub fn normalize_path(path: &str) -> Result<String, String> {
     let mut normal = String::with_capacity(path.len() + 1);
     let mut depth = 0;
@@ -39,7 +38,7 @@ pub fn normalize_path(path: &str) -> Result<String, String> {
     Ok(normal)
 }
 
-/// Settings of a group in a file. `None` leaves a setting unchanged.
+/// Settings of a group in a file. `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// `cpu.weight`.
@@ -52,7 +51,7 @@ pub struct Limits {
     pub burst: Option<u64>,
 }
 
-/// The groups of a workload while it is put together.
+/// The groups of a workload under construction.
 ///
 /// ```
 /// use vruntime_workload::groups::GroupTree;
@@ -75,14 +74,14 @@ impl Default for GroupTree {
 }
 
 impl GroupTree {
-    /// Returns a tree that has only the root.
+    /// Returns a tree of only the root.
     pub fn new() -> Self {
         let mut tree = Self { groups: Vec::new(), by_path: BTreeMap::new() };
         tree.push("/".to_owned(), None);
         tree
     }
 
-    /// Returns a tree of the groups of a workload.
+    /// Returns a tree of these groups.
     pub fn from_groups(groups: Vec<Group>) -> Self {
         if groups.is_empty() {
             return Self::new();
@@ -98,8 +97,7 @@ impl GroupTree {
         index
     }
 
-    /// Returns the number of the group at a path of the form that [`normalize_path`] returns. Creates that group and
-    /// the groups above it where they are missing.
+    /// Returns the index of the group at a [normalized](normalize_path) path. Creates missing groups.
     pub fn ensure(&mut self, path: &str) -> usize {
         if let Some(&index) = self.by_path.get(path) {
             return index;
@@ -116,13 +114,13 @@ impl GroupTree {
         parent
     }
 
-    /// Returns the paths of all groups, in the order of their numbers.
+    /// Returns the paths of all groups, by index.
     pub fn paths(&self) -> Vec<String> {
         self.groups.iter().map(|group| group.path.clone()).collect()
     }
 
-    /// Sets what `limits` states of a group. As in the kernel, writing `cpu.idle` resets the weight, and writing
-    /// `cpu.max` keeps the burst. Lowers the burst to the quota, the longest burst that the kernel takes.
+    /// Applies `limits` to a group. As in the kernel, `cpu.idle` resets the weight, and `cpu.max` keeps the burst.
+    /// Limits the burst to the kernel's maximum, the quota.
     pub fn limit(&mut self, index: usize, limits: Limits) {
         let group = self.get_mut(index);
         if let Some(idle) = limits.idle {
@@ -143,12 +141,12 @@ impl GroupTree {
         }
     }
 
-    /// Returns all groups, in the order of their numbers.
+    /// Returns all groups, by index.
     pub fn all(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Returns the group of a number that [`ensure`](Self::ensure) returned.
+    /// Returns the group of an index from [`ensure`](Self::ensure).
     pub fn get_mut(&mut self, index: usize) -> &mut Group {
         &mut self.groups[index]
     }

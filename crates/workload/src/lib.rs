@@ -26,7 +26,7 @@
 //! # Ok::<(), vruntime_workload::Error>(())
 //! ```
 
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// Input from users leads to errors, never to panics. Impossible cases state the reason in place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

@@ -1,26 +1,24 @@
-//! CPU limits (`cpu.max`) as people write them.
+//! CPU limits (`cpu.max`) in the notations of users.
 
 use std::ops::RangeInclusive;
 
 use crate::program::{Bandwidth, CpuMax};
 use crate::units::{parse_duration, scaled};
 
-/// The kernel's range of a limit's period, ns.
+/// The kernel's range of periods, ns.
 pub const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
-/// The kernel's range of a quota, and of quota and burst together, ns (`max_cfs_runtime`: 2^44 - 1 us).
+/// The kernel's range of a quota, and of quota plus burst, ns (`max_cfs_runtime`: 2^44 - 1 us).
 pub const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
-/// The default period, ns.
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-/// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
+/// From here on, a single whole number is a quota in microseconds. The kernel accepts none below.
 const LEAST_US: u64 = 1000;
 
-/// Returns the limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `500m/10ms`
-/// (CPUs, and the period), `max` or `max 100000` names. Returns none if the text has another form. Does not check
-/// whether the kernel takes such a quota and period.
+/// Parses a limit, without checking ranges: `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2`
+/// (CPUs), `500m/10ms` (CPUs/period), `max` or `max 100000`.
 pub fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
-    // `500m` is half a CPU here, and never minutes.
+    // `500m` is half a CPU, not minutes.
     let time = |text: &str| if text.trim_end().ends_with('m') { None } else { parse_duration(text).ok() };
     let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
         let period = time(period)?;
@@ -45,12 +43,12 @@ pub fn cpu_max(text: &str) -> Option<CpuMax> {
     Some(quota.map_or(CpuMax::Unlimited, |quota| CpuMax::Limited(Bandwidth { quota, period, burst: 0 })))
 }
 
-/// Returns the quota of `500m`, as Kubernetes writes half a CPU, in each `period`.
+/// The quota of `500m` (Kubernetes: half a CPU), in each `period`.
 fn millicores(text: &str, period: u64) -> Option<u64> {
     period.is_multiple_of(1000).then(|| scaled(text.strip_suffix('m')?.trim_end(), period / 1000))?
 }
 
-/// Returns the quota of N CPUs, `2` or `0.5`, in each `period`.
+/// The quota of `2` or `0.5` CPUs, in each `period`.
 fn cpus(text: &str, period: u64) -> Option<u64> {
     let quota = scaled(text, period)?;
     (text.contains('.') || quota < LEAST_US.saturating_mul(period)).then_some(quota)
@@ -99,7 +97,7 @@ mod tests {
             "99999999999999999999",
             "max max",
             "20ms 100ms",
-            // A minute is no period, and neither is a count of CPUs.
+            // Neither minutes nor a count of CPUs are a period.
             "500m/1m",
             "500m/100",
             "500m/1.5us",

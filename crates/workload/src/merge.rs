@@ -1,4 +1,4 @@
-//! Several workloads as one.
+//! Combines workloads.
 
 use std::sync::Arc;
 
@@ -8,45 +8,44 @@ use crate::place::SourceMap;
 use crate::program::{Benchmark, Changed, Group, Op, Phase, Requests, Session, Settings, Task, Timer, Workload};
 use crate::scenario::OwnObjects;
 
-/// The place of a workload among others.
 #[derive(Debug, Default)]
 pub(crate) struct Placement {
-    /// What its tasks' names begin with.
+    /// Prefix of its tasks' names.
     pub(crate) task_prefix: String,
-    /// What its classes' names begin with.
+    /// Prefix of its classes' names.
     pub(crate) class_prefix: String,
-    /// The group its root becomes, as a normal path.
+    /// The normalized path of the group that its root becomes.
     pub(crate) group: Option<String>,
-    /// The session of its tasks, by name.
+    /// The name of its tasks' session.
     pub(crate) session: Option<String>,
-    /// How much later its tasks start, ns.
+    /// Delay of its tasks' starts, ns.
     pub(crate) start: u64,
-    /// The run does not wait for them.
+    /// Whether the run does not wait for its tasks.
     pub(crate) background: bool,
 }
 
-/// A group with its path takes the memory of a few operations.
+/// The memory of a group with its path, in operations.
 pub(crate) const GROUP_EXTENT: u64 = 4;
 
-/// The workload so far.
+/// The combined workload so far.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) workload: Workload,
     pub(crate) groups: GroupTree,
     pub(crate) places: SourceMap,
-    /// Operations and objects of what was added, groups counted for [`GROUP_EXTENT`].
+    /// Operations and objects added, with groups as [`GROUP_EXTENT`].
     pub(crate) extent: u64,
-    /// Processes of what was added.
+    /// Number of processes added.
     processes: u32,
     names: UniqueNames,
-    /// Wait queues, completions, spin words and pipes of the scenario's own tasks, which have them in common.
+    /// Objects that the scenario's own tasks share.
     pub(crate) queues: Interner,
     pub(crate) completions: Interner,
     pub(crate) own: OwnObjects,
     pub(crate) sessions: Interner,
 }
 
-/// By how much the numbers of an added workload's objects grow.
+/// Increases of the indices of an added workload's objects.
 struct Offsets {
     tasks: usize,
     mutexes: usize,
@@ -62,13 +61,13 @@ struct Offsets {
     inboxes: usize,
     leads: usize,
     processes: u32,
-    /// The new number of each of its groups.
+    /// The new index of each group.
     groups: Vec<usize>,
-    /// The group of tasks that name none.
+    /// The group of tasks without one.
     group: Option<usize>,
 }
 
-/// A program, and the same with its numbers shifted.
+/// A program, and its copy with shifted indices.
 struct Shifted<'a> {
     old: &'a Arc<[Phase]>,
     new: Arc<[Phase]>,
@@ -90,7 +89,7 @@ impl Merged {
         }
     }
 
-    /// Adds a workload. Its objects stay its own: a mutex `m` here is not the `m` there.
+    /// Adds a workload. Its objects stay separate: its mutex `m` is not another workload's `m`.
     pub(crate) fn add(&mut self, added: &Workload, places: SourceMap, placement: &Placement) {
         let base = placement.group.as_deref().unwrap_or("/");
         let session = placement.session.as_deref().map(|name| self.sessions.number(name));
@@ -141,7 +140,7 @@ impl Merged {
             start: requests.start + placement.start,
             ..requests.clone()
         }));
-        // A scenario's own tasks name theirs in common (`Merged::queues`), and come without.
+        // The scenario's own tasks share queues in `Merged::queues`. Their workload has none.
         into.wait_queues.extend(added.wait_queues.iter().cloned());
         into.completions.extend(added.completions.iter().cloned());
         into.pools.extend(added.pools.iter().cloned());
@@ -151,7 +150,7 @@ impl Merged {
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
 
-        // Instances of a class share their program, and they lie side by side: so do the shifted ones.
+        // Instances of a class are adjacent and share their program, as do their copies.
         let mut last: Option<Shifted<'_>> = None;
         for task in &added.tasks {
             let phases = match &last {
@@ -179,7 +178,7 @@ impl Merged {
         let sessions = self.sessions.into_names().into_iter().map(|name| Session { name, nice: 0 });
         let mut workload =
             Workload { groups: self.groups.into_groups(), sessions: sessions.collect(), ..self.workload };
-        // The scenario's own tasks came after all others, so that their numbers begin behind those of the others.
+        // The scenario's own tasks were added last, so their indices follow the others'.
         let (pipes, spins) = self.own.into_objects();
         workload.wait_queues.extend(self.queues.into_names());
         workload.completions.extend(self.completions.into_names());
@@ -190,9 +189,8 @@ impl Merged {
 }
 
 impl Workload {
-    /// Combines both workloads, such as a noisy neighbour beside a replayed trace. The result has this one's duration,
-    /// end and hotplug. The other's objects stay separate. Groups of the same path are merged, with the other's
-    /// settings. A task of the other with a used name gets a number.
+    /// Combines both workloads, such as a noisy neighbour and a replay. Duration, end and hotplug are this one's.
+    /// Objects stay separate. Groups of equal paths merge, with the other's settings. Equal task names get numbers.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
         let mut merged = Merged::new();
@@ -238,7 +236,7 @@ impl Workload {
         }
     }
 
-    /// Returns the operations of distinct programs and the objects except for groups: the size of each copy.
+    /// Returns the size of a copy: the operations of distinct programs and the objects without groups.
     pub(crate) fn extent(&self) -> u64 {
         let mut operations = 0;
         let mut last: Option<&Arc<[Phase]>> = None;
@@ -253,7 +251,7 @@ impl Workload {
     }
 }
 
-/// A path below another; both normal.
+/// Joins two normalized paths.
 pub(crate) fn join(base: &str, path: &str) -> String {
     match (base, path) {
         ("/", _) => path.to_owned(),
@@ -399,7 +397,6 @@ mod tests {
         assert_eq!(changes, [5, 9]);
     }
 
-    /// A neighbour does not unplug the machine's CPUs.
     #[test]
     fn hotplug_is_of_the_first() {
         let plug = |at| Hotplug { at, cpu: 1, online: false };
@@ -407,7 +404,6 @@ mod tests {
         assert_eq!(with(3).beside(&with(4)).hotplug, [plug(3)]);
     }
 
-    /// Queues of the same name in two workloads are separate.
     #[test]
     fn two_neighbours_have_wait_queues_of_their_own() {
         let ops = vec![

@@ -1,16 +1,16 @@
-//! Names that must differ, and names that have numbers.
+//! Unique names, and interned names.
 
 use std::collections::BTreeMap;
 
-/// Hands out every name once. A name that is taken gets a number (`web#2`).
+/// Makes names unique: a used name gets a number (`web#2`).
 #[derive(Debug, Default)]
 pub struct UniqueNames {
-    /// Used names, each with the number to try next.
+    /// Used names, with the number to try next.
     taken: BTreeMap<String, u64>,
 }
 
 impl UniqueNames {
-    /// Returns `wanted`, with the first number that makes it unique if it is taken.
+    /// Returns `wanted`, or the first unused `wanted#N`.
     pub fn take(&mut self, wanted: String) -> String {
         let Some(&first) = self.taken.get(&wanted) else {
             self.taken.insert(wanted.clone(), 2);
@@ -29,7 +29,7 @@ impl UniqueNames {
     }
 }
 
-/// Names in the order of their first mention.
+/// Numbers names in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     names: Vec<String>,
@@ -37,7 +37,6 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// The number of `name`, new or old.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;

@@ -1,26 +1,26 @@
-//! Where in which file a task, a phase or an operation was written.
+//! Places in files of tasks, phases and operations.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Source;
 
-/// The places of a workload's parts, kept beside it for messages.
+/// Places of a workload's parts, for messages.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
-    /// One a class, ascending by task.
+    /// One for each class, ascending by task.
     pub(crate) sites: Vec<ClassSite>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ClassSite {
-    /// Indices of the tasks of the class.
+    /// Indices of the class's tasks.
     pub(crate) tasks: Range<usize>,
     pub(crate) source: Source,
     pub(crate) span: Range<usize>,
-    /// Where it is written when its tasks start, if it is.
+    /// The place of the start time.
     pub(crate) start: Option<(Source, Range<usize>)>,
-    /// Shared by the copies of a workload.
+    /// Copies of a workload share it.
     pub(crate) phases: Arc<[PhaseSite]>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct PhaseSite {
 }
 
 impl SourceMap {
-    /// The text and the bytes where a task was written; of one of its phases, of one operation of that, if asked for.
+    /// Returns source and bytes of a task, phase, or operation.
     pub fn place(&self, task: usize, phase: Option<usize>, op: Option<usize>) -> Option<(&Source, Range<usize>)> {
         let site = self.site(task)?;
         let phase = phase.and_then(|phase| site.phases.get(phase));
@@ -40,8 +40,7 @@ impl SourceMap {
         Some((&site.source, span.clone()))
     }
 
-    /// Returns the text and the bytes of a task's start time: its own `start` or `delay`, or the `start` of its
-    /// workload.
+    /// Returns source and bytes of a task's start: its `start` or `delay`, or its workload's `start`.
     pub fn start(&self, task: usize) -> Option<(&Source, Range<usize>)> {
         let (source, span) = self.site(task)?.start.as_ref()?;
         Some((source, span.clone()))
@@ -52,7 +51,7 @@ impl SourceMap {
         self.sites.get(index).filter(|site| site.tasks.contains(&task))
     }
 
-    /// Adds the places of a workload that is appended to this one after its first `tasks` tasks.
+    /// Appends places of tasks that follow the first `tasks`.
     pub(crate) fn append(&mut self, other: Self, tasks: usize) {
         self.sites.extend(other.sites.into_iter().map(|mut site| {
             site.tasks = site.tasks.start + tasks..site.tasks.end + tasks;

@@ -1,13 +1,12 @@
-//! Text of others, as people may be shown it: it does not speak to their terminal, and is not longer than they read.
+//! Makes foreign text safe to print: no control of the terminal, and a limited length.
 
-/// The most characters of a quoted name or key.
+/// Most characters of a quoted name.
 const QUOTED: usize = 80;
 
-/// A whole message.
+/// Most characters of a message.
 const MESSAGE: usize = 2000;
 
-/// Whether a terminal obeys a character rather than shows it: controls, separators of lines, and characters that set
-/// the direction of writing.
+/// Whether a terminal obeys a character: controls, line separators, writing directions.
 fn obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     character.is_control()
@@ -15,7 +14,7 @@ fn obeyed(character: char) -> bool {
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The character, or a sign that stands for one that cannot be shown.
+/// The character, or a substitute.
 pub(crate) fn visible(character: char) -> char {
     match character {
         _ if !obeyed(character) => character,
@@ -24,8 +23,8 @@ pub(crate) fn visible(character: char) -> char {
     }
 }
 
-/// Makes a message with quoted input printable: escapes characters that a terminal obeys, as Rust does, shortens text
-/// in `these marks` beyond 80 characters, and the whole beyond 2000. Line breaks remain, except in quotations.
+/// Makes a message with quoted input printable. Escapes characters that terminals obey. Shortens `quotations` to 80
+/// characters, the message to 2000. Keeps line breaks outside quotations.
 ///
 /// ```
 /// use vruntime_workload::plain;

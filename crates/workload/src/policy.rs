@@ -1,27 +1,26 @@
-//! Policies as people write them, wherever a policy is given: `SCHED_FIFO`, `fifo`, `fifo:50`, `SCHED_RR:10`,
-//! `deadline:2ms/10ms/10ms`.
+//! Notations of policies: `SCHED_FIFO`, `fifo`, `fifo:50`, `SCHED_RR:10`, `deadline:2ms/10ms/10ms`.
 
 use crate::rtapp::PolicyName;
 use crate::units::parse_duration;
 
-/// What a policy may be called, for messages.
+/// The notations, for messages.
 pub const EXPECTED: &str = "other, batch, idle, fifo:50, rr:10 or deadline:2ms/10ms/10ms, or a name such as SCHED_FIFO";
 
-/// A policy with the parameters that stand behind its name.
+/// A policy with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The policy.
     pub name: PolicyName,
     /// The priority of `fifo:50`.
     pub priority: Option<u8>,
-    /// Runtime, deadline and period of `deadline:2ms/10ms/10ms`, nanoseconds.
+    /// Runtime, deadline and period, nanoseconds.
     pub times: Option<[u64; 3]>,
 }
 
-/// Returns the policy that `text` names. The kernel's name and the short one mean the same, in any case.
+/// Parses a policy, by its short or kernel name in any case.
 ///
 /// # Errors
-/// Returns why `text` names no policy.
+/// Why `text` is no policy.
 ///
 /// ```
 /// use vruntime_workload::policy::written;
@@ -56,7 +55,6 @@ pub fn written(text: &str) -> Result<Written, String> {
     }
 }
 
-/// The policy of that name.
 fn named(text: &str) -> Option<PolicyName> {
     let upper = text.to_ascii_uppercase();
     let bare = upper.strip_prefix("SCHED_").unwrap_or(&upper);

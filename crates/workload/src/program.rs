@@ -1,8 +1,7 @@
-//! Programs of tasks: the small language to which every workload is translated.
+//! Programs of tasks, the common form of all workloads.
 //!
-//! A [`Workload`] is a list of [`Task`]s and the objects that they share. rt-app files, scenarios, classic benchmarks
-//! and replayed traces all become workloads. The simulated machine and the host for real kernels both run them. Times
-//! are nanoseconds.
+//! rt-app files, scenarios, benchmarks and replays become a [`Workload`]: [`Task`]s and the objects they share. The
+//! simulated machine and the host for real kernels run it. Times are nanoseconds.
 
 mod group;
 mod objects;
@@ -12,8 +11,7 @@ use std::collections::BTreeSet;
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
 pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, Spin};
 
-/// A whole workload: tasks, the groups they live in, and the objects they synchronise on. By default it has the root
-/// group, and nothing else.
+/// Tasks, their groups, and the objects they share. The default has only the root group.
 ///
 /// ```
 /// use vruntime_workload::program::{Op, Phase, Task, Workload};
@@ -26,53 +24,51 @@ pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, 
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Every task the workload can contain. Those with `start: None` exist only once forked.
+    /// All tasks. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
-    /// Indices in [`Self::tasks`] of those that the run does not wait for: without a duration it is over when all
-    /// others have ended.
+    /// Indices in [`Self::tasks`]. A run without a duration ends with the last other task.
     pub background: BTreeSet<usize>,
-    /// Task groups, parents before their children. Index 0 is always the root (path `/`).
+    /// Task groups, parents before children. Index 0 is the root (`/`).
     pub groups: Vec<Group>,
-    /// Sessions (`setsid`): with autogroup on, the tasks of the root group compete as one autogroup a session.
+    /// Sessions (`setsid`). With autogroup, each competes as one autogroup in the root group.
     pub sessions: Vec<Session>,
-    /// Tasks that are threads of the kernel, by their index in [`Workload::tasks`]: they are in no session.
+    /// Kernel threads, without session: indices in [`Self::tasks`].
     pub kernel_threads: BTreeSet<usize>,
-    /// How many mutexes there are, and how they behave.
+    /// Mutexes.
     pub mutexes: Vec<Mutex>,
-    /// Condition variables (rt-app `wait`, `signal`, `broad`, `sync`), by name.
+    /// Names of condition variables (rt-app `wait`, `signal`, `broad`, `sync`).
     pub conditions: Vec<String>,
     /// Barriers.
     pub barriers: Vec<Barrier>,
     /// Semaphores.
     pub semaphores: Vec<Semaphore>,
-    /// Periodic timers shared by name between tasks; per-task (`unique…`) ones get an entry for each task.
+    /// Periodic timers. Tasks share timers of one name, except `unique…`.
     pub timers: Vec<Timer>,
-    /// Pipes and other byte channels (rt-app has none).
+    /// Pipes and other byte channels (scenarios).
     pub pipes: Vec<Pipe>,
-    /// Words at which tasks wait without sleeping (scenarios; rt-app has none).
+    /// Words at which tasks spin (scenarios).
     pub spins: Vec<Spin>,
-    /// Wait queues of the kernel, by name (scenarios; rt-app has none).
+    /// Names of the kernel's wait queues (scenarios).
     pub wait_queues: Vec<String>,
-    /// Requests from outside the machine, which wait queues receive (scenarios; rt-app has none).
+    /// Requests from outside the machine to wait queues (scenarios).
     pub requests: Vec<Requests>,
-    /// Completions of the kernel, by name (scenarios; rt-app has none).
+    /// Names of the kernel's completions (scenarios).
     pub completions: Vec<String>,
-    /// Pools of tasks that do each other's work, by name (replays; rt-app and scenarios have none).
+    /// Names of pools, whose tasks do each other's work (replays).
     pub pools: Vec<String>,
-    /// Where tasks wait for whichever other wakes them first, by the name of the task that waits there (replays; rt-app
-    /// and scenarios have none).
+    /// Inboxes, by the name of the task that waits there for any waker (replays).
     pub inboxes: Vec<String>,
-    /// Tasks that follow the progress of another, by the names of both (replays; rt-app and scenarios have none).
+    /// Names of tasks whose progress others follow (replays).
     pub leads: Vec<String>,
-    /// When to stop, nanoseconds; none: when every task has ended.
+    /// The end, nanoseconds. None: when every task has ended.
     pub duration: Option<u64>,
-    /// How it stops then.
+    /// How the duration ends tasks.
     pub stop: Stop,
-    /// CPUs that go offline and come back, in the order in which they do.
+    /// CPUs that go offline or online, in order of time.
     pub hotplug: Vec<Hotplug>,
-    /// Changes from outside the workload, in order of time.
+    /// External changes, in order of time.
     pub changes: Vec<Change>,
-    /// Which tasks are those of a benchmark.
+    /// The benchmarks in the workload.
     pub benchmarks: Vec<Benchmark>,
 }
 
@@ -109,96 +105,93 @@ impl Default for Workload {
 /// A periodic timer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timer {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// From when on its beats are counted, nanoseconds after the workload's start; none: from the beginning of the loop
-    /// that uses it first.
+    /// Origin of its beats, nanoseconds after the start. None: the begin of the first loop that uses it.
     pub start: Option<u64>,
 }
 
 impl Timer {
-    /// A timer whose beats are counted from the beginning of the loop that uses it first.
+    /// Returns a timer without a fixed origin.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), start: None }
     }
 }
 
-/// A benchmark that is part of a workload.
+/// A benchmark in a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Its command line.
+    /// The command line.
     pub command: String,
-    /// Its tasks, in [`Workload::tasks`].
+    /// Indices in [`Workload::tasks`].
     pub tasks: std::ops::Range<usize>,
-    /// When it starts, nanoseconds.
+    /// The start, nanoseconds.
     pub start: u64,
 }
 
-/// What the end of the duration means to tasks.
+/// How the end of the duration stops tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stop {
-    /// Everything stops at that instant, in the middle of whatever is going on.
+    /// At that instant, in the middle of any operation.
     #[default]
     AtOnce,
-    /// Each task ends when the instruction it is in does, as those of a program do that look at the clock in between.
-    /// What takes longer than a second beyond the end is cut off.
+    /// After the current instruction, as in programs that check the clock then. At most a second later.
     AfterInstruction,
 }
 
 /// A CPU goes offline or online (`/sys/devices/system/cpu/cpuN/online`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hotplug {
-    /// When, nanoseconds after the workload's start.
+    /// Nanoseconds after the start.
     pub at: u64,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// Whether it is online from then on.
+    /// Whether it goes online.
     pub online: bool,
 }
 
 /// A session, which has an autogroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// What `/proc/PID/autogroup` of its tasks says: -20..=19. The autogroup weighs as much as a task of that nice
-    /// value.
+    /// The autogroup's nice value (`/proc/PID/autogroup`), -20..=19: it weighs as a task of that value.
     pub nice: i8,
 }
 
-/// Something is changed while the workload runs, as with `chrt`, `taskset`, or a write to a cgroup's files.
+/// An external change, as by `chrt`, `taskset`, or a write to a cgroup's files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// When, nanoseconds after the workload's start.
+    /// Nanoseconds after the start.
     pub at: u64,
-    /// What.
+    /// The change.
     pub what: Changed,
 }
 
 /// What a [`Change`] changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
-    /// Tasks that live then.
+    /// Existing tasks.
     Tasks {
-        /// Indices in [`Workload::tasks`]: every instance of these.
+        /// Indices in [`Workload::tasks`] of all instances.
         tasks: Vec<usize>,
-        /// What is `None` stays.
+        /// None: unchanged.
         settings: Settings,
-        /// A nice value without a policy: -20..=19.
+        /// A nice value without a policy, -20..=19.
         nice: Option<i8>,
     },
     /// A task group.
     Group {
         /// Index in [`Workload::groups`], not the root's.
         group: usize,
-        /// What is written to its files.
+        /// The new settings.
         to: GroupChange,
     },
     /// The CPUs of a task group.
     Cpuset {
         /// Index in [`Workload::groups`], not the root's.
         group: usize,
-        /// `cpuset.cpus`, ascending; an empty list is written as such; none: nothing is.
+        /// `cpuset.cpus`, ascending. An empty list is written. None: unchanged.
         cpus: Option<Vec<u32>>,
         /// `cpuset.cpus.partition`.
         partition: Option<Partition>,
@@ -212,18 +205,18 @@ pub enum Changed {
     },
 }
 
-/// What a task that was there before the run did then.
+/// The state before the run of a task that existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// It slept on that CPU: until it starts, or, if it starts with the run and first waits for a time or a semaphore,
-    /// in that wait.
+    /// Asleep on that CPU until its start. A task that starts with the run and first waits for a time or a semaphore
+    /// begins in that wait.
     Asleep(u32),
-    /// It ran or waited on that CPU, and does so when it starts.
+    /// Running or runnable on that CPU, also at its start.
     Runnable(u32),
 }
 
 impl Before {
-    /// The CPU on which it was.
+    /// Returns the CPU.
     #[must_use]
     pub const fn cpu(self) -> u32 {
         match self {
@@ -232,33 +225,32 @@ impl Before {
     }
 }
 
-/// One task: its identity and its program.
+/// A task and its program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Name, unique in the workload (`web-3`).
+    /// Unique name (`web-3`).
     pub name: String,
-    /// The class of identical tasks this is an instance of (`web`); equal to `name` for a single one.
+    /// The class of identical tasks (`web`). A single task's is `name`.
     pub class: String,
-    /// When it starts, nanoseconds after the workload; none: only when forked.
+    /// Nanoseconds after the start. None: only when forked.
     pub start: Option<u64>,
-    /// What it did before the run. None: it is forked when it starts, unless the run has all of them sleep until then.
+    /// Its state before the run. None: forked at its start, unless all tasks sleep until then.
     pub before: Option<Before>,
-    /// Its session, an index in [`Workload::sessions`]; none: the default one.
+    /// Index in [`Workload::sessions`]. None: the default session.
     pub session: Option<usize>,
-    /// Its process: tasks of one number are threads with a common address space, which switches between them keep.
-    /// None: each instance has its own.
+    /// The process. Its tasks are threads that share an address space. None: a process for each instance.
     pub process: Option<u32>,
-    /// Attributes it starts with.
+    /// Initial attributes.
     pub settings: Settings,
-    /// What it does, phase after phase.
+    /// The phases, in order.
     pub phases: std::sync::Arc<[Phase]>,
-    /// How often the phases are gone through; [`Repeat::Forever`] for rt-app's -1.
+    /// Repetitions of the phases.
     pub repeat: Repeat,
 }
 
 impl Task {
-    /// A task that exists from the beginning and executes `phases` once, in the root group, with default attributes. It
-    /// is alone in its class, and a thread of process 0, as all tasks of this function.
+    /// Returns a task that exists from the start and executes `phases` once: in the root group, with default
+    /// attributes, alone in its class. All such tasks are threads of process 0.
     pub fn new(name: impl Into<String>, phases: impl Into<std::sync::Arc<[Phase]>>) -> Self {
         let name = name.into();
         Self {
@@ -275,48 +267,48 @@ impl Task {
     }
 }
 
-/// How often.
+/// A number of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Without end.
+    /// Endless (rt-app's -1).
     Forever,
-    /// This many times; 0 is never.
+    /// This many times, also 0.
     Times(u64),
 }
 
-/// A stretch of a task's life with its own attributes.
+/// A part of a task's program, with attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// The phase's name, for messages.
+    /// The name, for messages.
     pub name: String,
-    /// How often its operations are gone through.
+    /// Repetitions of the operations.
     pub repeat: Repeat,
-    /// What changes when the phase begins; fields that are `None` stay as they are.
+    /// Changes at the phase's begin. None: unchanged.
     pub settings: Settings,
-    /// The operations of one loop.
+    /// Operations of one loop.
     pub ops: Vec<Op>,
 }
 
 impl Phase {
-    /// A phase called `phase` that repeats `ops` for ever, without a change of attributes.
+    /// Returns a phase called `phase` that repeats `ops` for ever and changes no attributes.
     pub fn forever(ops: impl Into<Vec<Op>>) -> Self {
         Self { name: "phase".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops: ops.into() }
     }
 
-    /// As [`Self::forever`], but `n` times; 0 is not at all.
+    /// As [`Self::forever`], but `n` times.
     pub fn times(n: u64, ops: impl Into<Vec<Op>>) -> Self {
         Self { repeat: Repeat::Times(n), ..Self::forever(ops) }
     }
 }
 
-/// Attributes of a task; `None` means "as it was" (at the start of a task: the system's default).
+/// Attributes of a task. `None`: unchanged, and at the start the system's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Scheduling policy, with the parameters that belong to it.
+    /// The scheduling policy.
     pub policy: Option<Policy>,
-    /// CPUs it may run on, ascending. An empty list is never stored.
+    /// CPUs that the task may use, ascending. Never empty.
     pub cpus: Option<Vec<u32>>,
-    /// NUMA nodes its memory is bound to.
+    /// NUMA nodes of its memory.
     pub nodes: Option<Vec<u32>>,
     /// Index in [`Workload::groups`].
     pub group: Option<usize>,
@@ -329,18 +321,18 @@ pub struct Settings {
 /// A scheduling policy and its parameters. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// SCHED_OTHER. `slice`: a custom slice (kernel 6.12 on).
+    /// SCHED_OTHER.
     Other {
         /// -20..=19.
         nice: i8,
-        /// Requested slice, nanoseconds: 100 us to 100 ms.
+        /// Requested slice (6.12+), nanoseconds: 100 us to 100 ms.
         slice: Option<u64>,
     },
     /// SCHED_BATCH.
     Batch {
         /// -20..=19.
         nice: i8,
-        /// Requested slice, nanoseconds: 100 us to 100 ms.
+        /// Requested slice (6.12+), nanoseconds: 100 us to 100 ms.
         slice: Option<u64>,
     },
     /// SCHED_IDLE.
@@ -363,157 +355,152 @@ pub enum Policy {
         deadline: u64,
         /// Period, nanoseconds.
         period: u64,
-        /// It may use what others leave of theirs (SCHED_FLAG_RECLAIM).
+        /// Whether it reclaims unused bandwidth (SCHED_FLAG_RECLAIM).
         reclaim: bool,
-        /// Whether it gets a signal when its runtime is used up (SCHED_FLAG_DL_OVERRUN).
+        /// Whether it gets a signal at the end of its runtime (SCHED_FLAG_DL_OVERRUN).
         overrun: bool,
     },
 }
 
-/// How far a task may get ahead of the one that it wakes by [`Op::InboxWake`]. While that one sleeps anywhere else than
-/// at its inbox, has not begun or has ended, there is no limit.
+/// How far a waker may get ahead of the task that it wakes by [`Op::InboxWake`]. Unlimited while that task sleeps
+/// elsewhere, before its begin, and after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// As far as it gets.
+    /// No limit.
     Free,
-    /// After the wakeup, it continues when the other reaches the wait of the wakeup.
+    /// The waker continues when the woken task reaches the wait of that wakeup.
     Together,
-    /// It wakes the other only when that one sleeps at its inbox.
+    /// The waker waits until the task sleeps at its inbox.
     Asleep,
-    /// It wakes the other only when that one has begun all that it was woken for before.
+    /// The waker waits until the task has begun the work of all previous wakeups.
     OneAhead,
 }
 
-/// One step of a program. Indices are into the lists of [`Workload`]; times are nanoseconds.
+/// An operation. Indices are of the lists of [`Workload`]. Times are nanoseconds, work is nanoseconds at capacity 1024.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Work that takes `work` on a CPU of full capacity, longer on a slower one (rt-app `run`).
+    /// Computes: `work` at full capacity, longer on a slower CPU (rt-app `run`).
     Run {
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Work of a pool of tasks, as [`Op::Run`]. What another member has done of it already ([`Op::PoolHelp`]) is not
-    /// done again.
+    /// As [`Op::Run`], for a pool. Skips what other members have done already ([`Op::PoolHelp`]).
     PoolRun {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Does work of other members of a pool, until the pool has done `work` more than required at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only if the queue is
-    /// empty: this precedes such a sleep.
+    /// Does work of other members, until the pool has done `work` more than required at this task's last `PoolHelp`,
+    /// `PoolSleep` or `PoolWait`. Precedes sleeps of tasks that sleep only if their queue of work is empty.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Sleeps until the pool has done `work` more than it had to at this task's last `PoolHelp`, `PoolSleep` or
-    /// `PoolWait`. This is how a task waits until another member finds something for it to do.
+    /// Sleeps until the pool has done as much as [`Op::PoolHelp`] requires: another member then has work for this task.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
     },
-    /// Sleeps for `time` and checks again, until the pool has done `work` more than required at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work. Does not sleep if the pool has done it
-    /// already. Tasks poll for other tasks' work in this way.
+    /// Polls: sleeps for `time` repeatedly, until the pool has done as much as [`Op::PoolHelp`] requires (perhaps
+    /// already), or no other member has work.
     PoolWait {
         /// Index in [`Workload::pools`].
         pool: usize,
-        /// Nanoseconds at capacity 1024.
+        /// Nanoseconds.
         work: u64,
         /// Nanoseconds.
         time: u64,
     },
-    /// Computes until this time has passed, whatever the CPU's speed and preemptions (rt-app `runtime`).
+    /// Computes for this time, whatever the CPU's speed and preemptions (rt-app `runtime`).
     Runtime {
         /// Nanoseconds on the CPU.
         time: u64,
     },
-    /// Sleep for `time` from now.
+    /// Sleeps for `time`.
     Sleep {
         /// Nanoseconds.
         time: u64,
     },
-    /// Sleep until a time, as `clock_nanosleep` with TIMER_ABSTIME does; not at all if it is over.
+    /// Sleeps until a time, unless it is past (`clock_nanosleep` with TIMER_ABSTIME).
     SleepUntil {
-        /// Nanoseconds after the workload's start.
+        /// Nanoseconds after the start.
         at: u64,
     },
-    /// Sleep while a device works: signals do not wake the task, and its timer slack is none of the device's.
+    /// Sleeps while a device works, without timer slack, and not woken by signals.
     Device {
         /// Nanoseconds.
         time: u64,
     },
-    /// Sleep until the timer's next beat.
+    /// Sleeps until the timer's next beat.
     Timer {
         /// Index in [`Workload::timers`].
         timer: usize,
         /// Nanoseconds.
         period: u64,
-        /// Whether a late end moves the beat.
+        /// Whether a late task moves the beat.
         mode: TimerMode,
     },
-    /// Take a mutex.
+    /// Locks a mutex.
     Lock(usize),
-    /// Give a mutex back.
+    /// Unlocks a mutex.
     Unlock(usize),
-    /// Release `mutex`, wait for `condition`, take `mutex` again.
+    /// Unlocks `mutex`, waits for `condition`, locks `mutex` again.
     Wait {
         /// Index in [`Workload::conditions`].
         condition: usize,
         /// Index in [`Workload::mutexes`].
         mutex: usize,
     },
-    /// Wake one waiter of a condition.
+    /// Wakes one waiter of a condition.
     Signal(usize),
-    /// Wake every waiter of a condition.
+    /// Wakes all waiters of a condition.
     Broadcast(usize),
-    /// Signal `condition`, then wait on it (rt-app `sync`).
+    /// Signals `condition`, then waits for it (rt-app `sync`).
     Sync {
         /// Index in [`Workload::conditions`].
         condition: usize,
         /// Index in [`Workload::mutexes`].
         mutex: usize,
     },
-    /// Meet the others.
+    /// Waits at a barrier.
     Barrier(usize),
-    /// Increment a semaphore.
+    /// Increments a semaphore.
     SemPost(usize),
-    /// Decrement a semaphore, waiting while it is 0.
+    /// Decrements a semaphore. Waits while it is 0.
     SemWait(usize),
-    /// If the semaphore `from` is above 0, decrement it and increment `to`. A server does this for each client that it
-    /// looks after.
+    /// If the semaphore `from` is above 0, decrements it and increments `to`, as a server does for each client.
     SemMove {
         /// Index in [`Workload::semaphores`].
         from: usize,
         /// Index in [`Workload::semaphores`].
         to: usize,
     },
-    /// Set a semaphore to 0.
+    /// Sets a semaphore to 0.
     SemReset(usize),
-    /// Sleeps until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, and an earlier
-    /// one ends it at once. One task waits at an inbox.
+    /// Sleeps until an [`Op::InboxWake`]. Each wait consumes one wakeup, also an earlier one. Each inbox has one
+    /// waiting task.
     ///
-    /// The work after a wait, up to the next wait or the end of the loop, is an answer to one waker. In a phase with
-    /// waits for several wakers, the task answers the first one: it continues behind its next wait for that waker. Each
-    /// loop of the phase reaches each wait once, and the last one last. Further wakeups wait for the next loop.
+    /// The work after a wait, up to the next wait or the end of the loop, answers one waker. In a phase with waits for
+    /// several wakers, the task answers the first waker: it continues behind its next wait for that one. Each loop
+    /// reaches each wait once, the last one last. Further wakeups remain for the next loop.
     InboxWait {
         /// Index in [`Workload::inboxes`].
         inbox: usize,
-        /// The waker that the answer is for.
+        /// The waker to answer.
         from: usize,
     },
-    /// Wake the task that waits at an inbox. It does not sleep the next time if it is busy.
+    /// Wakes the task of an inbox. If that task is busy, its next wait does not sleep.
     InboxWake {
         /// Index in [`Workload::inboxes`].
         inbox: usize,
-        /// Which waker this is, for [`Op::InboxWait`].
+        /// The number of this waker, for [`Op::InboxWait`].
         from: usize,
-        /// How far this task may get ahead of that one.
+        /// How far this task may get ahead.
         follow: Follow,
     },
     /// The leader of a lead has come one step further.
@@ -527,106 +514,106 @@ pub enum Op {
         /// Index in [`Workload::leads`].
         lead: usize,
     },
-    /// Sleeps until resumed (rt-app `suspend`: a condition and a mutex of one name, or its own). The mutex is locked
-    /// for the wait and unlocked afterwards, so another holder keeps the task waiting.
+    /// Sleeps until resumed (rt-app `suspend`). Condition and mutex have a given name, or the task's. The task locks
+    /// the mutex for the wait, so another holder delays it, and unlocks it afterwards.
     Suspend {
         /// Index in [`Workload::conditions`].
         condition: usize,
         /// Index in [`Workload::mutexes`].
         mutex: usize,
     },
-    /// Wakes the suspended task (rt-app `resume`), under the mutex of that name.
+    /// Wakes a suspended task under the mutex of that name (rt-app `resume`).
     Resume {
         /// Index in [`Workload::conditions`].
         condition: usize,
         /// Index in [`Workload::mutexes`].
         mutex: usize,
     },
-    /// Write `bytes` of memory (rt-app `mem`).
+    /// Writes memory (rt-app `mem`).
     Mem {
         /// Bytes.
         bytes: u64,
     },
-    /// Write `bytes` to a device (rt-app `iorun`).
+    /// Writes to a device (rt-app `iorun`).
     Io {
         /// Bytes.
         bytes: u64,
     },
-    /// Access memory in a pattern (rt-app `memrun`).
+    /// Accesses memory in a pattern (rt-app `memrun`).
     MemRun(Box<MemRun>),
     /// `sched_yield`.
     Yield,
-    /// `execve`: the task becomes another program, on the idlest CPU.
+    /// `execve`, which moves the task to the idlest CPU.
     Exec,
-    /// Start another task of the workload: an instance of the class with this index in [`Workload::tasks`].
+    /// Starts an instance of the class with this index in [`Workload::tasks`].
     Fork(usize),
-    /// Write one message.
+    /// Writes a message.
     PipeWrite {
         /// Index in [`Workload::pipes`].
         pipe: usize,
         /// Bytes.
         bytes: u32,
     },
-    /// Read one message.
+    /// Reads a message.
     PipeRead {
         /// Index in [`Workload::pipes`].
         pipe: usize,
         /// Bytes.
         bytes: u32,
     },
-    /// Spin until the word has an event, and take it.
+    /// Spins until the word has an event, and takes the event.
     SpinWait {
         /// Index in [`Workload::spins`].
         spin: usize,
-        /// Whether the word is a lock: then the wait belongs to the work of the task.
+        /// Whether the word is a lock. Then the wait is part of the task's work.
         lock: bool,
     },
-    /// Add `events` to a word at which tasks spin.
+    /// Adds events to a word at which tasks spin.
     SpinPost {
         /// Index in [`Workload::spins`].
         spin: usize,
-        /// The number of spinning tasks that may go on.
+        /// Number of tasks to release.
         events: u32,
     },
-    /// Meet the others, and spin until all have arrived: an index in [`Workload::spins`].
+    /// Spins until all tasks have arrived. An index in [`Workload::spins`].
     SpinBarrier(usize),
-    /// Wait until the queue has an event, and take it (`wait_event`).
+    /// Waits until the queue has an event, and takes the event (`wait_event`).
     WaitEvent {
         /// Index in [`Workload::wait_queues`].
         queue: usize,
-        /// Where in the queue.
+        /// The position in the queue.
         mode: WaitMode,
-        /// The timeout, nanoseconds (`wait_event_hrtimeout`).
+        /// Nanoseconds (`wait_event_hrtimeout`).
         timeout: Option<u64>,
     },
-    /// Add `events` to a queue and wake those that wait in it.
+    /// Adds events to a queue and wakes waiters.
     WakeUp {
         /// Index in [`Workload::wait_queues`].
         queue: usize,
         /// The most exclusive waiters to wake (`nr_exclusive`); 0: all.
         nr: u32,
-        /// The number of events. With 0, woken tasks sleep again.
+        /// Number of events. With 0, woken tasks sleep again.
         events: u32,
-        /// The waker is about to sleep (`wake_up_sync`).
+        /// Whether the waker is about to sleep (`wake_up_sync`).
         sync: bool,
     },
-    /// Wait until a completion is done, and take one (`wait_for_completion`).
+    /// Waits for a completion, and takes it (`wait_for_completion`).
     WaitForCompletion {
         /// Index in [`Workload::completions`].
         completion: usize,
-        /// The timeout, nanoseconds (`wait_for_completion_timeout`, which counts jiffies).
+        /// Nanoseconds (`wait_for_completion_timeout`, which counts jiffies).
         timeout: Option<u64>,
     },
-    /// One waiter may go on, now or later.
+    /// Releases one waiter, now or later.
     Complete(usize),
-    /// All waiters may go on, now and later.
+    /// Releases all waiters, now and later.
     CompleteAll(usize),
-    /// The completion is not done any more.
+    /// Resets a completion.
     ReinitCompletion(usize),
 }
 
 impl Op {
-    /// The work of an [`Op::Run`] that never ends.
+    /// The work of an endless [`Op::Run`].
     pub const ENDLESS: u64 = u64::MAX;
 
     /// Whether the operation never ends.
@@ -635,23 +622,23 @@ impl Op {
     }
 }
 
-/// How a task joins a wait queue, hence in which order it is woken.
+/// A task's position in a wait queue, which decides the order of wakeups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitMode {
-    /// At the head (`prepare_to_wait`): every wakeup finds it, the last to come first.
+    /// At the head (`prepare_to_wait`). Every wakeup wakes it. The newest waiter is first.
     Shared,
-    /// At the tail (`prepare_to_wait_exclusive`): a wakeup takes a number of these, the longest waiter first.
+    /// At the tail (`prepare_to_wait_exclusive`). A wakeup wakes some of these. The longest waiter is first.
     Exclusive,
-    /// At the head (`__add_wait_queue_exclusive`, which epoll uses): the same, the last to come first.
+    /// At the head (`__add_wait_queue_exclusive`, as epoll). A wakeup wakes some of these. The newest waiter is first.
     ExclusiveLifo,
 }
 
-/// The behaviour of a timer whose task is late.
+/// How a timer treats a late task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerMode {
-    /// The next beat is counted from the late arrival.
+    /// Counts the next beat from the late arrival.
     Relative,
-    /// The beat is kept; late arrivals do not sleep until they have caught up.
+    /// Keeps the beat. Late tasks do not sleep before they catch up.
     Absolute,
 }
 
@@ -662,9 +649,9 @@ pub struct MemRun {
     pub kind: String,
     /// Access pattern, as in the file.
     pub pattern: String,
-    /// Name of the buffer (`ref`); empty for the task's own.
+    /// Name of the buffer (`ref`). Empty: the task's own.
     pub buffer: String,
-    /// Bytes of the buffer.
+    /// Size of the buffer, bytes.
     pub size: u64,
     /// Number of accesses.
     pub count: u64,
@@ -673,8 +660,8 @@ pub struct MemRun {
 }
 
 impl MemRun {
-    /// The kind of access if the file names none.
+    /// The default kind.
     pub const KIND: &str = "write";
-    /// The pattern if the file names none.
+    /// The default pattern.
     pub const PATTERN: &str = "sequential";
 }

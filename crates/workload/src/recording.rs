@@ -1,7 +1,7 @@
-//! Recordings of real kernels: what a workload was, where it ran, and what every task got.
+//! Recordings of real kernels: workload, machine, and what each task received.
 //!
-//! The files are JSON, one a scenario; the README of the recordings tells how they were made. The workload is rt-app
-//! JSON, or the command line of a benchmark ([`model`]).
+//! Each scenario has a JSON file, whose workload is rt-app JSON or a benchmark's command line ([`model`]). The
+//! recordings' README says how they were made.
 
 use std::collections::BTreeMap;
 
@@ -16,70 +16,69 @@ use crate::program::{Bandwidth, Stop, Workload};
 use crate::resident::{self, Resident};
 use crate::rtapp::{self, Options};
 
-/// One recorded scenario.
+/// A recorded scenario.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Name of the scenario (`five-on-2`).
+    /// The scenario's name (`five-on-2`).
     pub name: String,
     /// The kernel's full version (`6.12.117`).
     pub kernel: String,
-    /// Ticks a second.
+    /// Ticks per second.
     pub hz: u32,
-    /// The preemption model, by the kernel's name; none if it was not known.
+    /// The preemption model's kernel name. None if unknown.
     pub preempt: Option<String>,
-    /// Whether `sched_autogroup` was on.
+    /// Whether `sched_autogroup` was enabled.
     pub autogroup: bool,
-    /// CPUs of the machine.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// How they are arranged.
+    /// The arrangement of the CPUs.
     pub topology: Smp,
-    /// Recorded under software emulation: system calls, switches and interrupts take 10 to 50 times as long.
+    /// Whether software emulated the machine: system calls, switches and interrupts take 10 to 50 times longer.
     pub emulated: bool,
-    /// The day it was made; none: it does not say, as the published ones do not.
+    /// The date. None for the published recordings.
     pub recorded: Option<String>,
-    /// How long each run took, ns.
+    /// Duration of each run, ns.
     pub duration: u64,
-    /// The tasks and their groups; its `duration` is the recording's.
+    /// The workload, with the recording's duration.
     pub workload: Workload,
-    /// One entry a run.
+    /// One for each run.
     pub observed: Vec<Observed>,
 }
 
-/// What the published recordings call the kernel of their virtual machine, a cloud's own build, and what it calls
-/// itself.
+/// The version in published recordings, and the release of that cloud's build.
 const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
 
 impl Recording {
-    /// Returns the recorded kernel's `uname -r`, if known. Two builds of one version can behave differently.
+    /// Returns `uname -r` of the recorded kernel, if known. Builds of one version can differ in behaviour.
     pub fn release(&self) -> &str {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// Returns the machine's other tasks, over all runs with such data. None without data.
+    /// Returns the machine's other tasks, averaged over runs with such data. None without.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
         (!looks.is_empty()).then(|| resident::average(&looks))
     }
 }
 
-/// QEMU's `-smp`: sockets of cores of threads.
+/// QEMU's `-smp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Smp {
     /// Sockets.
     pub sockets: u32,
-    /// Cores of a socket.
+    /// Cores per socket.
     pub cores: u32,
-    /// Threads of a core.
+    /// Threads per core.
     pub threads: u32,
 }
 
 impl Smp {
-    /// CPUs in all.
+    /// Returns the number of CPUs.
     pub fn cpus(self) -> u32 {
         self.sockets * self.cores * self.threads
     }
 
-    /// The same as hwloc's synthetic string.
+    /// Returns hwloc's synthetic string.
     ///
     /// ```
     /// let smp = vruntime_workload::recording::Smp { sockets: 2, cores: 4, threads: 1 };
@@ -90,34 +89,34 @@ impl Smp {
     }
 }
 
-/// What was seen in one run.
+/// Measurements of one run.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Observed {
-    /// By task.
+    /// By name.
     pub tasks: BTreeMap<String, ObservedTask>,
-    /// By group that has a limit; the path as in [`Workload::groups`].
+    /// Groups with a limit, by path as in [`Workload::groups`].
     #[serde(default)]
     pub groups: BTreeMap<String, ObservedGroup>,
-    /// Other tasks during the run. None if not recorded.
+    /// Other tasks during the run. None if unrecorded.
     pub others: Option<Vec<Resident>>,
 }
 
-/// What one task got.
+/// Measurements of one task.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ObservedTask {
-    /// Of which it is an instance, where the workload does not name it: it was forked.
+    /// The class of a forked task, which the workload does not name.
     pub class: Option<String>,
     /// CPU time, seconds.
     pub cpu_s: f64,
-    /// Switches because it slept.
+    /// Switches to sleep.
     pub nr_voluntary_switches: u64,
-    /// Switches because it was preempted.
+    /// Preemptions.
     pub nr_involuntary_switches: u64,
-    /// Times it changed its CPU, if that was counted.
+    /// Migrations, if counted.
     pub nr_migrations: Option<u64>,
-    /// Runs completed.
+    /// Loops completed.
     pub loops: u64,
-    /// From when its sleep was due to end until it ran; none for tasks that never sleep.
+    /// From the end of the intended sleep until it ran. None for tasks that never sleep.
     pub wakeup_latency_us: Option<WakeupLatency>,
 }
 
@@ -130,23 +129,23 @@ pub struct WakeupLatency {
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// What one group with a limit went through, pauses between runs included in the periods.
+/// Measurements of a group with a limit. Periods include the pauses between runs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct ObservedGroup {
-    /// Periods that passed.
+    /// Elapsed periods.
     pub nr_periods: u64,
-    /// Those in which it was throttled.
+    /// Periods in which it was throttled.
     pub nr_throttled: u64,
     throttled_usec: Option<u64>,
     throttled_time: Option<u64>,
 }
 
 impl ObservedGroup {
-    /// How long it was throttled, ns, summed over CPUs. cgroup v2 tells it in microseconds, v1 in nanoseconds.
+    /// Returns the throttled time summed over CPUs, ns. The file has microseconds in cgroup v2, nanoseconds in v1.
     pub fn throttled_ns(&self) -> u64 {
         self.throttled_usec.map(|us| us.saturating_mul(1000)).or(self.throttled_time).unwrap_or(0)
     }
@@ -164,7 +163,7 @@ struct File<'a> {
     #[serde(default)]
     emulated: bool,
     recorded: Option<String>,
-    /// The tasks were threads of one process, and not processes.
+    /// Whether the tasks were threads of one process.
     #[serde(default)]
     threads: bool,
     duration_s: u32,
@@ -182,11 +181,12 @@ struct FileGroup {
     max: Option<(u64, u64)>,
 }
 
-/// Reads a recording. `name` is its name in messages.
+/// Reads a recording. `name` is for messages.
 ///
 /// # Errors
-/// The text is not UTF-8, not JSON or lacks a field; its workload is wrong; a group's weight or limit is out of the
-/// kernel's range; its topology does not have as many CPUs as it says.
+///
+/// If the text is not UTF-8 or JSON, lacks a field, or has a wrong workload. If a weight or limit is out of
+/// the kernel's range, or the topology's size is wrong.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     let source = Source::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;
@@ -204,7 +204,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     }
     let duration = u64::from(file.duration_s) * 1_000_000_000;
     workload.duration = Some(duration);
-    // The recorder's tasks look at the clock after each run and each sleep.
+    // The recorder's tasks check the clock after each run and each sleep.
     workload.stop = Stop::AfterInstruction;
     let topology = smp(file.topology.as_deref(), file.cpus)
         .ok_or_else(|| wrong(&source, "\"topology\"", "the topology does not fit the number of CPUs"))?;
@@ -229,7 +229,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
     })
 }
 
-/// rt-app JSON, or the command line of a benchmark.
+/// Parses rt-app JSON, or a benchmark's command line.
 fn workload_of(name: &str, source: &Source, value: &RawValue) -> Result<Workload, Error> {
     if let Ok(command) = serde_json::from_str::<String>(value.get()) {
         return model::parse(&command).map_err(|error| wrong(source, value.get(), &error.to_string()));
@@ -249,7 +249,7 @@ fn json_error(source: &Source, error: &serde_json::Error) -> Error {
         .with_help("a recording has name, kernel, hz, preempt, autogroup, cpus, duration_s and workload")
 }
 
-/// An error at the first place where `needle` stands.
+/// An error at the first `needle`.
 fn wrong(source: &Source, needle: &str, message: &str) -> Error {
     let at = source.text().find(needle).unwrap_or(0);
     Error::new(source, message).at(at..at + needle.len(), "here").with_help("was the recording edited?")
@@ -279,7 +279,7 @@ fn add_group(source: &Source, path: &str, group: &FileGroup, groups: &mut GroupT
     Ok(())
 }
 
-/// `8,sockets=2,cores=4,threads=1`; what is missing is 1, but for the cores, which fill up the CPUs.
+/// `8,sockets=2,cores=4,threads=1`. Defaults: 1 socket, 1 thread, cores to fill the CPUs.
 fn smp(text: Option<&str>, cpus: u32) -> Option<Smp> {
     let (mut sockets, mut cores, mut threads) = (1u32, None, 1u32);
     for part in text.unwrap_or_default().split(',').skip(1) {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(smp(Some("0"), 0), None);
     }
 
-    /// A user's 6.18.44 is not the build of the published machine: the recordings state their time.
+    /// The published recordings have no time. So a user's 6.18.44 is another build.
     #[test]
     fn a_published_recording_is_of_a_build_that_is_known() {
         let release = |kernel: &str, recorded: &str| {

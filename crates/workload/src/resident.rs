@@ -1,7 +1,6 @@
-//! What a machine runs besides every workload: its daemons and the threads of its kernel, as far as they are known from
-//! outside.
+//! Tasks that a machine runs beside every workload: daemons and kernel threads, as observed from outside.
 //!
-//! Recordings and machine files (`vruntime calibrate`) have them in the same words:
+//! Recordings and machine files (`vruntime calibrate`) share the format:
 //!
 //! ```toml
 //! name = "kdamond.0"
@@ -17,35 +16,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Policy;
 
-/// One task. How evenly it wakes and works is not known.
+/// A background task. Only averages are known.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Resident {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Its policy; never SCHED_DEADLINE.
+    /// The policy. Never SCHED_DEADLINE.
     pub policy: Policy,
-    /// The CPUs it may run on; none: all.
+    /// The CPUs it may use. None: all.
     pub cpus: Option<Vec<u32>>,
-    /// From one of its wakeups to the next, on average, nanoseconds; 1 at least.
+    /// Average time between wakeups, nanoseconds. At least 1.
     pub period: u64,
-    /// What it works each time, on average, nanoseconds.
+    /// Average work of each wakeup, nanoseconds.
     pub work: u64,
 }
 
 impl Resident {
-    /// What it takes of a CPU, 0 to 1.
+    /// Returns its share of a CPU, 0 to 1.
     pub fn taken(&self) -> f64 {
         self.work as f64 / self.period as f64
     }
 
-    /// How often it wakes in a second.
+    /// Returns its wakeups per second.
     pub fn rate(&self) -> f64 {
         1e9 / self.period as f64
     }
 }
 
-/// As it stands in files.
+/// The format of files.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
@@ -133,8 +132,8 @@ impl From<Resident> for Form {
     }
 }
 
-/// Averages several observations of one machine: rates and work of tasks with the same name, policy and CPUs, over all
-/// observations, in the order of first appearance.
+/// Averages rate and work of tasks of equal name, policy and CPUs over all observations of a machine, in order of first
+/// appearance.
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
     for resident in looks.iter().flatten() {
@@ -199,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Twice a second in one look and not at all in the next is once a second.
+    /// Rates of 2 and 0 a second average to 1.
     #[test]
     fn looks_are_averaged() {
         let one = |name: &str, period, work| Resident {

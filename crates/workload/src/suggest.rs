@@ -1,13 +1,13 @@
-//! "Did you mean": the nearest right name to a wrong one.
+//! "Did you mean": the nearest known name.
 
-/// The nearest of `names` to `wrong`, if it is near enough to have been meant.
+/// Returns the name nearest to `wrong`, if near enough.
 ///
 /// ```
 /// assert_eq!(vruntime_workload::nearest("wbe.json", ["web.json", "hogs.json"]), Some("web.json"));
 /// assert_eq!(vruntime_workload::nearest("nowhere.json", ["forever.json"]), None);
 /// ```
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance is quadratic in length, and nobody mistypes a name of this size by a letter.
+    // The distance is quadratic in length. Longer names are not typing errors.
     if wrong.len() > 64 {
         return None;
     }
@@ -27,7 +27,7 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, _, name)| name)
 }
 
-/// Returns the help for a name that is not among `names`: the nearest name, or a list of the names.
+/// Returns help for an unknown name: the nearest name, or a list.
 pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(wrong, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -35,7 +35,7 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + 
     }
 }
 
-/// The names, for people; the first twenty of them.
+/// The first 20 names.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<_> = names.into_iter().collect();
     let more = names.len().saturating_sub(20);
@@ -48,7 +48,7 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     if text.is_empty() { "nothing".to_owned() } else { text }
 }
 
-/// What cgroup v1, Docker and Kubernetes call a group's weight and limit, and the key to write.
+/// Names of weight and limit in cgroup v1, Docker and Kubernetes, with the key to write.
 const LIMITS_BY_OTHER_NAMES: [(&[&str], &str); 4] = [
     (
         &["shares", "cpu.shares", "cpu_shares"],
@@ -65,7 +65,7 @@ const LIMITS_BY_OTHER_NAMES: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// Returns which key to write for a group's weight or limit that is called as elsewhere; none if it is not known.
+/// Returns the key for a weight or limit under a foreign name. None if unknown.
 pub fn limit_by_other_name(name: &str) -> Option<&'static str> {
     LIMITS_BY_OTHER_NAMES.iter().find(|(names, _)| names.contains(&name)).map(|(_, help)| *help)
 }

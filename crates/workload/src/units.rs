@@ -1,6 +1,6 @@
-//! Times as people write them.
+//! Notations of times.
 
-/// The longest time a file may name, ns: 10^12 us, as in rt-app files.
+/// The longest time in a file, ns: 10^12 us, as in rt-app files.
 pub(crate) const MAX_TIME_NS: u64 = crate::rtapp::MAX_TIME_US as u64 * 1000;
 
 const UNITS: [(&str, u64); 8] = [
@@ -14,11 +14,11 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Nanoseconds of a time such as `1h`, `10min` (`10m`), `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none. A
-/// limit's `500m` is half a CPU, and is read where limits are.
+/// Parses a time such as `1h`, `10min` (`10m`), `5s`, `1.5ms`, `300us` or `20ns`, and returns nanoseconds. Only in
+/// limits, `500m` is half a CPU.
 ///
 /// # Errors
-/// There is no number, no unit or an unknown one, or the time is above 10^12 us or not a whole number of nanoseconds.
+/// If there is no number or no known unit, or the time exceeds 10^12 us or has fractions of a nanosecond.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         return Err(format!("`{number}` is not a number"));
     }
     let ns = scaled(number, *scale);
-    // What does not fit is too long, and what does not end with the nanosecond is no whole number of them.
+    // An overflow is too long. More digits than nanoseconds are a fraction.
     if ns.is_none_or(|ns| ns > MAX_TIME_NS)
         && number.parse::<f64>().is_ok_and(|number| number * *scale as f64 > MAX_TIME_NS as f64)
     {
@@ -46,10 +46,10 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     ns.ok_or_else(|| format!("`{number}{unit}` is not a whole number of nanoseconds"))
 }
 
-/// As [`parse_duration`], of something that lasts: it is longer than 0.
+/// As [`parse_duration`], for times above 0.
 ///
 /// # Errors
-/// As there, or it is 0.
+/// As there, or if it is 0.
 pub fn parse_length(text: &str) -> Result<u64, String> {
     match parse_duration(text)? {
         0 => Err("expected a time above 0, such as 10min, 5s or 200ms".to_owned()),
@@ -57,7 +57,7 @@ pub fn parse_length(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `number` times `scale`, exactly; none if it is no whole number, or too great.
+/// `number` times `scale`, exactly. None if it is no whole number or too great.
 pub(crate) fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {

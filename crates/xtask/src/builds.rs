@@ -1,4 +1,4 @@
-//! `cargo xtask builds`: runs every scenario with two builds of the command, and compares all output.
+//! `cargo xtask builds`: compares all output of two builds of the command, for every scenario.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,9 +28,9 @@ pub(crate) struct Builds {
     reworded: bool,
 }
 
-/// The outputs for people, whose words may change with `--reworded`.
+/// Outputs whose words may change with `--reworded`.
 const WORDS: [&str; 2] = ["table", "messages"];
-/// The most changed lines of these outputs that are printed.
+/// The most changed lines to print.
 const LINES: usize = 60;
 
 impl Builds {
@@ -76,7 +76,6 @@ impl Builds {
     }
 }
 
-/// A name and the bytes of an output.
 type Output = (String, Vec<u8>);
 
 /// Returns the table, the JSON and the files of a run.
@@ -106,8 +105,8 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
     Ok(found)
 }
 
-/// Returns the lines of tables and messages that one of the two lacks. `-` marks lines of the first, `+` lines of the
-/// second. Each number is `#`, so the same change in many scenarios is one line.
+/// Returns lines of tables and messages that only one side has: `-` the first, `+` the second. Numbers are `#`, so a
+/// change in many scenarios is one line.
 fn reworded(before: &[Output], after: &[Output]) -> BTreeSet<String> {
     let lines = |outputs: &[Output]| -> BTreeSet<String> {
         let texts = outputs.iter().filter(|(name, _)| WORDS.contains(&name.as_str()));
@@ -134,7 +133,7 @@ fn without_numbers(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<String>>().join(" ")
 }
 
-/// A line for each output that differs, with the first different line of its text.
+/// The first different line of each output that differs.
 fn differences(before: &[Output], after: &[Output]) -> Vec<String> {
     let names = before.iter().chain(after.iter().filter(|(name, _)| !before.iter().any(|(other, _)| other == name)));
     let find = |outputs: &[Output], name: &str| {
@@ -185,7 +184,7 @@ fn all_files(folder: &Path, found: &mut Vec<PathBuf>) -> miette::Result<()> {
 mod tests {
     use super::*;
 
-    /// Lines that differ in numbers and spaces only are the same; changed words are listed once, whatever the numbers.
+    /// Numbers and spaces do not matter.
     #[test]
     fn changed_words_are_listed_without_numbers() {
         let outputs = |table: &str| vec![("table".to_owned(), table.into()), ("digest".to_owned(), b"1".to_vec())];

@@ -1,4 +1,4 @@
-//! Other programs.
+//! Runs other programs.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::process::{Command, Output, Stdio};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-/// `program` with `arguments`, and nothing to read.
+/// `program` with `arguments` and empty input.
 pub(crate) fn command<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Runs it to its end. What it printed on standard output.
+/// Runs a command, and returns its standard output.
 ///
 /// # Errors
-/// If it is not there (`package` is Debian's that has it), or did not end well: then with what it said.
+/// If it cannot be started or fails, with its messages. `package` is Debian's package.
 pub(crate) fn output(mut command: Command, package: &str) -> miette::Result<Vec<u8>> {
     let program = command.get_program().to_string_lossy().into_owned();
     let Output { status, stdout, stderr } = command
@@ -30,7 +30,7 @@ pub(crate) fn output(mut command: Command, package: &str) -> miette::Result<Vec<
     Err(miette!("{program} ended with {status}: {}", said.trim()))
 }
 
-/// Builds the command `vruntime` that is to be tried.
+/// Builds `vruntime` for release.
 pub(crate) fn build() -> miette::Result<PathBuf> {
     eprintln!("building vruntime");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

@@ -1,13 +1,12 @@
-//! What a page of measurements says of where and when it was made.
+//! The date and machine of measurements.
 
 use std::fs;
 
 use crate::command::{command, output};
 
-/// This machine, now.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
-    /// The day, UTC, `2026-11-23`.
+    /// The day in UTC, `2026-11-23`.
     pub(crate) date: String,
     /// The kernel's release.
     pub(crate) kernel: String,
@@ -17,7 +16,7 @@ pub(crate) struct Here {
 
 impl Here {
     /// # Errors
-    /// If there is no `date`.
+    /// Without the program `date`.
     pub(crate) fn now() -> miette::Result<Self> {
         let date = output(command("date", ["-u", "+%F"]), "coreutils")?;
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -30,7 +29,7 @@ impl Here {
         })
     }
 
-    /// The kernel's version as vruntime names kernels: `6.18` of `6.18.5-cloud-amd64`.
+    /// vruntime's name of the kernel: `6.18` of `6.18.5-cloud-amd64`.
     pub(crate) fn version(&self) -> String {
         self.kernel.split(['.', '-', '+']).take(2).collect::<Vec<_>>().join(".")
     }
@@ -49,14 +48,13 @@ fn machine(cpus: usize, info: &str) -> String {
     words.join(", ")
 }
 
-/// Time that the host took from all CPUs since the machine was booted (`/proc/stat`), seconds; none if the kernel does
-/// not tell.
+/// Time that the host took from all CPUs since boot (`/proc/stat`), seconds, if known.
 pub(crate) fn stolen() -> Option<f64> {
     stolen_of(&fs::read_to_string("/proc/stat").ok()?)
 }
 
 fn stolen_of(stat: &str) -> Option<f64> {
-    // In ticks of user space, a hundred a second on every machine that Linux calls by its usual name.
+    // In ticks of user space, 100 a second on all usual machines.
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     all.split_whitespace().nth(7)?.parse::<f64>().ok().map(|ticks| ticks / 100.0)
 }

@@ -1,8 +1,7 @@
-//! `cargo xtask kernels`: the fidelity suite under other kernels and on other machines than the developer's.
+//! `cargo xtask kernels`: the fidelity suite under other kernels and on other machines.
 //!
-//! Each kernel is Debian's image for clouds, downloaded and verified by apt. QEMU boots it without KVM, from an
-//! initramfs with busybox and the `vruntime` command. A second serial line returns the files of `vruntime fidelity
-//! --record`.
+//! apt downloads and verifies Debian's cloud images. QEMU boots them without KVM, from an initramfs with busybox and
+//! `vruntime`. A second serial line returns the files of `vruntime fidelity --record`.
 
 mod boot;
 mod debian;
@@ -91,7 +90,7 @@ impl Kernels {
             work,
             timeout: Duration::from_secs(self.timeout),
         })?;
-        // Commas would be wanted in quotes by every shell.
+        // Shells would require quotes for commas.
         let folder = self.out.join(smp.replace([',', '='], "-"));
         make(&folder)?;
         let before = recordings(&folder);
@@ -106,7 +105,7 @@ impl Kernels {
     }
 }
 
-/// Every recording below `folder`, with when it was made.
+/// All recordings below `folder`, with their times.
 fn recordings(folder: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries(folder).flat_map(|kernel| entries(&kernel).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what vruntime's developers run beside its tests.
+//! `cargo xtask`: tools for vruntime's developers.
 // Machines take real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

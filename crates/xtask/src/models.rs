@@ -1,9 +1,8 @@
 //! `cargo xtask models`: runs benchmarks for real, and simulates their models with costs of the same round.
 //!
-//! A round calibrates, runs each program once, and simulates each model with the measured costs. The medians of the
-//! rounds on both sides are compared, since one calibration is a sample like one run. The output also has each single
-//! round. `--each` calibrates before each program. If more rounds are inside then, the machine changes. Otherwise, the
-//! model is wrong.
+//! A round calibrates, runs each program once, and simulates each model with the measured costs. Medians over rounds
+//! are compared, since a calibration is only a sample. `--each` calibrates before each program. If more rounds are
+//! inside then, the machine changes. Otherwise, the model is wrong.
 
 mod benchmark;
 
@@ -18,9 +17,9 @@ use crate::command::{build, command, output};
 use crate::here::{Here, stolen};
 use benchmark::Benchmark;
 
-/// How far a simulated time may lie from the real one.
+/// The greatest difference of a simulated time, as a part of the real one.
 const TOLERANCE: f64 = 0.25;
-/// The difference of real runs from which the comparison says little: the tolerance of the model.
+/// With a greater spread of real runs, the comparison says little.
 const NOISY: f64 = 0.25;
 
 #[derive(Debug, Args)]
@@ -57,12 +56,12 @@ pub(crate) struct Models {
     timeout: u64,
 }
 
-/// One benchmark, a figure a round on each side.
+/// A benchmark, with a figure for each round and side.
 struct Row {
     benchmark: Benchmark,
     real: Vec<f64>,
     simulated: Vec<f64>,
-    /// Of the CPUs' time while it ran, what the host took; percent.
+    /// CPU time that the host took during the run, percent.
     stolen: Vec<f64>,
 }
 
@@ -106,7 +105,6 @@ impl Models {
         Ok(())
     }
 
-    /// What a round does.
     fn procedure(&self) -> String {
         let calibrated = match (&self.machine, self.each) {
             (Some(file), _) => return format!("each round runs every program; simulated is {}", file.display()),
@@ -154,7 +152,7 @@ impl Models {
         Ok(rows)
     }
 
-    /// The machine to simulate: what was given, or what is measured now.
+    /// The given machine, or the machine as measured now.
     fn calibrated(&self, vruntime: &Path, to: &Path) -> miette::Result<PathBuf> {
         if let Some(given) = &self.machine {
             return given.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot read {}", given.display()));
@@ -191,7 +189,7 @@ impl Models {
 }
 
 impl Benchmark {
-    /// Simulates the model: its figure.
+    /// Simulates the model, and returns its figure.
     fn simulated(&self, vruntime: &Path, machine: &Path, kernel: &str, folder: &Path) -> miette::Result<f64> {
         let file = folder.join("model.toml");
         fs::write(&file, self.scenario())
@@ -209,7 +207,7 @@ impl Benchmark {
 }
 
 impl Row {
-    /// Runs the program: its figure, and how much of the CPUs' time the host took meanwhile, percent.
+    /// Runs the program. Returns its figure, and the host's CPU time, percent.
     fn run(&self, timeout: u64) -> miette::Result<(f64, f64)> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
         let (began, before) = (std::time::Instant::now(), stolen());
@@ -218,7 +216,7 @@ impl Row {
         Ok((figure, 100.0 * taken / (began.elapsed().as_secs_f64() * cpus)))
     }
 
-    /// Simulated to real.
+    /// Simulated by real.
     fn ratio(&self) -> f64 {
         median(&self.simulated) / median(&self.real)
     }
@@ -227,7 +225,7 @@ impl Row {
         near(self.ratio())
     }
 
-    /// Rounds that are inside, each by itself.
+    /// The number of rounds that are inside.
     fn rounds_inside(&self) -> usize {
         self.real.iter().zip(&self.simulated).filter(|&(real, simulated)| near(simulated / real)).count()
     }
@@ -248,7 +246,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// From least to most, of the median.
+/// Greatest minus least, as a part of the median.
 fn spread(values: &[f64]) -> f64 {
     let (low, high) =
         values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &it| (low.min(it), high.max(it)));
@@ -263,7 +261,6 @@ fn percent(part: f64) -> String {
     format!("{:+.0} %", 100.0 * part)
 }
 
-/// Returns the results of all rounds, as a table for a page.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![
         String::new(),

@@ -1,4 +1,4 @@
-//! `cargo xtask notices`: the licences of what the command contains, and a bill of its materials.
+//! `cargo xtask notices`: the licences of the command's packages, and a bill of materials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// The platform of releases.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
-/// The package that is released.
+/// The released package.
 const RELEASED: &str = "vruntime";
 
 #[derive(Debug, Args)]
@@ -25,7 +25,6 @@ pub(crate) struct Notices {
     sbom: Option<PathBuf>,
 }
 
-/// A package that the command contains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
@@ -33,7 +32,7 @@ struct Package {
     licence: String,
     repository: String,
     folder: PathBuf,
-    /// Whether it is one of this repository.
+    /// Whether it belongs to this repository.
     own: bool,
 }
 
@@ -62,12 +61,11 @@ impl Notices {
     }
 }
 
-/// The folder of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages that the command contains, by name and version.
+/// By name and version.
 fn packages(root: &Path) -> miette::Result<BTreeSet<Package>> {
     let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
     let output = Command::new("cargo").args(arguments).current_dir(root).output().into_diagnostic()?;
@@ -78,7 +76,7 @@ fn packages(root: &Path) -> miette::Result<BTreeSet<Package>> {
     reached(&metadata).ok_or_else(|| miette!("cargo metadata has no package {RELEASED}"))
 }
 
-/// The packages that the released one depends on, itself included. Build scripts and tests are no part of it.
+/// The released package and its dependencies, without those of build scripts and tests.
 fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -114,7 +112,7 @@ fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
     Some(seen.iter().filter_map(package).collect())
 }
 
-/// The files of a package that have its licences, by name.
+/// The licence files of a package, by name.
 fn texts(folder: &Path) -> miette::Result<Vec<String>> {
     let entries =
         fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;
@@ -127,7 +125,7 @@ fn texts(folder: &Path) -> miette::Result<Vec<String>> {
             ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"].iter().any(|start| name.starts_with(start));
         if is_licence && file.is_file() {
             let bytes = fs::read(&file).into_diagnostic()?;
-            // One text with other ends of lines is the same text.
+            // Line ends do not matter.
             let text = String::from_utf8_lossy(&bytes).replace('\r', "");
             let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
             texts.push(lines.join("\n").trim_matches('\n').to_owned());
@@ -168,7 +166,6 @@ fn notices(packages: &BTreeSet<Package>) -> miette::Result<String> {
     Ok(text)
 }
 
-/// The bill of materials.
 fn bill(packages: &BTreeSet<Package>) -> Value {
     let version = packages.iter().find(|package| package.name == RELEASED).map(|package| package.version.clone());
     let component = |package: &Package| {
@@ -229,7 +226,7 @@ mod tests {
         assert_eq!(bill["components"][0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
     }
 
-    /// The file in the repository is of the packages of today's Cargo.lock.
+    /// The file in the repository agrees with Cargo.lock.
     #[test]
     fn the_notices_are_complete() {
         Notices { check: true, sbom: None }.run().unwrap();

@@ -1,8 +1,8 @@
-//! `cargo xtask rt-app`: runs the same files with rt-app and with `vruntime real`, in turns, and compares their logs.
+//! `cargo xtask rt-app`: runs files alternately with rt-app and `vruntime real`, and compares their logs.
 //!
-//! rt-app's `run` is a number of turns of a loop. rt-app measures the time of a turn before each run, as the shortest
-//! of some. If the speed of the machine varies, each run then has other work. Here the time of most turns is measured
-//! before each run, and [`input`] passes it to rt-app.
+//! rt-app's `run` is a number of turns of a loop. Before each run, rt-app calibrates a turn by the shortest of some, so
+//! on a machine of varying speed runs differ in work. So the median turn is measured here before each run, and
+//! [`input`] passes it to rt-app.
 
 mod cells;
 mod input;
@@ -19,13 +19,13 @@ use crate::here::Here;
 use cells::{Comparison, Figures};
 use logs::FIGURES;
 
-/// Where Debian's package has its examples.
+/// The examples of Debian's package.
 const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
-/// Files of ours, which use what the examples do not.
+/// Our files, for features that the examples lack.
 const OWN: &str = "fidelity/rt-app";
-/// How long a program may take beyond what its tasks do.
+/// Time of a program beyond that of its tasks, seconds.
 const BEGINNING_S: u64 = 10;
-/// A task that computes some of rt-app's turns at a time.
+/// A task that runs some turns of rt-app's loop at a time.
 const PACE: &str = r#"{ "tasks" : { "pace" : { "loop" : 200, "run" : 2000, "timer" : { "ref" : "tick", "period" : 3000 } } },
   "global" : { "duration" : 3, "calibration" : 100, "logdir" : "./" } }"#;
 
@@ -56,7 +56,7 @@ impl RtApp {
         let here = Here::now()?;
         let files = self.files()?;
         let vruntime = build()?;
-        // Whether rt-app is there at all.
+        // Fails early without rt-app.
         let pace = self.pace()?;
         println!("a turn of rt-app's loop takes {pace:.1} ns now; which is measured before each of its runs\n");
         println!("{:<28} {:<12} {:<20} {:>22} {:>22}", "file", "task", "figure", "rt-app", "vruntime real");
@@ -86,7 +86,7 @@ impl RtApp {
         Ok(())
     }
 
-    /// Returns the figures of all runs of a file, by rt-app and by `vruntime real`. The first to run alternates.
+    /// Returns a file's figures, by rt-app and by `vruntime real`, which take turns to be first.
     fn compared(&self, file: &Path, vruntime: &Path) -> miette::Result<(Figures, Figures)> {
         let name = file.file_name().unwrap_or_default();
         let text =
@@ -105,7 +105,7 @@ impl RtApp {
             gather(ours, "vruntime real", seconds, |folder| run_ours(vruntime, file, seconds, folder))
         };
         for round in 0..self.runs {
-            // What rt-app does not take is not tried.
+            // Files that rt-app rejects are skipped.
             if round % 2 == 0 {
                 run_theirs(&mut theirs)?;
                 run_ours(&mut ours)?;
@@ -117,7 +117,6 @@ impl RtApp {
         Ok((theirs, ours))
     }
 
-    /// All files that are to run.
     fn files(&self) -> miette::Result<Vec<PathBuf>> {
         let defaults = [PathBuf::from(EXAMPLES), Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(OWN)];
         let named = if self.files.is_empty() { &defaults[..] } else { &self.files };
@@ -133,8 +132,7 @@ impl RtApp {
         Ok(files)
     }
 
-    /// Runs a command on a file as long as a run may take. At SIGINT rt-app's threads end at the end of their loops,
-    /// and its logs are whole.
+    /// Runs a command on a file with a time limit. At SIGINT, rt-app's threads complete their loop and logs.
     fn limited(&self, words: &[&str], file: &Path, folder: &Path) -> miette::Result<std::process::Output> {
         let limit = (self.seconds + BEGINNING_S).to_string();
         let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit]);
@@ -142,7 +140,7 @@ impl RtApp {
         run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")
     }
 
-    /// How long a turn of rt-app's loop takes here, nanoseconds: the median of what a known number of them took.
+    /// The median time of a turn of rt-app's loop, nanoseconds, measured with a known number of turns.
     fn pace(&self) -> miette::Result<f64> {
         let folder = folder()?;
         let file = folder.join("pace.json");
@@ -160,13 +158,13 @@ impl RtApp {
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
-        // workgen, of the same package, gives keys that are repeated numbers, for rt-app sees but the last of each. It
-        // reads only files that have a key a line.
+        // rt-app sees only the last of repeated keys, so its package's workgen numbers them. That requires one key per
+        // line.
         let mut done = self.limited(&["workgen", "-o", "unique.json"], file, folder)?;
         if done.status.code() == Some(1) && String::from_utf8_lossy(&done.stderr).contains("KeyError") {
             done = self.limited(&["rt-app"], file, folder)?;
         }
-        // workgen ends well whatever rt-app says.
+        // workgen succeeds even if rt-app fails.
         let said = [&done.stdout, &done.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
         let refused = said.iter().flat_map(|said| said.lines()).find_map(|line| line.split_once("<crit>"));
         if let Some((_, why)) = refused {
@@ -187,7 +185,7 @@ fn write(path: &Path, text: &str) -> miette::Result<()> {
     fs::write(path, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
-/// An empty folder for what a run leaves.
+/// An empty folder for the output of a run.
 fn folder() -> miette::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
     remove(&folder)?;
@@ -195,7 +193,7 @@ fn folder() -> miette::Result<PathBuf> {
     Ok(folder)
 }
 
-/// What is to be read by a command that starts in another folder.
+/// The absolute path, for commands that start in another folder.
 fn absolute(path: &Path) -> miette::Result<PathBuf> {
     path.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))
 }
@@ -212,7 +210,7 @@ fn run_ours(vruntime: &Path, file: &Path, seconds: u64, folder: &Path) -> miette
     Err(miette!("vruntime refuses it: {what}"))
 }
 
-/// Runs something that leaves logs in a folder, and adds what they say of the first `seconds`.
+/// Runs `run` in a folder, and adds the figures of its logs for the first `seconds`.
 fn gather(
     figures: &mut Figures,
     who: &str,

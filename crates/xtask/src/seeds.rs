@@ -1,7 +1,7 @@
-//! `cargo xtask seeds`: every test that draws at random, under many seeds.
+//! `cargo xtask seeds`: runs random tests under many seeds.
 //!
-//! `make test` gives such tests one seed, a number of the commit's. This command builds the test binaries once and runs
-//! each of these tests by itself under seed after seed. A test stops at the first seed that it fails under.
+//! `make test` uses one seed, from the commit's hash. This builds the test binaries once, and runs each random test
+//! alone under successive seeds, until it fails.
 
 mod sources;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::command::{command, output};
 use sources::{Random, random_tests};
 
-/// The variable that both proptest and `tests/seed.rs` read.
+/// The variable of proptest and `tests/seed.rs`.
 const VARIABLE: &str = "PROPTEST_RNG_SEED";
 
 #[derive(Debug, Args)]
@@ -43,20 +43,18 @@ pub(crate) struct Seeds {
     list: bool,
 }
 
-/// A test that draws at random.
 #[derive(Debug)]
 struct Test {
     /// The printed name: `vruntime-sched limits random::no_group…`.
     name: String,
-    /// As its binary calls it.
+    /// The name in its binary.
     path: String,
     binary: PathBuf,
-    /// The folder of its package, which it runs in.
+    /// The folder of its package, in which it runs.
     folder: PathBuf,
     cases: u64,
 }
 
-/// What has become of a test.
 #[derive(Debug, Default)]
 struct Progress {
     seeds: u64,
@@ -80,7 +78,7 @@ impl Seeds {
         }
         eprintln!("{} tests, seeds {} to {last}", tests.len(), self.from);
         let until = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-        // The first seed tells how long each test takes. The quick ones go first, so that a failure is seen early.
+        // The first seed measures each test. Quick tests run first, to show failures early.
         let mut all: Vec<(Test, Progress)> = self.each(tests, |test| {
             let mut progress = Progress::default();
             run_seeds(test, &mut progress, self.from..=self.from, until)?;
@@ -98,7 +96,7 @@ impl Seeds {
         summary(&all.iter().map(|((test, _), progress)| (test, progress)).collect::<Vec<_>>())
     }
 
-    /// Calls `work` for each item on `jobs` threads, and returns each with its outcome, in the same order.
+    /// Calls `work` for each item on `jobs` threads, and returns items and outcomes in order.
     fn each<T: Sync, R: Send>(
         &self,
         items: Vec<T>,
@@ -124,7 +122,7 @@ impl Seeds {
     }
 }
 
-/// Runs the test under one seed after another, until one fails or the time is over. Prints what a failure says.
+/// Runs the test under successive seeds, until failure, which is printed, or until time is over.
 fn run_seeds(
     test: &Test,
     progress: &mut Progress,
@@ -155,7 +153,7 @@ fn run_seeds(
     Ok(())
 }
 
-/// What a failing test said: from the shrunk input on, or all if there is none.
+/// The output of a failure: from the shrunk input on, or all.
 fn failure(said: &str) -> &str {
     let from = said.rfind("Test failed: ").or_else(|| said.find("panicked at ")).unwrap_or(0);
     let said = &said[from..];
@@ -169,7 +167,7 @@ fn line(test: &Test, progress: &Progress) -> String {
     format!("{state:<6} {seeds:>5} seeds {cases:>9} cases {:>8.1} s  {}", took.as_secs_f64(), test.name)
 }
 
-/// Prints the sums.
+/// Prints sums.
 ///
 /// # Errors
 /// If a test failed.
@@ -188,7 +186,7 @@ fn summary(all: &[(&Test, &Progress)]) -> miette::Result<()> {
     Ok(())
 }
 
-/// Builds the test binaries of all packages that have tests which draw at random, and finds those tests in them.
+/// Builds the test binaries of packages with random tests, and finds these tests.
 fn tests() -> miette::Result<Vec<Test>> {
     let mut sources: Vec<(PathBuf, Vec<Random>)> = Vec::new();
     let crates = fs::read_dir("crates").into_diagnostic().wrap_err("run this in the repository's root")?;
@@ -224,7 +222,6 @@ fn tests() -> miette::Result<Vec<Test>> {
     Ok(found)
 }
 
-/// The name of the package in a folder.
 fn package(folder: &Path) -> miette::Result<String> {
     let manifest = folder.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).into_diagnostic().wrap_err_with(|| manifest.display().to_string())?;
@@ -232,7 +229,7 @@ fn package(folder: &Path) -> miette::Result<String> {
     line.map(str::to_owned).ok_or_else(|| miette!("{} names no package", manifest.display()))
 }
 
-/// Builds the test binaries of packages: manifest, target and path of each.
+/// Builds the test binaries of packages. Returns manifest, target and path.
 fn build(packages: &[String]) -> miette::Result<Vec<(PathBuf, String, PathBuf)>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut arguments = vec!["test", "--lib", "--tests", "--no-run", "--message-format=json"];
@@ -251,7 +248,6 @@ fn build(packages: &[String]) -> miette::Result<Vec<(PathBuf, String, PathBuf)>>
     Ok(binaries.collect())
 }
 
-/// The names of all tests of a binary.
 fn listed(binary: &Path) -> miette::Result<Vec<String>> {
     let list = output(command(&binary.to_string_lossy(), ["--list", "--format", "terse"]), "cargo")?;
     let text = String::from_utf8_lossy(&list);

@@ -1,8 +1,7 @@
-//! `cargo xtask traces DIR`: what the command says of real traces that are not part of the repository, since their
-//! licences or sizes keep them out.
+//! `cargo xtask traces DIR`: checks the command on real traces that licence or size keeps out of the repository.
 //!
-//! Of every trace `trace info`, `trace analyse` and `replay` have to say the same. Those of other projects that
-//! [`known`] lists are compared with what an independent parser counts in them, and with `docs/replay.md`.
+//! `trace info`, `trace analyse` and `replay` must agree on every trace. Traces in [`known`] must match the counts of
+//! an independent parser, and `docs/replay.md`.
 
 mod known;
 #[path = "../../../tests/lacks.rs"]
@@ -24,14 +23,13 @@ pub(crate) struct Traces {
     folder: PathBuf,
 }
 
-/// The command, and the folder whose traces it reads.
 struct Reader {
     vruntime: PathBuf,
     folder: PathBuf,
 }
 
 impl Reader {
-    /// What the command prints, in the folder of the traces.
+    /// The output of the command in that folder.
     fn prints(&self, arguments: &[&str]) -> miette::Result<String> {
         let mut run = command(&self.vruntime.to_string_lossy(), arguments);
         run.current_dir(&self.folder).env("NO_COLOR", "1").env("COLUMNS", "100");
@@ -43,7 +41,7 @@ impl Reader {
         serde_json::from_str(&self.prints(&[arguments, &["--json"]].concat())?).into_diagnostic()
     }
 
-    /// What a trace lacks, as all commands say; none if the file is no trace.
+    /// The gaps of a trace, on which all commands agree. None if the file is no trace.
     fn lacks(&self, file: &str) -> miette::Result<Option<[u64; 3]>> {
         let Ok(info) = self.json(&["trace", "info", file]) else { return Ok(None) };
         let analysed = self.json(&["trace", "analyse", file])?;
@@ -97,7 +95,6 @@ impl Traces {
     }
 }
 
-/// The names of a folder's files, in their order.
 fn files(folder: &Path) -> miette::Result<Vec<String>> {
     let failed = || format!("cannot read {}", folder.display());
     let mut names = Vec::new();

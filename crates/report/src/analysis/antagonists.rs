@@ -1,8 +1,8 @@
-//! Antagonists: for every task that waited on a CPU, the tasks that had the CPU meanwhile, and for how long.
+//! Antagonists: the tasks that had a CPU while others waited there, and for how long.
 //!
-//! Three rows are not tasks. `(unknown)` is a wait for an unknown task after lost events. It includes waits in which
-//! the task must have run unseen. `(idle)` is a wait while the CPU wakes up. `(throttled: /its/group)` is a wait for
-//! a group's limit, which simulated runs and their text traces show.
+//! Three rows are not tasks. `(unknown)` is an unknown task after lost events, also if the waiting task must have run
+//! unseen. `(idle)` is a CPU that wakes up. `(throttled: /its/group)` is a group's limit, from simulated runs and their
+//! text traces.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,16 @@ use crate::holds::Hold;
 /// The most pairs with their own row. Others are summed.
 const MOST_PAIRS: usize = 1 << 18;
 
-/// The cause of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Task(u32),
     Idle,
     Unknown,
-    /// A limit, and not a CPU.
+    /// A limit, not a CPU.
     Hold(Hold),
 }
 
-/// A delayed task and the cause. None: the pairs beyond [`MOST_PAIRS`].
+/// Delayed task and cause. None: pairs beyond [`MOST_PAIRS`].
 type Key = Option<(u32, By)>;
 
 pub(super) const THROTTLED: &str = "(throttled: ";
@@ -33,7 +32,7 @@ pub(super) const THROTTLED: &str = "(throttled: ";
 struct Pair {
     ns: u64,
     waits: u64,
-    /// The longest delay of one wait, and its end and CPU.
+    /// The longest delay of a wait, with end and CPU.
     worst: u64,
     worst_at: i64,
     worst_cpu: u32,
@@ -41,9 +40,9 @@ struct Pair {
 
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// The time up to which it is in the shares.
+    /// `shares` include the time up to here.
     since: i64,
-    /// The limit that it waits for since then.
+    /// The limit that it waits for.
     hold: Option<Hold>,
     shares: Vec<(By, u64)>,
 }
@@ -76,7 +75,7 @@ impl Antagonists {
         &mut self.waits[task as usize]
     }
 
-    /// Books the delay of a waiting task by `on` up to now.
+    /// Books the delay of a waiting task by `on` until now.
     fn book(&mut self, at: i64, task: u32, on: On) {
         let wait = self.wait(task);
         let who = match (wait.hold, on) {

@@ -1,5 +1,4 @@
-//! A span of unknown length in at most 1024 bins: when they are full, pairs are joined. Sums over time and maxima are
-//! exact at any width.
+//! A span of unknown length in at most 1024 bins. When full, pairs are joined. Sums and maxima are exact at any width.
 
 pub(crate) const MOST: usize = 1024;
 const FINEST_NS: u64 = 1_000_000;
@@ -8,7 +7,7 @@ const FINEST_NS: u64 = 1_000_000;
 pub(crate) struct Bin {
     /// Runnable tasks × nanoseconds.
     pub(crate) area: u64,
-    /// Nanoseconds with a task on the CPU.
+    /// Nanoseconds with a running task.
     pub(crate) busy: u64,
     /// Nanoseconds of unknown state.
     pub(crate) unknown: u64,
@@ -84,7 +83,7 @@ impl Bins {
         }
     }
 
-    /// Number of bins of the longest row.
+    /// Bins of the longest row.
     pub(crate) fn len(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Groups of tasks and their limits. Sources are simulated runs, the marks in their traces, `cgroup_attach_task`, and
-//! a machine's files ([`MachineGroups`]). A task of unknown group is in its parent's group, or else in the root.
+//! Groups of tasks and their limits: from simulated runs, marks in their traces, `cgroup_attach_task`, and a machine's
+//! files ([`MachineGroups`]). A task of unknown group is in its parent's group, or else in the root.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// The most groups of a recording. Further groups are ignored.
+/// The most groups of a recording. Others are ignored.
 const MAX_GROUPS: usize = 1 << 16;
-/// As in traces of ours.
+/// The most in our traces.
 const MAX_OWN: usize = 1 << 24;
-/// The greatest depth of groups.
+/// The deepest level of groups.
 const MAX_DEPTH: usize = 256;
 
-/// A recorded machine's task groups, beyond its trace, by absolute paths.
+/// Task groups of a recorded machine, by absolute path.
 pub trait MachineGroups: fmt::Debug + Send + Sync {
-    /// The hierarchy whose groups schedule, as in `cgroup_attach_task`; 0 is cgroup v2.
+    /// Returns the hierarchy that schedules, as in `cgroup_attach_task`; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// Returns the task group of a thread: by the `cgroup` that it enters, or when the machine's files were read.
+    /// Returns the task group of a thread that enters `cgroup`. None: when the machine's files were read.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
-    /// Returns weight and limit of a task group, if known, without path and parent.
+    /// Returns weight and limit of a task group without path and parent, if known.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
     /// Returns the affinity of a thread, if known.
     fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
@@ -50,12 +50,12 @@ impl From<&GroupInfo<'_>> for Settings {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
-    /// A task is in another group from now on.
+    /// A task moves to another group.
     Moved {
         task: u32,
         group: u32,
     },
-    /// Of a recording: a new `prio`.
+    /// A new `prio` in a recording.
     Prio {
         task: u32,
         prio: i32,
@@ -69,7 +69,6 @@ pub(crate) enum Update {
         task: u32,
         nice: i8,
     },
-    /// New settings of a group.
     Group {
         group: u32,
         settings: Settings,
@@ -88,7 +87,7 @@ pub(crate) enum Update {
         throttled: bool,
         burst: u64,
     },
-    /// Of a trace of ours: a deadline task has used up its runtime, or has it again.
+    /// In our traces: a deadline task has used up its runtime, or has it again.
     Spent {
         task: u32,
         spent: bool,
@@ -105,22 +104,22 @@ pub(crate) struct Row {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cgroups {
     pub(crate) wanted: bool,
-    /// The root first, parents before their children.
+    /// The root first, parents before children.
     rows: Vec<Row>,
     paths: BTreeMap<String, u32>,
-    /// The group of each task, if known.
+    /// Each task's group, if known.
     of: Vec<Option<u32>>,
-    /// The last `prio` of each task.
+    /// Each task's last `prio`.
     prios: Vec<i32>,
     machine: Option<Arc<dyn MachineGroups>>,
-    /// Set if the scheduler itself reports: a run of ours, or the marks in its trace.
+    /// Whether the scheduler itself reports: in our runs, and by marks in their traces.
     pub(crate) exact: bool,
     /// Mentions of groups beyond the limit.
     pub(crate) refused: u64,
 }
 
 impl Cgroups {
-    /// Whether a task may run on a CPU, if the machine's files say.
+    /// Whether a task may use a CPU, if the machine's files say.
     pub(crate) fn allows(&self, pid: i32, cpu: u32) -> Option<bool> {
         Some(self.machine.as_ref()?.affinity_of(pid)?.contains(&cpu))
     }
@@ -133,7 +132,7 @@ impl Cgroups {
         &self.rows
     }
 
-    /// Whether any fact on groups is known.
+    /// Whether anything about groups is known.
     pub(crate) fn known(&self) -> bool {
         self.exact || self.machine.is_some() || self.rows.len() > 1
     }
@@ -169,7 +168,7 @@ impl Cgroups {
         self.of[task as usize] = group;
     }
 
-    /// Adds a group of a run of ours, by its number.
+    /// Adds a group of our run, by number.
     pub(crate) fn announce(&mut self, id: u32, path: &str, parent: Option<u32>, settings: Settings) {
         if id as usize >= MAX_OWN {
             self.refused += 1;
@@ -182,14 +181,14 @@ impl Cgroups {
         self.rows[id as usize] = Row { path: path.to_owned(), parent, settings: (id > 0).then_some(settings) };
     }
 
-    /// Returns an announced group; counts others as refused.
+    /// Returns an announced group. Counts others as refused.
     pub(crate) fn announced(&mut self, id: u32) -> Option<u32> {
         let known = id == 0 || (id as usize) < self.rows.len();
         self.refused += u64::from(!known);
         known.then_some(id)
     }
 
-    /// Returns the number of a group, after adding it with its ancestors; none if there are too many.
+    /// Returns a group's number. Adds it and its ancestors. None if there are too many.
     pub(crate) fn intern(&mut self, path: &str) -> Option<u32> {
         if let Some(&known) = self.paths.get(path) {
             return Some(known);
@@ -225,8 +224,7 @@ impl Cgroups {
         Some(group)
     }
 
-    /// Puts a new task into its group by the machine's files, unless they describe an earlier task with its pid
-    /// (`again`).
+    /// Puts a new task into its group by the machine's files. `again`: these describe an earlier task with its pid.
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));
@@ -235,9 +233,9 @@ impl Cgroups {
         }
     }
 
-    /// Returns the new group of a thread that is moved to a cgroup; none if the hierarchy does not schedule.
+    /// Returns the group of a thread that moves to a cgroup. None if the hierarchy does not schedule.
     pub(super) fn moved_to(&mut self, pid: i32, hierarchy: i32, cgroup: &str) -> Option<u32> {
-        // Some kernels report the group's name instead of its path.
+        // Some kernels report the name instead of the path.
         if !cgroup.starts_with('/') {
             return None;
         }
@@ -250,7 +248,7 @@ impl Cgroups {
         }
     }
 
-    /// Notes a task's priority. Returns whether it is a new one.
+    /// Notes a task's priority. Returns whether it is new.
     pub(super) fn new_prio(&mut self, task: u32, prio: i32) -> bool {
         const NOT_KNOWN: i32 = i32::MIN;
         if task as usize >= self.prios.len() {
@@ -271,7 +269,7 @@ impl Cgroups {
         }
     }
 
-    /// Puts a new task into its parent's group, if its group is unknown.
+    /// Puts a new task of unknown group into its parent's group.
     pub(super) fn inherits(&mut self, child: u32, parent: u32) {
         if self.known_group(child).is_none()
             && let Some(group) = self.known_group(parent)

@@ -1,12 +1,11 @@
-//! The critical path of a task: its own work, and during its sleeps the work of the tasks that led to its wakeup.
+//! The critical path of a task: its own work, and in its sleeps the work of the tasks that led to its wakeup.
 //!
-//! Every instant of the task's life belongs to one task and activity. While the task runs or waits for a CPU, this is
-//! the task itself. A sleep is walked backwards from the wakeup: the waker ran, waited for a CPU, or slept. In a
-//! sleep of the waker, the walk continues with its own waker, back to the start of the first sleep. A wakeup by an
-//! interrupt (as the trace says, or because the CPU was idle) ends the walk. In traces without flags for interrupts
-//! (`perf script`), the running task is the waker.
+//! Each instant of the task's life belongs to one task and activity. While the task runs or waits for a CPU, this is
+//! the task. A sleep is walked backwards from the wakeup: the waker ran, waited or slept. In the waker's sleep, the
+//! walk continues with its waker, back to the start of the first sleep. A wakeup by an interrupt (by the trace's flags,
+//! or since the CPU was idle) ends the walk. Without such flags (`perf script`), the running task is the waker.
 //!
-//! Only the work during one sleep of the task is kept, which bounds memory.
+//! Memory is bounded by the work in one sleep of the task.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +13,11 @@ use super::world::{On, Span, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 
-/// The most pieces of other tasks' work in one sleep; further ones are counted.
+/// The most pieces of other tasks' work in a sleep. Others are counted.
 const MOST_PIECES: usize = 1 << 20;
-/// The most steps of one walk; further ones are counted.
+/// The most steps of a walk. Others are counted.
 const MOST_STEPS: usize = 1 << 14;
-/// The most steps shown of the longest sleep, from its end. [`CriticalPath::notes`] names the number.
+/// The most steps shown of the longest sleep, from its end ([`CriticalPath::notes`]).
 const SHOWN_STEPS: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,13 +44,13 @@ struct Piece {
     state: State,
     begin: i64,
     end: i64,
-    /// The waker, for a sleep.
+    /// A sleep's waker.
     waker: On,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Past {
-    /// Number of the task's sleep that this belongs to.
+    /// The number of the sleep that this belongs to.
     sleep: u64,
     pieces: Vec<Piece>,
 }
@@ -116,7 +115,7 @@ impl CriticalPath {
         }
     }
 
-    /// Keeps the work of a task, if it may matter to the present sleep.
+    /// Keeps work of a task that may matter to the current sleep.
     fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
         if at <= was.since {
             return;
@@ -137,7 +136,7 @@ impl CriticalPath {
         self.kept += 1;
     }
 
-    /// Returns the state of a task just before `cursor`.
+    /// Returns a task's state just before `cursor`.
     fn piece(&self, world: &World, task: u32, cursor: i64) -> Option<Piece> {
         let now = world.state(task);
         if now.since < cursor {

@@ -1,21 +1,21 @@
-//! Inserts switches that a recording lacks, where later events prove them.
+//! Inserts missing switches that later events prove.
 //!
 //! Some machines record no switch from the idle task. A task that acts on a seemingly idle CPU arrived without an
-//! event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
-//! charged time. Since later events are needed, steps are delayed after the first gap.
+//! event: at its wakeup, or as long ago as its charged time. A replaced task left after its charged time. Steps are
+//! delayed after the first gap, since later events are needed.
 
 use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// The delay of steps, and of a guessed switch after the guess. It exceeds a tick, which charges the running task.
+/// Delay of steps, and of a switch after its guess. It exceeds a tick, which charges the running task.
 const HELD_NS: u64 = 50_000_000;
-/// The longest switch from the idle task with interrupts enabled (kernels up to 3.11 on ARM). Their handlers are
-/// recorded as the idle task's. 7 to 31 us were observed.
+/// The longest switch from the idle task with enabled interrupts (ARM up to 3.11), whose handlers seem to be the idle
+/// task's. 7 to 31 us were observed.
 const SWITCHING_NS: u64 = 50_000;
 const MOST_HELD: usize = 1 << 14;
 
-/// A task is on a CPU since an unknown time.
+/// A task on a CPU since an unknown time.
 #[derive(Clone, Copy, Debug)]
 struct Guess {
     /// Earliest possible time.
@@ -27,15 +27,15 @@ struct Guess {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: On,
-    /// Start of the task; on an idle CPU, its last idle event.
+    /// Start of the task. On an idle CPU, its last idle event.
     since: i64,
     /// Charged time since then.
     charged: u64,
-    /// Set until the task is charged, if `since` is a guess.
+    /// Set until the first charge, if `since` is a guess.
     guess: Option<Guess>,
-    /// Set if its idle task takes the CPU offline.
+    /// Whether its idle task takes the CPU offline.
     offline: bool,
-    /// Set if its task came from the idle task, and has done nothing yet.
+    /// Whether its task followed the idle task, and has not acted.
     from_idle: bool,
 }
 
@@ -44,28 +44,27 @@ struct Task {
     cpu: Option<u32>,
     /// Start of its wait.
     ready: Option<i64>,
-    /// Set if the wait began with a wakeup.
+    /// Whether it began with a wakeup.
     woken: bool,
-    /// Start of its charged time, if no event shows that it ran.
+    /// Start of charged time without another event.
     charged_from: Option<i64>,
 }
 
-/// Delays steps after the first gap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gaps {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     held: VecDeque<Step>,
-    /// Number of steps before a jump of the clock, or a long silence.
+    /// Steps before a jump of the clock, or a long silence.
     over: usize,
     /// Time of the last released step.
     gone: i64,
     /// Missing switches from the idle task.
     pub(super) arrivals: u64,
     holds: bool,
-    /// Set if tasks are charged (`sched_stat_runtime`).
+    /// Whether tasks are charged (`sched_stat_runtime`).
     has_charges: bool,
-    /// Set if there is `sched_waking`.
+    /// Whether there is `sched_waking`.
     has_waking: bool,
 }
 
@@ -107,7 +106,7 @@ impl Gaps {
         Some(step)
     }
 
-    /// Whether this is a recently guessed arrival, whose time may still change.
+    /// Whether this is a guessed arrival whose time may change.
     fn is_open(&self, first: &Step, now: i64) -> bool {
         let guess = |cpu: &Cpu| cpu.guess.filter(|_| cpu.on == first.by);
         first.what == What::Arrives
@@ -134,7 +133,7 @@ impl Gaps {
             }
             (On::Unknown, _) => self.comes(at, cpu, by),
             (On::Task(_), What::Woken { .. }) if by == On::Idle && self.is_switching(is, at) => {}
-            // Ignores an event of a task that is not there.
+            // The task is not there.
             (On::Task(_), _) if by != is.on && by != On::Unknown && !matches!(what, What::Switch { .. }) => {
                 if let (On::Task(task), What::Charged { task: charged, ns }) = (by, what)
                     && task == charged
@@ -177,8 +176,7 @@ impl Gaps {
         }
     }
 
-    /// Whether a CPU is still switching from the idle task. Kernels with `sched_waking` (4.4) disable interrupts
-    /// there.
+    /// Whether a CPU still switches from the idle task. Kernels with `sched_waking` (4.4) disable interrupts there.
     fn is_switching(&self, cpu: Cpu, at: i64) -> bool {
         cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
@@ -195,7 +193,7 @@ impl Gaps {
         *self.cpu(cpu) = Cpu { on, since: at, offline, ..Cpu::default() };
     }
 
-    /// Handles an action of a task on a CPU that seems idle.
+    /// Handles an action of a task on a seemingly idle CPU.
     fn turns_up(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
         let who = if let What::Switch { prev, .. } = what { prev } else { by };
@@ -218,8 +216,7 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Handles a switch to `by` without an event, as long ago as the charged time of `by`. Returns the time, if
-    /// known.
+    /// Handles a switch to `by` without an event, as long ago as its charged time. Returns the time, if known.
     fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
         self.left(at, cpu, by, false);
         let On::Task(task) = by else { return None };
@@ -230,15 +227,14 @@ impl Gaps {
         Some(since)
     }
 
-    /// Handles the departure of the CPU's task without an event, because it appeared `elsewhere`, or `next` was
-    /// there.
+    /// Handles the departure of the CPU's task without an event. It appeared `elsewhere`, or `next` was there.
     fn left(&mut self, at: i64, cpu: u32, next: On, elsewhere: bool) {
         let row = self.cpu(cpu);
         let Cpu { on, since, charged, offline, .. } = *row;
         *row = Cpu { since: at, offline, ..Cpu::default() };
         if let On::Task(task) = on {
             self.task(task).cpu = None;
-            // If tasks are charged, an uncharged task did not run for long.
+            // If tasks are charged, an uncharged task ran only briefly.
             if charged > 0 || self.has_charges {
                 let at = since.saturating_add_unsigned(charged).min(at);
                 self.cpu(cpu).since = at;
@@ -270,7 +266,7 @@ impl Gaps {
         }
     }
 
-    /// Inserts a step behind all that are not later.
+    /// Inserts a step behind those that are not later.
     fn put_in(&mut self, step: Step) {
         self.holds = true;
         let later = self.held.iter().rev().take_while(|held| held.at > step.at).count();

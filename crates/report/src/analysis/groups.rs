@@ -1,5 +1,5 @@
-//! CPU time and entitlement of each group, computed from the recorded states of tasks like a run's own results
-//! ([`Shares`]). A task of unknown state has no demand. Stopper threads (`migration/N`) are in no group.
+//! CPU time and entitlement of groups, computed from recorded states like a run's results ([`Shares`]). A task of
+//! unknown state has no demand. Stopper threads (`migration/N`) have no group.
 
 use super::cgroups::{Settings, Update};
 use super::world::{Change, State, Step, What, World};
@@ -11,7 +11,7 @@ use crate::results::{GroupResult, LimitResult};
 use crate::shares::Shares;
 use vruntime_trace::SchedPolicy;
 
-/// Shortest piece per group, nanoseconds, which bounds the analysis time of traces with many groups.
+/// Shortest piece per group, nanoseconds. Bounds the time for traces with many groups.
 const LEAST_PER_GROUP: u64 = 20;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct GroupUse {
     ungrouped: u64,
 }
 
-/// In place of a task's account: it has none.
+/// Instead of an account.
 const NONE: u32 = u32::MAX;
 
 impl GroupUse {
@@ -34,7 +34,7 @@ impl GroupUse {
         Self::default()
     }
 
-    /// Adds accounts of new groups.
+    /// Adds new groups.
     fn know(&mut self, world: &World) {
         for row in world.cgroups.rows().iter().skip(self.groups.len()) {
             let mut group = Group::new(row.path.clone(), row.parent);
@@ -104,7 +104,7 @@ fn set(group: &mut Group, settings: Settings) {
     group.limit = settings.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
 }
 
-/// Returns policy, real-time priority and nice value by the kernel's `prio` and previous values.
+/// Returns policy, real-time priority and nice value by `prio` and previous values.
 fn by_prio(prio: i32, policy: SchedPolicy, nice: i8) -> (SchedPolicy, u8, i8) {
     match prio {
         ..0 => (SchedPolicy::Deadline, 0, nice),
@@ -131,7 +131,7 @@ impl Analysis for GroupUse {
         }
     }
 
-    /// Cuts where the run's own results do: at the first due event of any kind.
+    /// Cuts as the run's own results: at the first due event of any kind.
     fn passes(&mut self, at: u64, world: &World) {
         self.know(world);
         if self.shares.due(at) && self.groups.len() > 1 {
@@ -198,7 +198,7 @@ impl Analysis for GroupUse {
         note.into_iter().collect()
     }
 
-    /// Times that the shares repeat, and then the difference of the shares.
+    /// Times that the shares repeat, then their difference.
     fn spare(&self) -> &'static [&'static str] {
         &["entitled_ns", "cpu_ns", "difference_ns"]
     }

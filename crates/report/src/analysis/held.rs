@@ -1,4 +1,4 @@
-//! Throttled tasks and their CPUs, from simulated runs and the marks in their text traces.
+//! Throttled tasks and their CPUs, from simulated runs and marks in their text traces.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, SchedPolicy, TaskId};
 
@@ -7,7 +7,7 @@ use super::cgroups::Update;
 use super::world::{On, State, Step, What, World};
 use crate::holds::{Changed, Hold, Holds};
 
-/// Throttling, and the run's task of each of the world's.
+/// Throttling, and the run's task for each of the world's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(super) holds: Holds,
@@ -30,13 +30,13 @@ impl World {
         self.what_holds(task, cpu).is_some()
     }
 
-    /// Returns what would throttle a task on a CPU.
+    /// Returns what throttles a task on a CPU.
     pub(super) fn what_holds(&self, task: u32, cpu: u32) -> Option<Hold> {
         let own = self.held.own.get(task as usize).copied().flatten()?;
         self.held.holds.why(own, CpuId(cpu))
     }
 
-    /// Returns the run's task of a trace, with the same number.
+    /// Returns the task's number in the run.
     fn own(&mut self, task: u32) -> TaskId {
         let (id, known) = (TaskId(task), self.held.own.get(task as usize).copied().flatten());
         if known.is_none() {
@@ -46,7 +46,7 @@ impl World {
         id
     }
 
-    /// Updates the throttled tasks by an applied step of a trace.
+    /// Updates throttled tasks by a step of a trace.
     fn hears(&mut self, step: &Step) -> Changed {
         let event = match step.what {
             What::Fork { child } => {
@@ -80,7 +80,7 @@ impl World {
 }
 
 impl Analyses {
-    /// Handles a step of a trace. The marks of a simulated run show the throttled tasks.
+    /// Handles a step of a trace. Marks of simulated runs show throttled tasks.
     pub(super) fn step_of_trace(&mut self, step: &Step) {
         if matches!(step.what, What::Update(Update::Throttled { .. } | Update::Unthrottled { .. })) {
             self.limits_change(step.at, step.cpu);
@@ -98,13 +98,13 @@ impl Analyses {
         }
     }
 
-    /// Announces a change of the limits on a CPU.
+    /// Announces a change of limits on a CPU.
     pub(super) fn limits_change(&mut self, at: i64, cpu: u32) {
         self.step(&Step { at, cpu, by: On::Unknown, irq: false, what: What::Other });
         self.chosen.iter_mut().for_each(|(_, analysis)| analysis.limits_change(cpu, &self.world));
     }
 
-    /// Reports what a waiting task waits for.
+    /// Reports the cause of a task's wait.
     pub(super) fn tell_what_holds(&mut self, task: u32) {
         let span = self.world.state(task);
         if span.state == State::Waiting {

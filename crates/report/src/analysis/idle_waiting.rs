@@ -1,12 +1,12 @@
 //! Time in which a task waited while an idle CPU could have run it.
 //!
-//! A wait and an idle interval of another CPU overlap until the first of them ends. Only overlaps of a millisecond or
-//! more count: no balancer looks more often, and most shorter ones are wakeups in progress. A wait on an idle CPU
-//! does not count, since that CPU is waking up for the task.
+//! A wait and an idle interval of another CPU overlap until either ends. Only overlaps of a millisecond or more count:
+//! no balancer looks more often, and most shorter ones are wakeups in progress. Waits on an idle CPU do not count,
+//! since it wakes up for the task.
 //!
-//! Simulated runs have affinities and throttled tasks. In recordings, a task *could* run on a CPU where it has been
-//! seen by the end of the wait. It *might* run on another, unless it is a kernel thread of a CPU (`name/N`).
-//! Throttled tasks count as waiting there.
+//! Simulated runs have affinities and throttled tasks. In recordings, a task *could* use a CPU where it was seen by the
+//! end of the wait. It *might* use another, unless it is a kernel thread of a CPU (`name/N`). Throttled tasks count as
+//! waiting there.
 
 use vruntime_trace::CpuMask;
 
@@ -26,7 +26,7 @@ struct Task {
     seen: CpuMask,
     /// Its affinity, if known.
     allowed: Option<CpuMask>,
-    /// Overlaps of the present wait, with CPUs it could use, and with CPUs it might use.
+    /// Overlaps of the current wait with CPUs it could use, and might use.
     could: Parts,
     might: Parts,
     waits: u64,
@@ -44,7 +44,7 @@ pub(super) struct IdleWaiting {
     idle: Since,
     tasks: Vec<Task>,
     places: Vec<u32>,
-    /// Set if affinities are known, so that `might` is not used.
+    /// Whether affinities are known, so that `might` is unused.
     told: bool,
 }
 
@@ -99,7 +99,7 @@ impl IdleWaiting {
         }
     }
 
-    /// Ends a wait, or the part of it on one CPU.
+    /// Ends a wait, or its part on one CPU.
     fn wait_ends(&mut self, at: u64, task: u32, world: &World) {
         let Some(since) = self.waiting.end(task as usize) else { return };
         if at.saturating_sub(since) < LEAST_NS {
@@ -116,7 +116,6 @@ impl IdleWaiting {
         }
     }
 
-    /// Books a complete wait.
     fn book(&mut self, at: i64, task: u32, since: i64, cpu: u32) {
         let it = self.task(task);
         let sum = |parts: &mut Parts| parts.drain(..).map(|(begin, end)| end - begin).sum::<u64>();
@@ -133,7 +132,7 @@ impl IdleWaiting {
     }
 }
 
-/// Returns the CPU of a kernel thread by its name: `ksoftirqd/3`, `kworker/1:0`.
+/// Returns a kernel thread's CPU by its name: `ksoftirqd/3`, `kworker/1:0`.
 pub(super) fn per_cpu(comm: &str) -> Option<u32> {
     let rest = comm.split_once('/')?.1;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -142,18 +141,18 @@ pub(super) fn per_cpu(comm: &str) -> Option<u32> {
 
 impl Analysis for IdleWaiting {
     fn step(&mut self, step: &Step, world: &World) {
-        // From the first event, and never decreasing.
+        // From the first event, never decreasing.
         let at = world.elapsed();
         for change in &world.changes {
             if change.was.state == State::Waiting {
                 self.task(change.task);
-                // By the end of the wait, it has been on its new CPU.
+                // By the end of the wait, it was on its new CPU.
                 if change.now.state == State::Running {
                     self.task(change.task).seen.insert(vruntime_trace::CpuId(change.now.cpu));
                 }
                 self.wait_ends(at, change.task, world);
                 if world.unseen == Some(change.task) {
-                    // It has run in between, so the overlaps are unknown.
+                    // It ran in between, so overlaps are unknown.
                     let it = self.task(change.task);
                     (it.could, it.might) = (Parts::default(), Parts::default());
                 } else if change.now.state != State::Waiting {
@@ -202,7 +201,7 @@ impl Analysis for IdleWaiting {
     }
 
     fn limits_change(&mut self, cpu: u32, world: &World) {
-        // The idle time up to now was under the old limits.
+        // Idle time until now was under the old limits.
         let idle = self.idle.iter().any(|(idle, _)| idle == cpu as usize);
         self.idle_ends(world.elapsed(), cpu as usize, world);
         if idle {

@@ -1,9 +1,8 @@
 //! Latency tables like `perf sched latency`: the time from runnable to running.
 //!
-//! A delay begins with a wakeup (`sched_waking` if the trace has it, else `sched_wakeup`), or when a runnable task
-//! leaves its CPU. It ends when the task runs. As in perf, a wakeup of a task that has not left its CPU does not
-//! count. A task whose first event is a switch to a CPU has no delay. Tasks of one name share a row, unless options
-//! ask for each.
+//! A delay begins with a wakeup (`sched_waking`, or else `sched_wakeup`), or when a runnable task leaves its CPU. It
+//! ends when the task runs. As in perf, a wakeup before the task has left its CPU does not count. A task whose first
+//! event is a switch to a CPU has no delay. Tasks of one name share a row, unless options request each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +13,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// The state of a delay (perf: atom).
+/// A delay (perf: atom).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Atom {
     #[default]
@@ -29,7 +28,7 @@ enum Atom {
     Over,
 }
 
-/// Delays of a task, or of all tasks of a name.
+/// Delays of a task, or of tasks of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Delays {
     count: u64,
@@ -91,7 +90,7 @@ impl Latencies {
         }
     }
 
-    /// Returns tasks or names with delays, in perf's order: decreasing average, maximum, count, run time.
+    /// Returns tasks or names with delays in perf's order: decreasing average, maximum, count, run time.
     fn sorted(&self, world: &World) -> Vec<(String, Option<i32>, usize, Delays)> {
         let tasks = (0..self.rows.len() as u32).filter(|&task| self.rows[task as usize].delays.count > 0);
         let mut all: Vec<(String, Option<i32>, usize, Delays)> = if self.each {
@@ -188,7 +187,7 @@ impl Analysis for Latencies {
         vec![table]
     }
 
-    /// As perf prints it, column for column.
+    /// perf's columns.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let rule = |length: usize| format!(" {}\n", "-".repeat(length));
         let mut text = rule(139);

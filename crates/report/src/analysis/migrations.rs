@@ -1,8 +1,8 @@
-//! Migrations by cause. Simulated runs have the cause. In recordings of `sched_migrate_task`, other events show it:
+//! Migrations by cause, from simulated runs, or from other events around `sched_migrate_task`:
 //!
 //! | cause | evidence |
 //! |---|---|
-//! | `wakeup` | it follows `sched_waking` of the task on the same CPU (interrupts are off until the task is placed); without `sched_waking`: the task slept |
+//! | `wakeup` | it follows the task's `sched_waking` on the same CPU (interrupts are off until placement); without `sched_waking`: the task slept |
 //! | `fork` | the task is new |
 //! | `newidle` | recorded on the destination CPU, where the next switch is away from a task that sleeps or has exited |
 //! | `idle` | as `newidle`, but the CPU is idle |
@@ -13,8 +13,8 @@
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went offline |
 //! | `other` | anything else, mostly affinity |
 //!
-//! Without `sched_migrate_task`, a recording shows migrations only between a task's runs: `wakeup` if it slept in
-//! between, else `while runnable`. A note says that other moves are missing.
+//! Without `sched_migrate_task`, only migrations between runs show: `wakeup` if the task slept in between, else `while
+//! runnable`. A note says that others are missing.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ use crate::results::cause_name;
 
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// The task that is being woken here.
+    /// The task being woken here.
     waking: Option<u32>,
-    /// Tasks pulled since the last switch, once for each pull.
+    /// Tasks pulled since the last switch, once per pull.
     pulled: Vec<u32>,
 }
 
@@ -55,12 +55,12 @@ struct Ran {
 pub(super) struct Migrations {
     cpus: Vec<Cpu>,
     tally: Tally,
-    /// Migrations from switches alone.
+    /// From switches alone.
     switches: Tally,
     ran: Vec<Option<Ran>>,
-    /// Set if the scheduler reported the causes.
+    /// Whether the scheduler reports causes.
     told: bool,
-    /// Set if there is any event of a migration.
+    /// Whether there is an event of a migration.
     recorded: bool,
 }
 
@@ -95,7 +95,7 @@ impl Migrations {
         }
     }
 
-    /// Counts the tasks pulled since the last switch of a CPU.
+    /// Counts tasks pulled since a CPU's last switch.
     fn count_pulled(&mut self, cpu: u32, cause: &'static str) {
         for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
             self.tally.count(task, cause);
@@ -135,7 +135,7 @@ impl Analysis for Migrations {
         match step.what {
             What::Migrate { task, cause: Some(cause), .. } => {
                 self.told = true;
-                // The kernel counts no fork, which gives the task its first CPU.
+                // The kernel does not count forks, which choose the first CPU.
                 if cause != MigrateCause::Fork {
                     self.tally.count(task, cause_name(cause));
                 }

@@ -1,5 +1,4 @@
-//! Analyses of any trace, recorded or simulated, one file for each. They read the events in one pass, and keep sums,
-//! not events.
+//! Analyses of recorded or simulated traces, one file each. They read events in one pass, and keep sums.
 //!
 //! ```
 //! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
@@ -62,11 +61,11 @@ pub enum AnalysisKind {
     TimeHist,
     /// Summary of the switches (`perf sched timehist --summary`).
     Summary,
-    /// Waiting tasks, and the tasks that had their CPU.
+    /// Tasks that had the CPU of waiting tasks.
     Antagonists,
-    /// Tasks that waited beside an idle CPU that could have run them.
+    /// Waits beside an idle CPU that could have run the task.
     IdleWhileWaiting,
-    /// Runnable tasks of each CPU over time.
+    /// Runnable tasks by CPU and time.
     RunQueue,
     /// Migrations by cause.
     Migrations,
@@ -74,7 +73,7 @@ pub enum AnalysisKind {
     Groups,
     /// Effects of groups' limits.
     Throttling,
-    /// Work of one task, and of the tasks that led to its wakeups.
+    /// Work of a task, and of the tasks that led to its wakeups.
     CriticalPath,
 }
 
@@ -102,7 +101,7 @@ impl AnalysisKind {
         matches!(self, Self::Groups | Self::Throttling | Self::CriticalPath)
     }
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
@@ -139,53 +138,52 @@ impl FromStr for AnalysisKind {
 /// Options of the analyses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnalysisOptions {
-    /// A row for each task, instead of each name (`perf sched latency --pids`).
+    /// Whether to have a row for each task, instead of each name (`perf sched latency --pids`).
     pub each_task: bool,
     /// Task of the critical path: pid, name, `name-pid`, or class.
     pub task: Option<String>,
-    /// Whether the run replays a recording: tasks then have the recording's names and pids.
+    /// Whether the run replays a recording, whose names and pids tasks then have.
     pub replayed: bool,
 }
 
 use AnalysisOptions as Options;
 
-/// One analysis. It receives every step after the world has applied it.
+/// An analysis. It receives each step after the world.
 trait Analysis: fmt::Debug + Send + Sync {
     fn step(&mut self, step: &Step, world: &World);
-    /// Begins a simulated run: all CPUs are idle at 0, and affinities follow.
+    /// Begins a simulated run: all CPUs are idle at 0. Affinities follow.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// A waiting task, with the reason of its wait if it is not a busy CPU. Only in simulated runs with throttled
-    /// tasks.
+    /// Reports why a task waits, if not for a CPU. Only in simulated runs with throttled tasks.
     fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
-    /// The limits of a CPU will change. Only in simulated runs.
+    /// Announces a change of a CPU's limits. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
-    /// An event follows at this time, perhaps no step. Only in simulated runs.
+    /// Announces an event at this time, perhaps no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
-    /// A fact on groups, or on tasks' weights.
+    /// Reports a fact on groups or weights.
     fn update(&mut self, _told: Update, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
-    /// Returns caveats, and what its tables leave out: each with a count.
+    /// Returns caveats and omissions, each with a count.
     fn notes(&self) -> Vec<(u64, &'static str)> {
         Vec::new()
     }
-    /// Its task, for an analysis of one task.
+    /// Returns its task, if it is about one.
     fn task(&self) -> Option<u32> {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// Returns the text for a terminal: at most `rows` rows per table, and `lines` lines of switches.
+    /// Returns text for a terminal: at most `rows` rows per table, and `lines` lines of switches.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
     }
-    /// Keys of columns that a narrow terminal can omit.
+    /// Returns keys of columns that a narrow terminal omits.
     fn spare(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// Analyses of one trace in one pass, by [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
+/// Analyses of a trace in one pass, by [`Analyses::add`], or as a run's [`Sink`](vruntime_trace::Sink).
 #[derive(Debug)]
 pub struct Analyses {
     world: World,
@@ -193,7 +191,7 @@ pub struct Analyses {
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
     replayed: bool,
-    /// Unreadable parts of the trace's file, a sentence each.
+    /// Unreadable parts of the file, a sentence each.
     damage: Vec<String>,
 }
 
@@ -250,8 +248,7 @@ impl Analyses {
         self.damage.extend(damage);
     }
 
-    /// Returns an analysis without a result because groups, or their limits, are unknown, with the unknown fact. Call
-    /// it after the end.
+    /// Returns an analysis without a result because facts on groups are unknown, with that fact. Call it after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
@@ -265,12 +262,12 @@ impl Analyses {
         })
     }
 
-    /// Returns the data of a page's charts; none without [`Analyses::with_overview`].
+    /// Returns the data of a page's charts. None without [`Analyses::with_overview`].
     pub(crate) fn overview_json(&self) -> Option<Value> {
         self.overview.as_ref().map(|overview| overview.json(&self.world))
     }
 
-    /// Adds the next event of a recorded trace.
+    /// Adds the next recorded event.
     pub fn add(&mut self, record: &Record<'_>) {
         let Self { world, gaps, .. } = self;
         records::steps(world, record, |step| gaps.add(step));
@@ -304,7 +301,7 @@ impl Analyses {
         }
     }
 
-    /// Ends the trace. Call it after the last event; a run does so itself.
+    /// Ends the trace after the last event. A run calls it itself.
     pub fn end(&mut self) {
         self.let_go(true);
         for (_, analysis) in &mut self.chosen {
@@ -321,31 +318,30 @@ impl Analyses {
         tasks.map(|task| self.world.name(task)).collect()
     }
 
-    /// Returns the distinct names of all tasks, or of their classes.
+    /// Returns the distinct names of tasks, or of their classes.
     pub fn task_names(&self) -> BTreeSet<String> {
         let tasks = (0..self.world.tasks() as u32).filter(|&task| self.world.pid(task) != 0);
         tasks.map(|task| self.world.class(task)).collect()
     }
 
-    /// Returns the task of the critical path, as `name-pid`: the first matching one that did anything.
+    /// Returns the task of the critical path, as `name-pid`: the first match that did anything.
     pub fn critical_task(&self) -> Option<String> {
         let task = self.chosen.iter().find_map(|(_, analysis)| analysis.task())?;
         Some(self.world.name(task))
     }
 
-    /// Returns all tables, in the order of request.
+    /// Returns all tables, in the requested order.
     pub fn tables(&self) -> Vec<DataTable> {
         self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
     }
 
-    /// Whether its text is only perf's lines, for other programs. The caller then prints [`Analyses::notes`]
-    /// elsewhere.
+    /// Whether its text is only perf's lines, for programs. The caller then prints [`Analyses::notes`] elsewhere.
     pub fn is_for_machines(&self) -> bool {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Returns everything for a terminal, with at most `rows` rows per table and `lines` lines of `timehist`. Notes
-    /// follow, unless it is for machines.
+    /// Returns text for a terminal, with at most `rows` rows per table and `lines` lines of `timehist`. Notes follow,
+    /// unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
@@ -354,7 +350,7 @@ impl Analyses {
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 
-    /// Returns caveats of the events, a line each.
+    /// Returns caveats, a line each.
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let told = [

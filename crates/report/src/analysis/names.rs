@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The longest name; the kernel's have at most 15 bytes.
+/// The longest name. The kernel's have at most 15 bytes.
 const MAX_COMM: usize = 256;
 const MAX_NAMES: usize = 1 << 22;
 
-/// A name; by default none.
+/// A name, by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Name(u32);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     texts: Vec<Arc<[u8]>>,
-    /// The number of each text in `texts`, plus one.
+    /// The index of each text, plus one.
     numbers: BTreeMap<Arc<[u8]>, u32>,
 }
 

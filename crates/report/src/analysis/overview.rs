@@ -1,8 +1,8 @@
-//! The charts of a page: use and queue length of each CPU over time, timeline, and delays after wakeups.
+//! The charts of a page: use and queue length of CPUs over time, timeline, delays after wakeups.
 //!
-//! Memory is bounded: 1024 bins of time (32,768 in total on the page), 2048 distributions, and 16,384 slices of the
-//! timeline. Beyond that, slices shorter than a grain are combined with their neighbours as *several tasks*. Longer
-//! slices are exact. The page states the grain.
+//! Memory is bounded: 1024 bins (32,768 in total on the page), 2048 distributions, 16,384 slices of the timeline.
+//! Beyond that, slices shorter than a grain are joined as *several tasks*. Longer slices are exact. The page states the
+//! grain.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// The most tasks with their own distribution. Later tasks share one per name.
+/// The most tasks with their own distribution. Others share one per name.
 const MOST_RECORDERS: usize = 1024;
 /// The most names with their own distribution, by number of delays. Others share one.
 const MOST_NAMES: usize = 40;
-/// The most bins of all CPUs on a page: with more than 32 CPUs the bins are wider.
+/// The most bins on a page. With more than 32 CPUs, bins are wider.
 const MOST_BINS: usize = 1 << 15;
 const POINTS: usize = 160;
-/// In place of a task: several.
+/// Several tasks.
 const SEVERAL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct Overview {
     all: u64,
     grain: u64,
     delays: Vec<Recorder>,
-    /// Of later tasks: by class, or by name.
+    /// By class or name of later tasks.
     beyond: BTreeMap<String, Recorder>,
     others: Recorder,
 }
@@ -89,7 +89,7 @@ impl Overview {
         }
     }
 
-    /// Returns distributions by class or name, by decreasing number of delays.
+    /// Returns distributions by class or name, with decreasing counts.
     fn distributions(&self, world: &World) -> Vec<Value> {
         let mut by_name: BTreeMap<String, Recorder> = BTreeMap::new();
         for (task, recorder) in self.delays.iter().enumerate().filter(|(_, recorder)| recorder.latency().is_some()) {
@@ -116,7 +116,7 @@ impl Overview {
         all.iter().map(distribution).collect()
     }
 
-    /// Returns all data for a page. Times are nanoseconds since the first event.
+    /// Returns a page's data. Times are nanoseconds since the first event.
     pub(crate) fn json(&self, world: &World) -> Value {
         let mut bins = self.queues.bins().clone();
         bins.widen(MOST_BINS / world.cpus().len().max(1));
@@ -140,7 +140,7 @@ impl Overview {
                 })
             })
             .collect();
-        // Numbers of the tasks in the timeline.
+        // Numbers of tasks in the timeline.
         let (mut names, mut classes): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         let mut number: BTreeMap<u32, usize> = BTreeMap::new();
         let mut slices: Vec<Vec<Value>> = Vec::new();
@@ -175,7 +175,7 @@ impl Overview {
     }
 }
 
-/// Whether two slices are short and near enough to be drawn as one.
+/// Whether two slices are short and near enough to draw as one.
 fn joins(last: &Slice, next: &Slice, grain: u64) -> bool {
     let short = |slice: &Slice| slice.task == SEVERAL || slice.end - slice.begin < grain;
     grain > 0 && short(last) && short(next) && last.begin / grain == next.end.saturating_sub(1) / grain

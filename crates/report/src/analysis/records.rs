@@ -7,11 +7,11 @@ use super::world::{On, Step, What, World};
 
 const MAX_RT_PRIO: i32 = 100;
 
-/// Converts a record to steps; none if it is no event. Names, groups and priorities are first.
+/// Converts a record to steps, none if it is no event. Names, groups and priorities are first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     let step = step(world, record);
     for (task, name) in std::mem::take(&mut world.renamed) {
-        // perf's additional records need not have a time.
+        // perf's additional records may have no time.
         let at = if record.name.starts_with(b"PERF_RECORD_") { world.read_at } else { record.at };
         add(Step { at, cpu: record.cpu, by: On::Unknown, irq: false, what: What::Named { task, name } });
     }
@@ -23,10 +23,10 @@ pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(
     }
 }
 
-/// Reports its facts on groups and weights.
+/// Reports facts on groups and weights.
 fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) {
     let mut prio = |world: &mut World, task: Named<'_>, prio: i32| {
-        // If the scheduler reports policies, inherited priorities are not mistaken for own ones.
+        // If the scheduler reports policies, inherited priorities are not taken for own ones.
         if world.cgroups.wanted
             && !world.cgroups.exact
             && let Some(task) = world.task(task.pid, task.comm)
@@ -63,8 +63,8 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) 
 }
 
 fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
-    // Only traces of our runs have such marks: groups from the beginning, and one at the end. Without a group by
-    // then, there was none.
+    // Only our traces have such marks: groups at the beginning, and one at the end. Without a group by then, there was
+    // none.
     world.cgroups.exact |= match mark {
         Mark::Group(_) => true,
         Mark::End => world.cgroups.intern("/").is_some() && world.cgroups.rows().len() == 1,
@@ -91,7 +91,7 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    // A name alone is no step. perf's additional names of earlier tasks have no time.
+    // A name is no step. perf's names of earlier tasks have no time.
     if let Tracepoint::TaskRename { task, tgid } = record.point {
         if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {
             world.set_tgid(task, tgid);

@@ -8,9 +8,9 @@ use super::{Analysis, Options};
 use crate::data::{Cell, DataTable, Kind};
 use crate::units::counted;
 
-/// The counted lengths: 0, 1, 2, 3, 4 and more.
+/// Counted lengths: 0, 1, 2, 3, 4 and more.
 const LENGTHS: usize = 5;
-/// Columns of the picture in the text.
+/// Columns of the text's picture.
 const WIDTH: usize = 72;
 const PICTURED: usize = 64;
 
@@ -32,7 +32,7 @@ pub(super) struct RunQueues {
     begun: Option<i64>,
 }
 
-/// Whether a task in this state is on a run queue.
+/// Whether the task is on a run queue.
 const fn counts(state: State) -> bool {
     matches!(state, State::Running | State::Waiting)
 }
@@ -54,7 +54,7 @@ impl RunQueues {
         &mut self.queues[cpu as usize]
     }
 
-    /// Accounts for the time until now. `on`: the CPU's task.
+    /// Accounts for time until now. `on`: the CPU's task.
     fn advance(&mut self, at: i64, cpu: u32, on: On, start: i64) {
         let queue = self.queue(cpu);
         if at <= queue.since {

@@ -1,4 +1,4 @@
-//! Findings of the analyses in sentences, for the top of a page.
+//! Findings in sentences, for the top of a page.
 
 use super::Analyses;
 use super::antagonists::THROTTLED;
@@ -28,16 +28,16 @@ fn text<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a str> {
 }
 
 impl Analyses {
-    /// Returns how busy the CPUs were, if run queues were analysed.
+    /// Returns how busy CPUs were, if run queues were analysed.
     pub fn busy_sentence(&self) -> Option<String> {
         self.tables().iter().find(|table| table.name == "runqueue").and_then(busy)
     }
 
-    /// Returns further findings, a sentence each.
+    /// Returns other findings, a sentence each.
     pub fn sentences(&self) -> Vec<String> {
         let tables = self.tables();
         let of = |name: &str| tables.iter().find(|table| table.name == name);
-        // Throttled tasks also wait to run.
+        // Throttled tasks also wait.
         let limited =
             of("antagonists").is_some_and(|table| (0..table.rows.len()).any(|row| limit(table, row).is_some()));
         let parts = [
@@ -52,7 +52,7 @@ impl Analyses {
     }
 }
 
-/// CPUs are weighted with their known time.
+/// Weights CPUs with their known time.
 fn busy(table: &DataTable) -> Option<String> {
     let rows = 0..table.rows.len();
     let told = rows.filter_map(|cpu| Some(((cpu, number(table, cpu, "busy")?), number(table, cpu, "known")?)));
@@ -82,13 +82,13 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
     ))
 }
 
-/// Returns the group that throttled the task, for a row of the antagonists.
+/// Returns the throttling group in a row of antagonists.
 fn limit(table: &DataTable, row: usize) -> Option<&str> {
     text(table, row, "for_task")?.strip_prefix(THROTTLED)?.strip_suffix(')')
 }
 
 fn antagonist(table: &DataTable) -> Option<String> {
-    // Of the rows in parentheses, only limits have a known cause.
+    // In parentheses, only limits have a known cause.
     let is_told = |&row: &usize| {
         limit(table, row).is_some() || text(table, row, "for_task").is_some_and(|who| !who.starts_with('('))
     };

@@ -3,7 +3,7 @@ use vruntime_trace::read::TextReader;
 
 use super::*;
 
-/// `CPU at_us who -> what` lines as ftrace text.
+/// Analyses lines `CPU at_us who -> what` as ftrace text.
 fn analyse(kinds: &[AnalysisKind], options: &AnalysisOptions, text: &str) -> Analyses {
     let mut reader = TextReader::new(text.as_bytes());
     let mut analyses = Analyses::new(kinds, options);
@@ -65,7 +65,7 @@ fn cell(table: &DataTable, task: &str, key: &str) -> Value {
     row.unwrap_or_else(|| panic!("{task} is in {rows}"))[key].clone()
 }
 
-/// A runs; B is woken and waits 3 ms for it and 1 ms for C, then runs.
+/// A runs. B is woken, waits 3 ms for A and 1 ms for C, and runs.
 fn story() -> String {
     [
         switch(0, 1_000, IDLE, "R", A),
@@ -88,7 +88,7 @@ fn latencies_and_who_caused_them() {
     let latency = &tables[0];
     assert_eq!(cell(latency, "b", "max_delay_ns"), 4_000_000);
     assert_eq!(cell(latency, "b", "max_delay_start_ns"), 2_000_000);
-    // Its first switch had no known delay; then it was preempted for 3 ms.
+    // Its first switch had no known delay. Then it was preempted for 3 ms.
     assert_eq!((cell(latency, "a", "count"), cell(latency, "a", "avg_delay_ns")), (2.into(), 1_500_000.into()));
     assert_eq!(cell(latency, "a", "runtime_ns"), 5_000_000, "by its switches: nothing was charged");
     let antagonists = tables[1].json();
@@ -175,7 +175,7 @@ fn migrations_by_what_is_around_them() {
 fn migrations_of_a_trace_that_has_no_event_of_them() {
     let text = [
         switch(0, 1_000, IDLE, "R", A),
-        // Preempted here, and next seen there; then it sleeps, and wakes here again.
+        // Preempted here, next seen there. It sleeps, and wakes here.
         switch(0, 2_000, A, "R", B),
         switch(1, 2_100, IDLE, "R", A),
         switch(1, 3_000, A, "S", IDLE),
@@ -199,7 +199,7 @@ fn migrations_of_a_trace_that_has_no_event_of_them() {
 
 #[test]
 fn a_critical_path_goes_through_those_who_woke() {
-    // A sleeps from 2 to 10 ms: C worked from 3 to 6 and woke B, which waited to 7 and worked to 10.
+    // A sleeps from 2 to 10 ms. C worked from 3 to 6 and woke B, which waited to 7 and worked to 10.
     let text = [
         switch(0, 1_000, IDLE, "R", A),
         switch(0, 2_000, A, "S", IDLE),
@@ -246,7 +246,7 @@ fn losses_and_jumps_are_told() {
 }
 
 proptest! {
-    /// Events in any order, of any CPU and task: nothing panics, and sums stay within the elapsed time.
+    /// Events in any order cause no panic, and sums stay within the elapsed time.
     #[test]
     fn any_events_at_all(
         events in prop::collection::vec((0_u8..7, 0_u32..4, 0_u32..6, 0_u32..6, 0_u64..40_000_000), 0..80),
@@ -348,8 +348,7 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
     }
 }
 
-/// Some machines never record a switch from the idle task: `a` runs for 8 of 10 ms, known only from its charges and
-/// switches.
+/// Some machines record no switch from the idle task. `a` runs for 8 of 10 ms, known only from charges and switches.
 #[test]
 fn who_came_unseen_ran() {
     let mut text = String::new();
@@ -372,7 +371,7 @@ fn who_came_unseen_ran() {
     let tables = analyses.tables();
     let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
     let row = &table("runqueue")[1];
-    // Steps are not delayed before the first gap, so its task arrives when another has acted.
+    // Steps are not delayed before the first gap, so its task arrives after another has acted.
     let (span, first) = (58_050.0 - 10_000.0, 8050.0 - 2000.0);
     assert_eq!(row["busy"].as_f64().map(|busy| (busy * span).round()), Some(first + 4.0 * 8000.0), "{row}");
     let waits = table("antagonists");
@@ -383,8 +382,8 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// Like tasks of a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns
-/// unseen, and is charged only at the next tick.
+/// As in a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns unseen, and is
+/// charged at the next tick.
 #[test]
 fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let charge =
@@ -392,7 +391,7 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let busy = |beat: u64| {
         let mut text = switch(0, 1000, IDLE, "R", A);
         text += &switch(0, 10_000, A, "R", IDLE);
-        // Steps are delayed from the first gap on.
+        // Steps are delayed from here.
         text += &wake("sched_waking", 1, 11_000, IDLE, B, 1);
         for at in (12_000..99_000).step_by(beat as usize) {
             text += &wake("sched_waking", 1, at, B, ("d", 10), 1);
@@ -413,7 +412,7 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     assert_eq!(busy(80_000), Some(15_000.0), "nobody does anything for long");
 }
 
-/// Its switch away is missing: it ran for its charged time, and the next task is unknown.
+/// Its switch away is missing. It ran for its charged time, and the next task is unknown.
 #[test]
 fn who_left_unseen_ran_for_what_it_was_charged() {
     let text = [
@@ -443,7 +442,7 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
     let sentence = "CPU 0 was busy 83.33 % of the known time.";
     assert_eq!(analyses.busy_sentence().as_deref(), Some(sentence));
-    // A CPU with more unknown time counts for less: 10 of 12 ms and 9.5 of 19.
+    // More unknown time counts less: 10 of 12 ms and 9.5 of 19.
     let (begins, sleeps) = (switch(1, 1000, IDLE, "R", C), switch(1, 10_500, C, "S", IDLE));
     let two = [&text[0], &begins, &text[1], &text[2], &sleeps, &text[3], &text[4]].map(String::as_str).concat();
     let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &two);
@@ -452,8 +451,8 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
-/// ARM before 3.12: an interrupt arrives while the CPU switches from the idle task, which seems to do its wakeups. No
-/// event is missing.
+/// ARM before 3.12: an interrupt during a switch from the idle task, which seems to do its wakeups. No event is
+/// missing.
 #[test]
 fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     let faults = |wakeup: &str, later_us: u64| {
@@ -465,7 +464,7 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
         (faults["missing_arrivals"].as_u64().unwrap(), faults["broken_switches"].as_u64().unwrap())
     };
     assert_eq!(faults("sched_wakeup", 30), (0, 0));
-    // Later the idle task is back, and its task has come again.
+    // Later the idle task is back, and its task has returned.
     assert_eq!(faults("sched_wakeup", 300).0, 1);
     // Kernels with `sched_waking` disable interrupts there.
     assert_eq!(faults("sched_waking", 30).0, 1);
@@ -481,7 +480,7 @@ fn who_came_unseen_was_not_woken_either() {
     assert_eq!((faults["missing_arrivals"].as_u64(), faults["unwoken"].as_u64()), (Some(1), Some(2)), "{faults}");
 }
 
-/// `task_newtask` and `sched_process_fork` report the same fork; either suffices.
+/// `task_newtask` and `sched_process_fork` report the same fork.
 #[test]
 fn a_fork_told_twice_is_one() {
     let news = "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
@@ -501,7 +500,7 @@ fn a_fork_told_twice_is_one() {
     assert_eq!((tasks(news), tasks(&format!("{news}{fork}"))), (one.clone(), one));
 }
 
-/// Its switch away is missing, and the next event on its CPU is another task's.
+/// Its switch away is missing. The next event on its CPU is another task's.
 #[test]
 fn in_whose_name_something_happens_is_there() {
     let charge = "  b-8 [001] 0.000500: sched_stat_runtime: comm=b pid=8 runtime=100000 [ns]\n".to_owned();
@@ -519,7 +518,7 @@ fn in_whose_name_something_happens_is_there() {
         let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text(by));
         analyses.tables()[0].json()[0]["busy"].as_f64().map(|busy| (busy * 1000.0).round() as u32)
     };
-    // It was never charged in a trace that charges tasks, so it left at once.
+    // It was never charged in a trace with charges, so it left at once.
     assert_eq!(busy(A), Some(917), "10 of 10.9 ms, for it was there");
     assert_eq!(busy(IDLE), Some(0));
     assert_eq!(busy(C), Some(690), "2 of 2.9 ms; of the others nobody knows");

@@ -1,10 +1,10 @@
-//! The effects of groups' limits. The kernel has no event for them, unlike simulated runs and their text traces.
-//! Recordings give the part of its quota that a group used in each period, and bounds of the throttled time.
+//! Effects of groups' limits. Only simulated runs and their text traces have events for them. Recordings give the part
+//! of its quota that a group used in each period, and bounds of the throttled time.
 //!
-//! Lower bound: a group with a task that is runnable on an idle CPU for 1 ms or more is throttled there. Upper bound:
-//! all time in which tasks of the group waited on a CPU and none ran there. Both are summed over CPUs, as
-//! `throttled_usec` of `cpu.stat`. Periods count from the start of the trace, since the kernel's start is unknown. A
-//! used-up period of the kernel may be only most of one here.
+//! Lower bound: a group with a runnable task on an idle CPU for 1 ms or more is throttled there. Upper bound: all time
+//! in which its tasks waited on a CPU and none ran there. Both are summed over CPUs, as `throttled_usec` of `cpu.stat`.
+//! Periods count from the start of the trace, since the kernel's are unknown. A used-up period of the kernel may be
+//! only most of one here.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are pending wakeups.
 const LEAST_NS: u64 = 1_000_000;
-/// Percent of the quota from which a period counts as used up, since it overlaps two of the kernel's.
+/// Percent of the quota that counts as used up, since a period overlaps two of the kernel's.
 const USED_UP: u128 = 95;
 
 /// A limited group's use, by period.
@@ -25,14 +25,14 @@ const USED_UP: u128 = 95;
 struct Use {
     quota: u64,
     period: u64,
-    /// Start of the present period, and the time up to which it is counted.
+    /// Start of the current period, and the end of counted time.
     from: u64,
     since: u64,
-    /// Number of running, and of runnable tasks.
+    /// Number of running and runnable tasks.
     running: u64,
     runnable: u64,
     used: u64,
-    /// Set if a task of it ran or waited.
+    /// Whether a task of it ran or waited.
     active: bool,
     periods: u64,
     used_up: u64,
@@ -98,12 +98,11 @@ impl Use {
 struct Place {
     running: u32,
     waiting: u32,
-    /// Start of the wait beside an idle CPU, and of the wait while no task of the group runs there.
+    /// Start of the wait beside an idle CPU, and of the wait without a running task of the group.
     beside_idle: Option<u64>,
     held: Option<u64>,
 }
 
-/// Where a task counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
     group: u32,
@@ -113,9 +112,9 @@ struct Counted {
 
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
-    /// The scheduler's counts, by group.
+    /// By group.
     told: Vec<Option<LimitResult>>,
-    /// For recordings: use of limited groups, and bounds of the throttled time.
+    /// For recordings: use by limited groups, and bounds of throttled time.
     uses: BTreeMap<u32, Use>,
     bounds: BTreeMap<u32, (u64, u64)>,
     /// By CPU and group.
@@ -136,7 +135,6 @@ impl Throttling {
         self.told[group as usize].get_or_insert_default()
     }
 
-    /// Sets a group's limit.
     fn limited(&mut self, at: u64, group: u32, max: Option<(u64, u64)>) {
         if max.is_some() || self.told.get(group as usize).is_some_and(Option::is_some) {
             self.limit(group).max = max;
@@ -171,7 +169,6 @@ impl Throttling {
         }
     }
 
-    /// Moves a task between counts.
     fn put(&mut self, at: u64, task: u32, now: Counted, world: &World) {
         if task as usize >= self.tasks.len() {
             self.tasks.resize(task as usize + 1, Counted::default());
@@ -193,7 +190,7 @@ impl Throttling {
                 used.advance(at);
                 let place = self.places.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
-                // Tasks that were runnable before the limit are not counted.
+                // Skips tasks that were runnable before the limit.
                 if comes {
                     *count += 1;
                     (used.runnable, used.running) = (used.runnable + 1, used.running + u64::from(runs));
@@ -209,7 +206,6 @@ impl Throttling {
         }
     }
 
-    /// Updates the waits on a CPU.
     fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
         for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {

@@ -1,7 +1,7 @@
-//! `perf sched timehist`: a line for each switch, with the times of the task that leaves, and the summary.
+//! `perf sched timehist`: a line for each switch with the leaving task's times, and the summary.
 //!
-//! The times are perf's. *Wait time* is from the task's last switch away from a CPU to its switch to this one. *Sch
-//! delay* is from its wakeup to this switch, and *run time* the time since on this CPU.
+//! As in perf, *wait time* is from the task's last switch away from a CPU to its switch to this one. *Sch delay* is
+//! from its wakeup to this switch, and *run time* the time since.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// The most lines in memory. [`TimeHist::notes`] counts the rest.
+/// The most lines kept. [`TimeHist::notes`] counts the rest.
 const MOST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ struct Line {
     run: u64,
 }
 
-/// Running mean and spread (Welford), as in perf.
+/// Running mean and spread (Welford), as perf.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runs {
     count: u64,
@@ -72,7 +72,7 @@ struct Task {
 pub(super) struct TimeHist {
     tasks: Vec<Task>,
     idle: Vec<Task>,
-    /// Time of each CPU's last switch.
+    /// By CPU.
     last: Vec<Option<i64>>,
     lines: Vec<Line>,
     keep: bool,

@@ -1,6 +1,6 @@
-//! State and CPU of every task, for all analyses.
+//! State and CPU of every task.
 //!
-//! Records and simulated events become the same [`Step`]s. A task is an index: a reused pid gets a second one.
+//! Records and simulated events become [`Step`]s. A task is an index. A reused pid gets a second one.
 
 pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
@@ -11,7 +11,7 @@ use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// The longest time without a scheduler event; a longer one is a jump of the clock.
+/// A longer time without a scheduler event is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct Step {
     pub(crate) at: i64,
     pub(crate) cpu: u32,
     pub(crate) by: On,
-    /// Set if the handler of an interrupt did it.
+    /// Whether an interrupt handler did it.
     pub(crate) irq: bool,
     pub(crate) what: What,
 }
@@ -46,13 +46,13 @@ pub(crate) enum What {
         task: u32,
         cpu: Option<u32>,
     },
-    /// The task is on the run queue of `cpu`.
+    /// The task is enqueued on `cpu`.
     Woken {
         task: u32,
         cpu: Option<u32>,
         new: bool,
     },
-    /// `realtime`: the priority is that of a real-time or deadline task.
+    /// `realtime`: the task has real-time or deadline priority.
     Migrate {
         task: u32,
         from: u32,
@@ -68,24 +68,23 @@ pub(crate) enum What {
         child: u32,
     },
     Exit,
-    /// The acting task gets this CPU without an event ([`super::gaps`]).
+    /// The acting task got this CPU without an event ([`super::gaps`]).
     Arrives,
-    /// The task has left the CPU without an event. `idle`: to the idle task. `elsewhere`: it is on another CPU.
+    /// The task has left without an event. `idle`: to the idle task. `elsewhere`: it is on another CPU.
     Leaves {
         idle: bool,
         elsewhere: bool,
     },
     Lost,
-    /// The CPU goes offline or online.
     Online(bool),
-    /// A fact on groups or weights. Analyses receive it separately.
+    /// A fact on groups or weights, which analyses receive separately.
     Update(Update),
-    /// A rename. Analyses do not receive it.
+    /// A rename, which analyses do not receive.
     Named {
         task: u32,
         name: Name,
     },
-    /// Any other event: only its time counts.
+    /// Only its time counts.
     Other,
 }
 
@@ -105,11 +104,11 @@ pub(crate) struct Span {
     pub(crate) state: State,
     pub(crate) since: i64,
     pub(crate) cpu: u32,
-    /// Of a wait: it began with a wakeup, and no event has enqueued the task yet.
+    /// Whether a wait began with a wakeup, and no event has enqueued the task.
     pub(crate) placing: bool,
-    /// Of a wait: it began with a wakeup.
+    /// Whether a wait began with a wakeup.
     pub(crate) woken: bool,
-    /// Of a wait: it began with a fork.
+    /// Whether a wait began with a fork.
     pub(crate) new: bool,
 }
 
@@ -124,10 +123,10 @@ pub(crate) struct Change {
 struct Task {
     pid: i32,
     tgid: Option<i32>,
-    /// The class of identical tasks, in our own runs.
+    /// The class of identical tasks, in our runs.
     class: Option<String>,
     name: Option<String>,
-    /// Its present name, and that in the latest record, which is read ahead of the steps.
+    /// The current name, and that of the latest record, which precedes the steps.
     comm: Name,
     read: Name,
     span: Span,
@@ -137,11 +136,11 @@ struct Task {
 pub(crate) struct Cpu {
     pub(crate) on: On,
     pub(crate) since: i64,
-    /// Set if it had any event.
+    /// Whether it had an event.
     pub(crate) seen: bool,
-    /// Set if its idle task takes the CPU offline.
+    /// Whether its idle task takes the CPU offline.
     pub(crate) offline: bool,
-    /// Set if a task has left it unseen, so that the next switch is inconsistent.
+    /// Whether a task has left it unseen, so that the next switch is inconsistent.
     pub(crate) torn: bool,
 }
 
@@ -154,11 +153,11 @@ pub(crate) struct Faults {
     pub(crate) unwoken: u64,
     pub(crate) losses: u64,
     pub(crate) jumps: u64,
-    /// Tasks that were woken while waiting since a wakeup, and so ran unseen.
+    /// Tasks that ran unseen: they were woken while waiting since a wakeup.
     pub(crate) unseen: u64,
     /// Events out of order.
     pub(crate) unordered: u64,
-    /// Events of tasks or CPUs no Linux has.
+    /// Events of impossible tasks or CPUs.
     pub(crate) impossible: u64,
 }
 
@@ -170,27 +169,26 @@ pub(crate) struct World {
     pub(super) renamed: Vec<(u32, Name)>,
     /// Time of the last record that is a step.
     pub(super) read_at: i64,
-    /// For each pid its task's index plus one, or 0.
+    /// Each pid's index of a task plus one, or 0.
     by_pid: Vec<u32>,
     cpus: Vec<Cpu>,
-    /// Changes by the last step.
     pub(crate) changes: Vec<Change>,
-    /// The CPU whose task the last step changed, and its previous state.
+    /// The CPU whose task the last step changed, with its previous state.
     pub(crate) cpu_was: Option<(u32, Cpu)>,
-    /// The task that ran unseen before this step, by [`Faults::unseen`]. It has two changes: the end of a wait of
-    /// unknown length, and the beginning of the next.
+    /// The task that ran unseen before this step ([`Faults::unseen`]). It has two changes: the end of a wait of unknown
+    /// length, and the begin of the next.
     pub(crate) unseen: Option<u32>,
     pub(crate) span: Option<(i64, i64)>,
     pub(crate) faults: Faults,
-    /// Correction of times after jumps of the clock.
+    /// Correction after jumps of the clock.
     moved_by: i64,
-    /// Set if the clock has jumped since the last step.
+    /// Whether the clock has jumped since the last step.
     jumped: bool,
-    /// Set after a `sched_waking`, and after a `sched_stat_runtime`.
+    /// Whether there was a `sched_waking`, and a `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,
-    /// For our own runs.
+    /// For our runs.
     pub(super) held: Held,
 }
 
@@ -202,13 +200,13 @@ impl World {
         self.span = Some((0, 0));
     }
 
-    /// Returns the index of the task with this pid. [`renamed`](Self::renamed) has a new name until the record's step
-    /// is due. None for impossible pids, and 0.
+    /// Returns the index of the task with this pid. [`renamed`](Self::renamed) keeps a new name until the record's
+    /// step. None for impossible pids, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         self.meet(pid, comm, false)
     }
 
-    /// `again`: if the task is new, its pid was another's before.
+    /// `again`: a new task has a reused pid.
     fn meet(&mut self, pid: i32, comm: &[u8], again: bool) -> Option<u32> {
         if !(1..=MAX_PID).contains(&pid) {
             self.faults.impossible += u64::from(pid != 0 && pid != -1);
@@ -237,11 +235,11 @@ impl World {
         Some(index)
     }
 
-    /// Returns a task that was just forked, even if its pid is reused.
+    /// Returns a newly forked task, even if its pid is reused.
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
         let mut again = false;
-        // A fork may have two events: a task that is new and has done nothing yet is the forked one.
+        // A fork may have two events. A new task that has done nothing is the forked one.
         let other = |span: Span| span.state != State::Unknown && !(span.state == State::Asleep && span.new);
         if let Some(slot) = slot
             && *slot > 0
@@ -260,7 +258,7 @@ impl World {
         }
     }
 
-    /// Whether this is a run of ours, which has classes of tasks and all events.
+    /// Whether this is our run, with classes and all events.
     pub(crate) fn is_live(&self) -> bool {
         self.tasks.iter().any(|task| task.class.is_some())
     }
@@ -285,8 +283,7 @@ impl World {
         self.tasks[task as usize].class = Some(class.to_owned());
     }
 
-    /// Identifies a replayed task with the recorded one by its name: name and pid, and a suffix (`.2`, `#2`) for
-    /// further ones.
+    /// Identifies a replayed task by its name: the recorded name and pid, with a suffix (`.2`, `#2`) for further ones.
     pub(crate) fn set_recorded(&mut self, task: u32, name: &str, comm: &str) {
         let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
         let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
@@ -294,11 +291,11 @@ impl World {
         let comm = self.names.intern(comm.as_bytes());
         let task = &mut self.tasks[task as usize];
         (task.pid, task.comm, task.read) = (pid, comm, comm);
-        // A second thread of a pid has the first one's name in the recording, too. A copy is not in it.
+        // A second thread of a pid has the first one's name in the recording. A copy is not recorded.
         task.name = mark.starts_with('#').then(|| name.to_owned());
     }
 
-    /// Returns its class of identical tasks, or its name without classes.
+    /// Returns its class, or its name without classes.
     pub(crate) fn class(&self, task: u32) -> String {
         self.tasks[task as usize].class.clone().unwrap_or_else(|| self.comm(task))
     }
@@ -315,7 +312,7 @@ impl World {
         self.comm_of(self.comm_now(task))
     }
 
-    /// Returns the present name, for [`World::comm_of`].
+    /// Returns the current name, for [`World::comm_of`].
     pub(crate) fn comm_now(&self, task: u32) -> Name {
         self.tasks[task as usize].comm
     }
@@ -334,7 +331,7 @@ impl World {
         name.clone().unwrap_or_else(|| format!("{}-{}", self.comm(task), self.pid(task)))
     }
 
-    /// Whether `wanted` is the task's pid, name or class.
+    /// Whether this is the task's pid, name or class.
     pub(crate) fn is_called(&self, task: u32, wanted: &str) -> bool {
         wanted.parse() == Ok(self.pid(task))
             || wanted == self.comm(task)
@@ -388,9 +385,8 @@ impl World {
         }
     }
 
-    /// Returns the time of an event, which never decreases: an event slightly earlier than the previous one, as in
-    /// merged text, is moved to it. A jump of the clock takes no time, shifts all later times, and sets all tasks to
-    /// unknown.
+    /// Returns the time of an event, which never decreases: a slightly earlier event, as in merged text, is moved. A
+    /// jump of the clock takes no time, shifts later times, and makes all tasks unknown.
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
@@ -404,7 +400,7 @@ impl World {
         moved.max(last)
     }
 
-    /// Applies a step. Returns false for an impossible CPU.
+    /// Applies a step. Returns false for impossible CPUs.
     pub(crate) fn apply(&mut self, step: &Step) -> bool {
         self.changes.clear();
         self.cpu_was = None;
@@ -453,7 +449,7 @@ impl World {
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
-            // A hotplug step of unknown function is of a CPU that is already online.
+            // A hotplug step of unknown function may be of an online CPU.
             What::Online(online) if self.cpus[cpu as usize].offline == online => {
                 self.cpus[cpu as usize].offline = !online;
                 self.set_cpu(at, cpu, On::Idle);
@@ -479,7 +475,7 @@ impl World {
         true
     }
 
-    /// Gives a CPU to a task without a known switch; its time is unknown if an unrecorded switch preceded.
+    /// Gives a CPU to a task without a known switch. The time is unknown after an unrecorded switch.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
@@ -487,7 +483,7 @@ impl World {
         self.set_cpu(at, cpu, on);
     }
 
-    /// A task gets a CPU. `told`: whether it was asleep until then is known.
+    /// Gives a CPU to a task. `told`: whether the CPU was known to be idle.
     fn comes(&mut self, at: i64, task: u32, cpu: u32, told: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
         self.faults.unwoken += u64::from(told && unwoken && !self.is_stopper(task));
@@ -495,7 +491,6 @@ impl World {
         self.enter(at, task, State::Running, cpu);
     }
 
-    /// Ends a task's run on any other CPU.
     fn leave_elsewhere(&mut self, at: i64, task: u32, cpu: u32) {
         let span = self.state(task);
         if span.state == State::Running && span.cpu != cpu {
@@ -536,14 +531,14 @@ impl World {
 
     fn wake(&mut self, at: i64, task: u32, target: Option<u32>, placing: bool) {
         let mut span = self.state(task);
-        // Linux wakes no runnable task, except one that was preempted on its way to sleep.
+        // Linux wakes no runnable task, except one preempted on its way to sleep.
         if span.state == State::Waiting && span.woken && at > span.since {
             self.faults.unseen += 1;
             self.unseen = Some(task);
             self.enter(at, task, State::Unknown, span.cpu);
             span = self.state(task);
         }
-        // A running task has not slept. If it is about to, the following wakeup shows it.
+        // A running task has not slept. The next wakeup shows if it is about to.
         if matches!(span.state, State::Asleep | State::Unknown) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
             self.put(task, Span { state: State::Waiting, since: at, cpu, placing, woken: true, new: span.new });
@@ -552,7 +547,7 @@ impl World {
 
     fn woken(&mut self, at: i64, task: u32, target: Option<u32>, new: bool) {
         let span = self.state(task);
-        // The wakeup that `sched_waking` announced, if the trace has that.
+        // The wakeup that `sched_waking` announced, if the trace has it.
         if span.state == State::Waiting && (self.has_waking || !span.woken) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
             self.put(task, Span { cpu, placing: false, ..span });
@@ -574,7 +569,7 @@ mod tests {
         Step { at, cpu, by, irq: false, what }
     }
 
-    /// The stopper thread and the idle task run there once more. No other task can.
+    /// Only the stopper thread and the idle task run there again.
     #[test]
     fn a_cpu_that_is_offline_is_not_idle() {
         let mut world = World::default();
@@ -613,7 +608,7 @@ mod tests {
         assert_eq!(world.faults, Faults { losses: 1, ..Faults::default() });
     }
 
-    /// A run's own traces have no wakeup of the stopper.
+    /// Our traces have no wakeup of the stopper.
     #[test]
     fn a_stopper_is_not_missed_a_wakeup() {
         let mut world = World::default();

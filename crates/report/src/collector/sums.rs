@@ -9,7 +9,7 @@ use crate::latency::Recorder;
 use crate::results::{self, Account, ClassResult, Results, TaskResult, Unsettled};
 
 impl Collector {
-    /// Returns the results. Without [`Sink::finish`], the run ends with its last event.
+    /// Returns the results. Without [`Sink::finish`], the last event ends the run.
     pub fn into_results(mut self) -> Results {
         if !self.finished {
             let now = self.now;
@@ -83,7 +83,7 @@ impl Collector {
     }
 }
 
-/// Sums over the tasks of each class. Flushes their histograms, and adds them to the class's.
+/// Sums over each class's tasks. Flushes their histograms into the class's.
 fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> {
     let mut results: Vec<ClassResult> = classes
         .iter()

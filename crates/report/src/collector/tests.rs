@@ -1,4 +1,4 @@
-//! Hand-made event streams with known results.
+//! Event streams with known results.
 
 use super::*;
 use crate::results::{self, Account, Results};
@@ -29,7 +29,7 @@ fn wakeup(collector: &mut Collector, at: u64, cpu: CpuId, id: u32) {
     collector.event(at, cpu, &Event::Wakeup { task: TaskId(id), target: cpu });
 }
 
-/// Two tasks on a CPU: `a` is preempted once and sleeps once, `b` yields and exits.
+/// Two tasks on a CPU: `a` is preempted and sleeps once, `b` yields and exits.
 fn two_tasks() -> Results {
     let mut c = Collector::new(1);
     let a = task(&mut c, 0, "a", "a", 0);
@@ -73,7 +73,7 @@ fn times_and_counts_are_exact() {
     );
     let b = results.tasks[1].account;
     assert_eq!((b.cpu_ns, b.run_delay_ns, b.sleeping_ns, b.life_ns), (50 + 133, 110 + 40, 0, 333));
-    // A yield that gives way counts as involuntary, exiting as voluntary, as in the kernel.
+    // As in the kernel, a yield that gives way is involuntary, and exiting is voluntary.
     assert_eq!((b.voluntary, b.involuntary), (1, 1));
     assert_eq!(results.account.life_ns, 1333);
 }
@@ -106,12 +106,12 @@ fn a_task_woken_before_it_left_the_cpu_runs_on() {
 fn overhead_is_taken_from_the_time_that_follows() {
     let mut c = Collector::new(2);
     let a = task(&mut c, 0, "a", "a", 0);
-    // A timer interrupt of 30 on an idle CPU; it wakes `a`, whose switch costs 20.
+    // A timer interrupt of 30 on an idle CPU wakes `a`, whose switch costs 20.
     c.event(100, CPU0, &Event::Overhead { kind: OverheadKind::Timer, ns: 30 });
     fork(&mut c, 100, CPU0, 0);
     switch(&mut c, 130, CPU0, IDLE, PrevState::Preempted, a);
     c.event(130, CPU0, &Event::Overhead { kind: OverheadKind::Switch, ns: 20 });
-    // Overhead beyond the end of the run does not count.
+    // Overhead beyond the run's end does not count.
     c.event(995, CPU0, &Event::Overhead { kind: OverheadKind::Tick, ns: 9 });
     c.finish(1000);
     let results = c.into_results();
@@ -203,7 +203,7 @@ fn policies_and_priorities() {
     assert_eq!(of("w-2"), ("SCHED_OTHER".into(), 115.into(), (-5).into(), None));
 }
 
-/// An autogroup's nice value is its weight: 3121 to 1024.
+/// An autogroup's nice value decides its weight: 3121 to 1024.
 #[test]
 fn autogroups_are_entitled_by_their_nice_value() {
     let mut c = Collector::new(1);
@@ -227,7 +227,7 @@ fn autogroups_are_entitled_by_their_nice_value() {
     assert_eq!((&json["groups"]["/autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
-/// Steal time is neither user nor system time. Overhead continues when the CPU is back. Tasks are charged for it.
+/// Steal time is neither user nor system time. Tasks are charged for it. Overhead continues when the CPU is back.
 #[test]
 fn stolen_time_has_its_own_account() {
     let mut c = Collector::new(1);
@@ -261,7 +261,7 @@ fn stolen_time_has_its_own_account() {
     assert_eq!(results.tasks[0].account.cpu_ns, 250);
 }
 
-/// A real-time task takes what it wants, whatever its group's weight: the others divide the rest.
+/// A real-time task takes what it wants, whatever its group's weight. Others divide the rest.
 #[test]
 fn real_time_tasks_are_entitled_to_what_they_took() {
     let mut c = Collector::new(1);
@@ -280,7 +280,7 @@ fn real_time_tasks_are_entitled_to_what_they_took() {
     let results = c.into_results();
     assert_eq!((results.tasks[1].policy, results.tasks[1].rt_priority), (SchedPolicy::Fifo, 50));
     let entitled: Vec<u64> = results.groups.iter().map(|group| group.entitled_ns).collect();
-    // 900 are left: /a : /b = 2 : 1, and all of /b's part is /b/x's.
+    // 900 are left: /a : /b = 2 : 1, and /b/x has all of /b's part.
     assert_eq!(entitled, [1200, 600, 300 + 300, 300]);
 }
 
@@ -346,7 +346,7 @@ fn beyond_the_detailed_tasks_times_go_to_the_class() {
 #[test]
 fn a_stream_cut_at_its_beginning_is_understood() {
     let mut c = Collector::new(1);
-    // Task 3 is unannounced, and was running before the first event.
+    // Task 3 is unannounced, and ran before the first event.
     switch(&mut c, 100, CPU1, Running::Task(TaskId(3)), PrevState::Sleeping, IDLE);
     c.event(150, CPU1, &Event::MoveGroup { task: TaskId(0), group: GroupId(4) });
     c.finish(200);
@@ -380,7 +380,7 @@ fn tables_of_a_small_run() {
     insta::assert_snapshot!(text);
 }
 
-/// A class may have the name of the row of totals.
+/// A class may be called like the row of totals.
 #[test]
 fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
     let rows = |names: &[&str]| -> Vec<String> {
@@ -402,7 +402,7 @@ fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
     assert_eq!(rows(&["all tasks", "all"]), ["all tasks", "all", "all tasks (2)"]);
 }
 
-/// The balance interval is that of the CPU where the task waited, not of a CPU where its group is throttled.
+/// The balance interval is that of the waiting task's CPU, not of one where its group is throttled.
 #[test]
 fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
     const MS: u64 = 1_000_000;
@@ -431,7 +431,7 @@ fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
             c.event(0, CpuId(2), &Event::Throttle { group: GroupId(1) });
         }
         fork(&mut c, 0, CPU1, 3);
-        // CPU 3 idles. At 6 ms a task on CPU 2 has waited too long beside it, and a task on CPU 1 has not.
+        // CPU 3 idles. At 6 ms a task on CPU 2 has waited too long, and a task on CPU 1 has not.
         let cause = MigrateCause::Affinity;
         c.event(6 * MS, CpuId(2), &Event::Migrate { task: TaskId(3), from: CPU1, to: CpuId(2), cause });
         switch(&mut c, 6 * MS, CpuId(2), hogs[2], PrevState::Sleeping, Running::Task(TaskId(3)));
@@ -490,12 +490,12 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
 #[test]
 fn json_of_a_small_run() {
     let json = crate::observed_json(&two_tasks(), 1, 0xabc);
-    // Sorted, since another crate of a build may make serde_json keep the order of insertion.
+    // Sorted, since another crate may make serde_json keep the order of insertion.
     insta::with_settings!({ sort_maps => true }, { insta::assert_json_snapshot!(json) });
 }
 
 proptest! {
-    /// In any stream, every nanosecond of every task and CPU is in exactly one account.
+    /// Every nanosecond of every task and CPU is in one account.
     #[test]
     fn time_is_conserved(steps in prop::collection::vec((0_u64..1000, 0_u32..3, 0_u32..5, 0_u8..9), 0..200)) {
         let mut c = Collector::new(3);
@@ -566,8 +566,7 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
     c.event(at, cpu, &Event::Overhead { kind, ns });
 }
 
-/// Every nanosecond of a CPU has a name of `/proc/stat`, and an interrupted task has the interrupt in its system
-/// time.
+/// A CPU's time has the names of `/proc/stat`. An interrupted task has the interrupt in its system time.
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);
@@ -589,7 +588,7 @@ fn cpu_time_in_the_words_of_proc_stat() {
     overhead(&mut c, 200, CPU0, OverheadKind::Tick, 7);
     overhead(&mut c, 300, CPU0, OverheadKind::Migration, 30);
     overhead(&mut c, 350, CPU0, OverheadKind::Syscall, 3);
-    // It waits for a device for 600 ns, idle for 200 of them.
+    // It waits 600 ns for a device, 200 of them idle.
     fork(&mut c, 350, CPU0, 1);
     switch(&mut c, 400, CPU0, a, PrevState::Blocked, b);
     overhead(&mut c, 500, CPU0, OverheadKind::Ipi, 2);

@@ -1,4 +1,4 @@
-//! Distinguishes tasks that wait for a CPU from throttled ones, which wait for the end of a period.
+//! Distinguishes tasks that wait for a CPU from throttled ones.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::accounts::{Group, State, Task};
 use crate::conservation::Conservation;
 use crate::throttles::{BoundBy, Throttles};
 
-/// Which limits apply to a task.
+/// The limits of a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     group: u32,
@@ -23,14 +23,14 @@ impl From<&Task> for Bound {
     }
 }
 
-/// The present throttling.
+/// Current throttling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
     /// Throttled real-time tasks.
     pub(super) rt: Throttles,
     /// Used-up limits of groups.
     limits: Throttles,
-    /// Tasks that were throttled at the last check.
+    /// Throttled at the last check.
     tasks: BTreeSet<TaskId>,
 }
 
@@ -40,7 +40,6 @@ impl Holds {
         self.rt.is_empty() && self.limits.is_empty()
     }
 
-    /// Whether a task is throttled on a CPU.
     #[inline]
     pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
         if self.is_empty() {
@@ -57,7 +56,7 @@ impl Holds {
     }
 }
 
-/// Begins a task's wait for a CPU, unless it is throttled.
+/// Begins a wait for a CPU, unless the task is throttled.
 #[inline]
 pub(super) fn waits(
     watch: &mut Conservation,
@@ -75,7 +74,7 @@ pub(super) fn waits(
     }
 }
 
-/// Ends a task's wait, because it runs or is throttled.
+/// Ends a wait, because the task runs or is throttled.
 #[inline]
 pub(super) fn waits_no_more(
     watch: &mut Conservation,
@@ -97,7 +96,7 @@ impl Collector {
         }
     }
 
-    /// Moves a task to another CPU. If it is throttled there, its wait ended on the old CPU.
+    /// Moves a task to another CPU. If throttled there, its wait ended on the old one.
     #[inline]
     pub(super) fn moves(&mut self, id: TaskId, to: CpuId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
@@ -114,7 +113,7 @@ impl Collector {
         self.watch_anew(id);
     }
 
-    /// Ends the wait of a task before a change of its limits. [`Collector::look_again`] restarts it.
+    /// Ends a wait before a change of limits. [`Collector::look_again`] restarts it.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
         if !self.holds.is_empty() {
@@ -122,7 +121,7 @@ impl Collector {
         }
     }
 
-    /// Ends the wait of a task. [`Collector::watch_anew`] restarts it.
+    /// Ends a wait. [`Collector::watch_anew`] restarts it.
     pub(super) fn wait_ends(&mut self, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
@@ -130,7 +129,7 @@ impl Collector {
         waits_no_more(watch, *now, (id, task), groups, holds);
     }
 
-    /// Restarts the wait of a task that waits and is not throttled.
+    /// Restarts the wait of a task that is not throttled.
     pub(super) fn watch_anew(&mut self, id: TaskId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
@@ -145,7 +144,7 @@ impl Collector {
         }
     }
 
-    /// Restarts the waits on a CPU, including those of throttled tasks.
+    /// Restarts waits on a CPU, also of throttled tasks.
     fn watch_all_anew(&mut self, cpu: CpuId) {
         let Some(watch) = &mut self.conservation else { return };
         let mut here: Vec<TaskId> = watch.waiting().collect();
@@ -162,7 +161,7 @@ impl Collector {
         }
     }
 
-    /// Begins or ends the throttling of a group on a CPU.
+    /// Begins or ends throttling of a group on a CPU.
     #[cold]
     pub(super) fn throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         let barred = self.barred(cpu);
@@ -179,7 +178,7 @@ impl Collector {
         watch.waiting().map(|task| (task, holds.hold(&tasks[task.index()], cpu, groups))).collect()
     }
 
-    /// Handles a change of the throttled tasks on a CPU.
+    /// Handles a change of throttled tasks on a CPU.
     fn throttled(&mut self, at: u64, cpu: CpuId, before: &[(TaskId, bool)]) {
         let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return };
         for &(task, was) in before {
@@ -192,7 +191,7 @@ impl Collector {
         self.watch_all_anew(cpu);
     }
 
-    /// Begins or ends the throttling of a group's real-time tasks on a CPU.
+    /// Begins or ends real-time throttling of a group on a CPU.
     #[cold]
     pub(super) fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         self.ensure_group(group);

@@ -1,4 +1,4 @@
-//! One figure of a run, chosen by name.
+//! A figure of a run, by name.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subje
 use crate::results::Results;
 use crate::spread::Spread;
 
-/// A figure of a class of tasks, of a group, or of the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
+/// A figure of a class, a group, or the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
 #[derive(Clone)]
 pub struct Figure {
     metric: &'static Metric,
@@ -24,8 +24,7 @@ fn metrics() -> impl Iterator<Item = &'static Metric> {
 }
 
 impl Figure {
-    /// Finds a figure by metric, with class or group in parentheses. None if there is no such metric of such a
-    /// subject.
+    /// Finds a figure by metric, with class or group in parentheses. None if the metric does not exist for it.
     pub fn named(text: &str) -> Option<Self> {
         let (key, subject) = match text.split_once('(') {
             Some((key, rest)) => (key.trim(), rest.strip_suffix(')')?),
@@ -57,7 +56,7 @@ impl Figure {
         }
     }
 
-    /// Returns the figure in words.
+    /// Returns it in words.
     pub fn phrase(&self) -> String {
         match self.subject.as_str() {
             "" => self.metric.phrase.to_owned(),
@@ -65,7 +64,7 @@ impl Figure {
         }
     }
 
-    /// Returns the value in a run; none without such a class or group, or if unknown.
+    /// Returns the value in a run. None without class or group, or if unknown.
     pub fn value(&self, run: &Results) -> Option<f64> {
         let subject = match self.subject.as_str() {
             "" => Subject::Machine,
@@ -75,7 +74,7 @@ impl Figure {
         self.metric.value_of(run, &Index::new(run), subject)
     }
 
-    /// Returns the unit, if the text of a value lacks it.
+    /// Returns the unit, if texts of values lack it.
     pub fn unit(&self) -> &'static str {
         if matches!(self.metric.unit, "ns" | "J") { "" } else { self.metric.unit }
     }
@@ -91,8 +90,8 @@ impl Figure {
         self.metric.matters(from, to)
     }
 
-    /// Returns the figure of a class with the largest relative change beyond the spread of the seeds. Latencies and
-    /// CPU time precede others.
+    /// Returns the class's figure with the largest relative change beyond the spread of seeds. Latencies and CPU time
+    /// precede others.
     pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
         let first = before.first()?;
         let mut best: Option<(bool, f64, Self)> = None;

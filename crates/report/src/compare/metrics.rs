@@ -1,4 +1,4 @@
-//! The figures of classes, groups and the machine that a comparison compares.
+//! The compared figures of classes, groups and the machine.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, joules, percent, time};
 
-/// A figure: how to read and print it, and which changes matter.
+/// How to read and print a figure, and which changes matter.
 pub(super) struct Metric {
     /// In tables.
     pub(super) name: &'static str,
@@ -20,14 +20,14 @@ pub(super) struct Metric {
     pub(super) format: fn(f64) -> String,
     /// The smallest difference that matters, in the metric's unit.
     pub(super) floor: f64,
-    /// Number of sleeps, wakeups or loops behind it; 0 for sums.
+    /// Number of sleeps, wakeups or loops behind it. 0 for sums.
     pub(super) samples: fn(&ClassResult) -> u64,
-    /// The least number of samples of a variant for a sentence.
+    /// The least samples of a variant for a sentence.
     pub(super) least: u64,
 }
 
 impl Metric {
-    /// Whether it grows with the length of the run.
+    /// Whether it grows with the run's length.
     pub(super) fn grows(&self) -> bool {
         matches!(self.unit, "count" | "J") || [IDLE_WAITS, LATE_MAX, RESPONSE_MAX].contains(&self.key)
     }
@@ -39,7 +39,7 @@ pub(super) enum Read {
     Machine(fn(&Results) -> Option<f64>),
 }
 
-/// Indices of a run's classes and groups by name; there may be thousands.
+/// Indices of classes and groups by name. There may be thousands.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     classes: BTreeMap<String, usize>,
@@ -80,7 +80,7 @@ impl Metric {
         change >= self.floor && change >= NO_CHANGE * from.abs().max(to.abs())
     }
 
-    /// Returns the figure of one run; none without such a class or group, or if not measured.
+    /// Returns a run's figure. None without class or group, or if not measured.
     pub(super) fn value_of(&self, run: &Results, index: &Index, subject: Subject<'_>) -> Option<f64> {
         match (&self.read, subject) {
             (Read::Class(value), Subject::Class(name)) => value(run, index.class(run, name)?),
@@ -91,7 +91,7 @@ impl Metric {
     }
 }
 
-/// The kind of a figure. The largest change of each kind gets a sentence.
+/// The kind of a figure. Each kind's largest change gets a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Family {
     Latency,
@@ -104,7 +104,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// The order of sentences: effects on users of a service, CPU time, causes, moves.
+    /// The order of sentences: effects on a service's users, CPU time, causes, moves.
     pub(super) fn tier(self) -> u8 {
         match self {
             Self::Latency | Self::Throughput => 0,
@@ -304,7 +304,6 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
 ];
 
-/// Builds a figure of groups.
 const fn of_groups(
     (name, phrase, key, unit): (&'static str, &'static str, &'static str, &'static str),
     family: Family,
@@ -315,7 +314,6 @@ const fn of_groups(
     Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
 }
 
-/// Prints a percentage.
 fn percentage(value: f64) -> String {
     percent(value / 100.0)
 }
@@ -350,7 +348,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         2.0,
     ),
     of_groups(
-        // A group is throttled on each CPU. Like CPU time, the sum is relative to one CPU.
+        // A group is throttled on each CPU. As CPU time, the sum is relative to one CPU.
         ("throttled %", "throttled time, summed over CPUs,", "throttled", "% of a CPU"),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
@@ -359,7 +357,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     ),
 ];
 
-/// Energy of the machine, if known.
+/// The machine's energy, if known.
 pub(super) const ENERGY: Metric = Metric {
     name: "energy J",
     phrase: "energy taken by busy CPUs",
@@ -373,7 +371,7 @@ pub(super) const ENERGY: Metric = Metric {
     least: 0,
 };
 
-/// A figure that is left out if it is 0.
+/// Omitted if it is 0.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
 const LATE_MAX: &str = "late_max";
 const RESPONSE_MAX: &str = "response_max";

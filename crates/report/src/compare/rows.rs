@@ -1,4 +1,4 @@
-//! The rows of a comparison: a metric of a class, a group or the machine, with a spread for each variant.
+//! Rows of a comparison: a metric of a class, group or the machine, with a spread for each variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::results::{Account, GroupResult, Results};
 use crate::spread::{Spread, certain};
 use crate::table::name_of;
 
-/// Classes with less of a CPU in every variant are not highlighted: their figures are mostly chance.
+/// Classes with less of a CPU are not highlighted, since their figures are mostly chance.
 const NEXT_TO_NOTHING: f64 = 0.001;
 
 pub(super) struct Row<'a> {
@@ -19,7 +19,7 @@ pub(super) struct Row<'a> {
     pub(super) metric: &'static Metric,
     /// One per variant.
     pub(super) cells: Vec<Option<Spread>>,
-    /// Number of sleeps, wakeups or loops behind each cell.
+    /// Sleeps, wakeups or loops behind each cell.
     pub(super) samples: Vec<u64>,
 }
 
@@ -30,18 +30,18 @@ impl Row<'_> {
         matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
     }
 
-    /// Returns the first existing cell, the reference.
+    /// Returns the first cell, the reference.
     pub(super) fn base(&self) -> Option<(usize, Spread)> {
         self.cells.iter().enumerate().find_map(|(variant, cell)| Some((variant, (*cell)?)))
     }
 
-    /// Returns the reference and a variant's cell, if the row has both.
+    /// Returns reference and cell of a variant, if present.
     pub(super) fn pair(&self, variant: usize) -> Option<(Spread, Spread)> {
         let (of, base) = self.base()?;
         Some((base, self.cells[variant]?)).filter(|_| of < variant)
     }
 
-    /// Whether reference and cell have enough samples for a sentence.
+    /// Whether both have enough samples for a sentence.
     pub(super) fn is_of_enough(&self, variant: usize) -> bool {
         let base = self.base().map_or(variant, |(of, _)| of);
         [base, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
@@ -49,7 +49,7 @@ impl Row<'_> {
 }
 
 impl Comparison {
-    /// Returns the rows of every class, every group but the root, and the machine.
+    /// Returns the rows of all classes, all groups but the root, and the machine.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut sizes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let mut classes = Vec::new();
@@ -91,7 +91,7 @@ impl Comparison {
         runs.filter_map(move |(run, index)| index.group(run, path))
     }
 
-    /// Returns the groups that, in every variant, equal one class.
+    /// Returns the groups that equal one class in every variant.
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -120,8 +120,8 @@ impl Comparison {
         Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
-    /// Returns the rows that differ in any digit, and each subject's CPU time. The order is: changed classes, other
-    /// classes, groups, the machine. Each kind is ordered by CPU time.
+    /// Returns rows that differ in any digit, and each subject's CPU time. The order is: changed classes, others,
+    /// groups, the machine, each by CPU time.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
@@ -132,7 +132,7 @@ impl Comparison {
         let told = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
             self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
-        // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the order of the files.
+        // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the files' order.
         let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
             let changes = self.changes(row);
@@ -153,7 +153,7 @@ impl Comparison {
         rows
     }
 
-    /// Returns the mean CPU time in the variant with the most, as a part of one CPU.
+    /// Returns the mean CPU time in the variant with the most, as a part of a CPU.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
         let of_run = |(run, index): (&Results, &Index)| match subject {
             Subject::Class(class) => Some(run.share(index.class(run, class)?.account.cpu_ns)),
@@ -166,13 +166,13 @@ impl Comparison {
         self.variants.iter().zip(&self.indexes).map(mean).fold(0.0, f64::max)
     }
 
-    /// Whether the row's tasks have noticeable CPU time in any variant.
+    /// Whether the row's tasks have noticeable CPU time in a variant.
     pub(super) fn weighs(&self, row: &Row<'_>) -> bool {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs enough from the reference, beyond the spread. Tasks that some variants lack count
-    /// with noticeable CPU time; all count if only one variant has values.
+    /// Whether a variant differs enough from the reference, beyond the spread. Missing tasks count if they have
+    /// noticeable CPU time. All count if only one variant has values.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
         let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
         let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
@@ -181,7 +181,7 @@ impl Comparison {
     }
 }
 
-/// Returns the groups whose tasks, descendants included, were always exactly those of one class.
+/// Returns the groups whose tasks, with descendants, were always those of one class.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -194,7 +194,7 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     }
     let whole = |at: usize, group: &GroupResult| {
         let class = classes[at].and_then(|class| run.classes.get(class));
-        // Time of tasks that came from another group is counted there.
+        // Time of tasks from another group is counted there.
         let same = |account: &Account| (account.cpu_ns, account.run_delay_ns) == (group.cpu_ns, group.run_delay_ns);
         class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks && same(&class.account))
     };
@@ -204,7 +204,7 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
 
 const MOST: usize = 30;
 
-/// Shortens paths for a table by leaving out the middle, so that names stay distinct.
+/// Omits the middle of long paths, so that names stay distinct.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();
@@ -224,14 +224,13 @@ fn short_names(paths: &[&str]) -> Vec<String> {
     names
 }
 
-/// Returns the first character in which the paths differ.
+/// Returns the first character that differs.
 fn differ_from(paths: &[&str]) -> usize {
     let Some((first, others)) = paths.split_first() else { return 0 };
     let alike = |other: &&str| first.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     others.iter().map(alike).min().unwrap_or(0)
 }
 
-/// Leaves out the middle of a long path.
 fn elided(path: &str) -> String {
     const END: usize = 19;
     let length = path.chars().count();
@@ -243,7 +242,7 @@ fn elided(path: &str) -> String {
     format!("{start}…{end}")
 }
 
-/// Shortens a path to the characters around `from`, and its end.
+/// Shortens a path to the characters around `from`, and the end.
 fn elided_at(path: &str, from: usize) -> String {
     const BEFORE: usize = 4;
     const THERE: usize = 12;
@@ -268,7 +267,7 @@ mod tests {
         assert_eq!(names[2..], ["/kubepods.…b.slice/other.scope", "/web"]);
         assert!(names.iter().all(|name| name.chars().count() <= MOST));
         assert_eq!(short_names(&["/a\u{1b}", "/a\\u{1b}"]), ["/a\\u{1b}"; 2]);
-        // Two pairs of one name that differ at different places.
+        // Two pairs of one name with different differences.
         let many: Vec<String> = ["1", "2"]
             .iter()
             .flat_map(|a| {

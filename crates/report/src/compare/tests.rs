@@ -1,10 +1,10 @@
-//! Comparisons of made-up results with known changes.
+//! Comparisons of results with known changes.
 
 use super::*;
 use crate::collector::Collector;
 use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId, TaskInfo};
 
-/// A second in which `web` got `cpu_ms` and was `late_us` late 100 times, beside a constant `hog`.
+/// A second with `cpu_ms` of `web`, which was `late_us` late 100 times, beside a constant `hog`.
 fn run(cpu_ms: u64, late_us: u64) -> Results {
     run_of(100, cpu_ms, late_us)
 }
@@ -64,7 +64,7 @@ fn a_change_within_the_spread_does_not_stand_out() {
     );
 }
 
-/// Spreads that meet overlap. Otherwise the nearest ends count, not the means.
+/// Spreads that meet overlap. Otherwise their nearest ends count, not means.
 #[test]
 fn a_change_is_what_lies_between_the_spreads() {
     let compared = |a: &[(u64, u64)], b: &[(u64, u64)]| {
@@ -84,7 +84,7 @@ fn a_change_is_what_lies_between_the_spreads() {
     assert_eq!(compared(&[(300, 10), (340, 10)], &[(310, 10), (330, 10)]), said(true, "0"));
 }
 
-/// A change must reach the floor, and a hundredth of the larger value.
+/// A change must reach the floor, and 1 % of the larger value.
 #[test]
 fn a_change_matters_both_ways_or_not_at_all() {
     let share = &metrics::OF_CLASSES[0];
@@ -111,7 +111,7 @@ fn what_rests_on_a_few_sleeps_does_not_stand_out() {
     assert!(few.sentence().starts_with("Nothing stands out with 6.1, 6.12. Some changes rest on too few samples"));
     fits(&few.sentence());
     assert!(few.table().contains("lateness p50"), "the table has it: {}", few.table());
-    // The median and the worst of 20; the 99th percentile of 100.
+    // Median and worst of 20. 99th percentile of 100.
     assert!(compared(19, 1).sentence().starts_with("Nothing"));
     let several = compared(10, 2).sentence();
     assert!(several.contains("lateness") && !several.contains("99th"), "{several}");
@@ -160,7 +160,7 @@ fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
         assert_eq!(cell["values"][1], json!({"variant": "6.12", "mean": null, "min": null, "max": null}));
     }
     assert!(two.data_table().rows.iter().filter(|row| row[4] == "6.12".into()).all(|row| row[5] == Cell::Nothing));
-    // The other variants are compared without it.
+    // Other variants are compared without it.
     let [a, b] = [variant("6.1", &[(300, 1000)]), variant("6.12", &[(200, 1000)])];
     let without = Comparison::new(vec![a.clone(), b.clone()]).unwrap();
     let with = Comparison::new(vec![a.clone(), b.clone(), variant("6.18", &[])]).unwrap();
@@ -213,7 +213,7 @@ fn energy_is_a_row_of_its_own() {
     );
     let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
     assert!(!nobody.whole_table().contains("energy"));
-    // Differences are shown with enough digits, even for short runs.
+    // Differences have enough digits, even in short runs.
     let short = Comparison::new(vec![taking("on", &[4_100]), taking("off", &[4_500])]).unwrap();
     let (table, sentence) = (short.table(), short.sentence().replace('\n', " "));
     assert!(sentence.contains("10 % higher with off than with on (0.00450 J against 0.00410 J)"), "{sentence}");
@@ -256,7 +256,7 @@ fn run_with(tasks: &[(&str, u64, u64)]) -> Results {
     results
 }
 
-/// `perf` hardly computes, and is first in the files; `idler` is the same in both; `lone` is in one.
+/// `perf` hardly computes, and is first in the files. `idler` is equal in both. `lone` is in one.
 #[test]
 fn what_has_most_cpu_time_leads() {
     let compared = |with_web: bool| {
@@ -305,7 +305,7 @@ fn a_page_sorts_by_value_and_every_column_has_a_name() {
     assert_eq!(heads(once.page_table()), ["Tasks", "Metric", "a", "b", "Change"], "of one run there is no spread");
 }
 
-/// `web` in `/all/web`, throttled for this time if limited, and `hog` in `/all`.
+/// `web` in `/all/web`, with this throttled time if limited, and `hog` in `/all`.
 fn run_in_groups(label: &str, throttled_ms: Option<u64>) -> Variant {
     let mut results = run(300, 10);
     let group = |path: &str, parent, tasks, cpu_ms: u64, limit| crate::GroupResult {
@@ -334,7 +334,7 @@ fn run_in_groups(label: &str, throttled_ms: Option<u64>) -> Variant {
     Variant { label: label.to_owned(), runs: vec![results] }
 }
 
-/// Figures of a group that equals a class are shown once; effects of its limit beside them.
+/// Figures of a group that equals a class are shown once, beside effects of its limit.
 #[test]
 fn groups_are_rows_where_they_tell_more_than_classes() {
     let comparison = Comparison::new(vec![run_in_groups("a", Some(50)), run_in_groups("b", Some(250))]).unwrap();
@@ -350,7 +350,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
         ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+20.00", "pp"],
         "not what `web` gets"
     );
-    // Groups without a class have their own rows.
+    // Groups without a class have rows.
     assert!(comparison.whole_table().contains("group /empty"), "{}", comparison.whole_table());
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(sentence.starts_with("What stands out: the CPU time of group `/all` is 16 % lower with b"), "{sentence}");
@@ -366,7 +366,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert!(sentence.ends_with(limits), "{sentence}");
 }
 
-/// Latency is first although CPU time changes more, and the limit of the class's group is the reason.
+/// Latency is first although CPU time changes more. The limit of the class's group is the reason.
 #[test]
 fn latency_is_first_and_the_limit_behind_it_is_named() {
     let limited = |label: &str, cpu_ms: u64, late_us: u64, throttled: u64| {
@@ -389,7 +389,7 @@ fn latency_is_first_and_the_limit_behind_it_is_named() {
     assert!(sentence.ends_with(reason) && !sentence.contains("With a, "), "{sentence}");
 }
 
-/// A class that moved into the group during the run has had time elsewhere.
+/// A class that moved into the group has had time elsewhere.
 #[test]
 fn a_group_that_a_class_came_to_late_has_rows_of_its_own() {
     let mut variants = [run_in_groups("a", Some(50)), run_in_groups("b", Some(250))];
@@ -448,7 +448,7 @@ fn many_groups_with_long_names_are_left_to_the_data() {
     fits(comparison.whole_table().lines().next().expect("a head"));
 }
 
-/// The neighbour is compared with itself: alone, with a neighbour, with the neighbour limited.
+/// The neighbour's comparison: alone, with a neighbour, with a limited neighbour.
 #[test]
 fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     let mut alone = variant("alone", &[(300, 1000), (302, 1010)]);
@@ -511,7 +511,7 @@ fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
     Variant { label: label.to_owned(), runs: vec![c.into_results()] }
 }
 
-/// Times have units; rates name their interval.
+/// Times have units, and rates their interval.
 #[test]
 fn figures_in_sentences_have_units() {
     let switching = |label: &str, voluntary: u64| {

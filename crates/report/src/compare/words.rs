@@ -1,4 +1,4 @@
-//! Sentences on a comparison: the most notable changes, and limits and entitlements that explain them.
+//! Sentences on a comparison: notable changes, and limits and entitlements that explain them.
 
 use super::Comparison;
 use super::metrics::{Family, Subject};
@@ -9,12 +9,12 @@ use crate::spread::{Spread, certain};
 use crate::table::wrap;
 use crate::units::three;
 
-/// The most changes named beside the first.
+/// The most changes beside the first.
 const ALSO: usize = 4;
 const REASONS: usize = 4;
 
 struct Standout<'a> {
-    /// Whether its tasks have a noticeable part of a CPU. Others are named last.
+    /// Whether its tasks have a noticeable part of a CPU. Others are last.
     weighs: bool,
     /// Absolute logarithm of the ratio.
     score: f64,
@@ -29,7 +29,7 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// Orders sentences: tasks with CPU time first, then latency and throughput, then the largest change.
+    /// Orders sentences: tasks with CPU time, then latency and throughput, then large changes.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let tier = |standout: &Self| standout.row.metric.family.tier();
         (other.weighs.cmp(&self.weighs))
@@ -37,7 +37,7 @@ impl Standout<'_> {
             .then_with(|| other.score.total_cmp(&self.score))
     }
 
-    /// Returns the size of the change, and the word before the reference value.
+    /// Returns the change's size, and the word before the reference value.
     fn size(&self) -> (String, &'static str) {
         let (base, other) = (self.base.mean, self.other.mean);
         match other / base {
@@ -55,7 +55,7 @@ impl Standout<'_> {
         let metric = self.row.metric;
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            // Times have a unit already.
+            // Times have a unit.
             if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
         };
         let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
@@ -67,9 +67,9 @@ struct TooFew;
 
 impl Comparison {
     /// Returns the largest relative change beyond the spread for each kind of figure (latency, throughput, CPU time,
-    /// limits, switches), in this order. Percentiles of too few values are left out. Tasks with less than a
-    /// thousandth of a CPU in every variant are named last, and only without other changes of that kind. Sentences on
-    /// the entitlements and limits of the named groups follow.
+    /// limits, switches), in this order. Omits percentiles of too few values. Tasks with less than a thousandth of a
+    /// CPU in every variant are last, and only without other changes of that kind. Sentences on entitlements and limits
+    /// of the named groups follow.
     pub fn sentence(&self) -> String {
         if self.unfinished {
             return wrap("All runs were stopped before their end, so their figures cannot be compared.");
@@ -87,7 +87,7 @@ impl Comparison {
         wrap(&if stopped.is_empty() { sentence } else { format!("{sentence} {stopped}") })
     }
 
-    /// Returns the sentence on the variants with values.
+    /// Returns the sentence on variants with values.
     fn of_completed(&self) -> String {
         let rows = self.rows();
         let (best, few) = self.standouts(&rows);
@@ -135,7 +135,7 @@ impl Comparison {
         text
     }
 
-    /// Returns the largest change of each family, in order, and whether one was left out for too few samples.
+    /// Returns each family's largest change in order, and whether one was omitted for few samples.
     fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;
@@ -163,7 +163,7 @@ impl Comparison {
         (best, few)
     }
 
-    /// Explains the CPU time of the groups in these changes, and names limits that throttled them, for both variants.
+    /// Explains the CPU time of these changes' groups, and names limits that throttled them, for both variants.
     fn reasons(&self, standouts: &[Standout<'_>]) -> Vec<String> {
         let mut sentences: Vec<String> = Vec::new();
         for standout in standouts {
@@ -187,7 +187,7 @@ impl Comparison {
         sentences
     }
 
-    /// Returns the row's group, or the group with all tasks of the class.
+    /// Returns the row's group, or the group of all tasks of the class.
     fn group_of<'a>(&'a self, subject: Subject<'a>, variant: usize) -> Option<&'a str> {
         let name = match subject {
             Subject::Group(path) => return Some(path),
@@ -201,8 +201,7 @@ impl Comparison {
         groups.all(|other| other == group).then(|| run.groups.get(group))?.map(|group| group.path.as_str())
     }
 
-    /// Returns the largest opposite change of another latency of the same tasks: a median can fall while the tail
-    /// grows.
+    /// Returns the largest opposite change of another latency of the tasks: a median can fall while the tail grows.
     fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
         let (whose, family) = (standout.row.subject, standout.row.metric.family);
         if family != Family::Latency {

@@ -1,4 +1,4 @@
-//! Hand-made waits beside idle CPUs.
+//! Waits beside idle CPUs.
 
 use vruntime_trace::DomainInfo;
 
@@ -92,7 +92,7 @@ fn cpus_that_affinity_forbids_do_not_count() {
     watch.waits(0, TASK, CpuId(0));
     watch.runs(50 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
-    // A change of affinity restarts the wait: 8 ms, of which 2 are too many.
+    // A changed affinity restarts the wait: 8 ms, 2 of them too many.
     watch.waits(60 * MS, TASK, CpuId(0));
     watch.affinity(70 * MS, TASK, None, &mut account, NOWHERE);
     watch.runs(78 * MS, TASK, &mut account, NOWHERE);
@@ -150,7 +150,7 @@ fn root_domains_are_apart() {
     watch.waits(0, TASK, CpuId(0));
     watch.runs(100 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
-    // From now on one is isolated and the rest is joined; the wait counts from then on.
+    // One is isolated and the rest is joined. The wait counts from here.
     watch.waits(100 * MS, TASK, CpuId(0));
     watch.goes_idle(100 * MS, CpuId(2));
     watch.root_domains(150 * MS, &[mask(0..3)], &mask(3..4), |_, _| false);
@@ -166,7 +166,7 @@ fn root_domains_are_apart() {
     assert_eq!(waits(&account), (1, 20, 20), "two isolated CPUs are not together, either");
 }
 
-/// Time in which a task is barred from an idle CPU does not count; its wait restarts after it.
+/// Time in which a task is barred from an idle CPU does not count, and restarts its wait.
 #[test]
 fn a_cpu_where_a_limit_is_used_up_does_not_count() {
     let (mut watch, mut account) = (watch(), Account::default());

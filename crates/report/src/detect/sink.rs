@@ -30,7 +30,7 @@ impl Sink for Detector {
                 }
             }
         }
-        // The old numbers name other domains, and balancing restarts.
+        // Old numbers name other domains, and balancing restarts.
         self.going_on.clear();
         self.before = [0.0; 2];
     }
@@ -131,7 +131,7 @@ impl Sink for Detector {
                 found[usize::from(level)] += 1;
             }
             Event::SetPolicy { task, policy, .. } => {
-                // Its wait up to now was under its former policy.
+                // Its wait until now was under its former policy.
                 self.wait_anew(task);
                 let it = self.task_mut(task);
                 it.sched_idle = policy == SchedPolicy::Idle;

@@ -1,4 +1,4 @@
-//! The detector with hand-written events on four CPUs: two pairs, and all of them.
+//! The detector on four CPUs: two pairs, and all.
 
 use vruntime_trace::{Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink, TaskInfo};
 
@@ -10,7 +10,7 @@ fn mask(cpus: std::ops::Range<u32>) -> CpuMask {
     cpus.map(CpuId).collect()
 }
 
-/// The domain of four compares the pairs, or `groups`; without groups, only the pairs exist.
+/// The domain of four compares the pairs, or `groups`. Without groups, only pairs exist.
 fn watch(groups: Option<Vec<CpuMask>>) -> Detector {
     let pair = |first: u32| DomainInfo {
         level: "MC",
@@ -45,7 +45,7 @@ fn switch(detector: &mut Detector, at: u64, cpu: u32, prev: Option<u32>, next: O
     detector.event(at, CpuId(cpu), &event);
 }
 
-/// Tasks a and b take turns on CPU 2 from 0 to `until`, c runs on CPU 3: CPUs 0 and 1 stay idle.
+/// Tasks a and b alternate on CPU 2 until `until`, c runs on CPU 3. CPUs 0 and 1 idle.
 fn take_turns(detector: &mut Detector, until: u64) {
     for task in 0..3 {
         let target = CpuId(if task == 2 { 3 } else { 2 });
@@ -108,7 +108,7 @@ fn tasks_that_may_not_run_on_the_idle_cpu_are_nobodys_fault() {
     assert_eq!(detector.into_detected().violations, []);
 }
 
-/// They were pinned, so balancing waits for 512 ms; tasks that wait for three windows more are reported.
+/// They were pinned, so balancing waits for 512 ms. Tasks that wait for three more windows are reported.
 #[test]
 fn tasks_that_may_leave_their_cpu_from_now_on_are_not_seen_at_once() {
     let found = |until: u64| {
@@ -175,7 +175,7 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
     switch(&mut detector, 0, 2, None, Some(0));
     for turn in 0..50 {
-        // b is woken on a's CPU, waits for 6 ms, runs for no time, and sleeps for 0.1 ms.
+        // b is woken on a's CPU, waits 6 ms, runs for no time, and sleeps 0.1 ms.
         let at = turn * 6 * MS;
         detector.event(at + MS / 10, CpuId(2), &Event::Wakeup { task: TaskId(1), target: CpuId(2) });
         switch(&mut detector, at + 6 * MS, 2, Some(0), Some(1));
@@ -190,8 +190,8 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
 }
 
-/// Task b wakes up on CPU 2 every 10 ms, where task a runs, and runs for 9 ms: a waits beside idle CPUs. The pattern
-/// is `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
+/// Every 10 ms, b wakes up on CPU 2, where a runs, and runs for 9 ms, so a waits beside idle CPUs. The pattern is
+/// `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
 #[test]
 fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     let found = |policies: [SchedPolicy; 2], woken: bool, reset: bool| {
@@ -232,7 +232,7 @@ fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     assert_eq!(found([idle, normal], true, true), [Pattern::GroupImbalance], "a is no longer SCHED_IDLE");
 }
 
-/// Every CPU is idle half the time, and has two tasks the other half, so it never idles beside waiting tasks.
+/// Every CPU is idle half the time, and has two tasks otherwise, so it never idles beside waiting tasks.
 #[test]
 fn a_cpu_is_not_idle_beside_its_own_tasks() {
     let mut detector = watch(Some(pairs()));
@@ -272,7 +272,7 @@ fn cpus_are_listed_as_the_kernel_lists_them() {
     assert_eq!(cpu_list(&cpus), "0-2,5,8-9");
 }
 
-/// A task throttled by its group's limit is no violation; without the limit it is.
+/// A throttled task is no violation. Without the limit it is.
 #[test]
 fn a_task_that_waits_for_a_limit_does_not_count() {
     for limited in [true, false] {
@@ -306,7 +306,7 @@ fn what_gets_less_is_no_violation() {
         detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(task), target: CpuId(2) });
     }
     switch(&mut detector, 0, 2, None, Some(0));
-    // Two wait, then one, for three windows; then none.
+    // Two wait, then one, for three windows, then none.
     for (at, task, to) in [(150, 1, 0), (280, 2, 1)] {
         let migrate = Event::Migrate {
             task: TaskId(task),
@@ -323,7 +323,7 @@ fn what_gets_less_is_no_violation() {
     assert!((detected.wasted_cpus - 2.0).abs() < 1e-9, "{}", detected.wasted_cpus);
 }
 
-/// An offline CPU is not idle, nor is one where a task was just woken.
+/// Neither an offline CPU is idle, nor one where a task was just woken.
 #[test]
 fn cpus_that_nobody_can_have_are_not_wasted() {
     let mut detector = watch(Some(pairs()));
@@ -336,7 +336,7 @@ fn cpus_that_nobody_can_have_are_not_wasted() {
     assert_eq!((detected.violations.len(), detected.wasted_cpus), (0, 0.0));
 }
 
-/// CPUs that are idle in another root domain, or isolated, are not wasted; those that a partition returned are.
+/// Idle CPUs in another root domain, or isolated, are not wasted. Those that a partition returned are.
 #[test]
 fn root_domains_waste_nothing_of_each_other() {
     let found = |roots: &[CpuMask], isolated: CpuMask| {

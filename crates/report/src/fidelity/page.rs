@@ -1,10 +1,10 @@
-//! The cells as a page: number of cells inside, cells outside with distances, and all cells.
+//! The cells as a page: the number inside, those outside with distances, and all.
 
 use super::{Against, Cell, closing_line};
 use crate::data::{DataTable, Kind};
 use crate::page::{Bar, Bars, Page, TableGroup};
 
-/// Returns the page; `lead` names the recording and the simulation.
+/// Returns the page. `lead` names recording and simulation.
 pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     let against = Against::of(cells);
     let title = match against {

@@ -1,4 +1,4 @@
-//! The rules of the comparison, each at its edge.
+//! Rules of the comparison at their edges.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn recorded(runs: Vec<Observation>) -> Recorded {
     Recorded { kernel, scenario, cpus: 2, one_cpu: false, emulated: false, duration_s: 5.0, runs }
 }
 
-/// Whether one task with these values is inside `recorded`, for one metric.
+/// Whether a task with these values is inside `recorded`, for one metric.
 fn inside(recorded: &Recorded, metric: &str, simulated: ObservedTask) -> bool {
     let cells = cells(recorded, Against::Simulation, &[run([simulated])]);
     let cell = cells.iter().find(|cell| cell.metric == metric);
@@ -38,7 +38,7 @@ fn latency(us: f64) -> ObservedTask {
     task("a", 0.0, 0.0, 0.0, Some([us; 3]))
 }
 
-/// The median of several runs counts; for an even number, the mean of the middle two.
+/// The median of runs counts, for an even number the mean of the middle two.
 #[test]
 fn the_median_of_what_was_found_is_judged() {
     let recorded = recorded(vec![run([share(1.0)])]);
@@ -227,7 +227,7 @@ fn throttling_of_a_group_is_within_its_tolerances() {
         assert_eq!(of_group.iter().map(|cell| cell.metric).collect::<Vec<_>>(), ["nr_throttled", "throttled_usec"]);
         assert_eq!(of_group.iter().map(|cell| cell.inside).collect::<Vec<_>>(), expected, "{periods} {time}");
     }
-    // A run without the group's limit is not inside.
+    // A run without the limit is not inside.
     let without = cells(&recorded, Against::Simulation, &[run([share(1.0)])]);
     assert!(without.iter().filter(|cell| cell.class == "/Q").all(|cell| !cell.inside && cell.found.is_none()));
 }

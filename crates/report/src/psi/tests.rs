@@ -1,4 +1,4 @@
-//! Pressure of schedules simple enough to be worked out by hand.
+//! Pressure of schedules that can be worked out by hand.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn run(task: u32) -> Running {
     Running::Task(TaskId(task))
 }
 
-/// Groups of the root, and tasks with their groups' indices; 0 is the root.
+/// Groups of the root, and tasks by group index (0 is the root).
 fn machine(groups: u32, tasks: &[u32]) -> Psi {
     let mut psi = Psi::default();
     psi.machine(4 * MS);
@@ -31,7 +31,7 @@ fn machine(groups: u32, tasks: &[u32]) -> Psi {
     psi
 }
 
-/// Tasks 0 and 1 take turns of 100 ms on CPU 0 until `end`.
+/// Tasks 0 and 1 alternate every 100 ms on CPU 0.
 fn take_turns(psi: &mut Psi, end: u64) {
     psi.wakes(0, TaskId(0), cpu(0));
     psi.wakes(0, TaskId(1), cpu(0));
@@ -79,7 +79,7 @@ fn a_group_is_fully_stalled_while_another_has_the_cpu() {
     // The tasks are alone in their groups, so some is full.
     assert_eq!((one.some, two.some), (one.full, two.full));
     assert_eq!(one.full.total_ns + two.full.total_ns, 20 * S);
-    // Every period has as much of one as of the other, except for a turn.
+    // Periods have as much of one as of the other, except for a turn.
     assert!(one.full.total_ns.abs_diff(10 * S) <= 200 * MS, "{one:?}");
 }
 
@@ -91,8 +91,8 @@ fn a_group_with_one_running_task_is_stalled_in_part_only() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (20 * S, 0));
 }
 
-/// CPUs are weighted with their busy time. CPU 0, always busy, has stalls throughout. CPU 1, busy for a quarter of
-/// each period, has none: 1 x 1 + 0.25 x 0 of 1.25.
+/// CPUs are weighted with busy time. CPU 0, always busy, always has stalls. CPU 1, busy for a quarter of each period,
+/// has none: 1 x 1 + 0.25 x 0 of 1.25.
 #[test]
 fn cpus_are_weighted_with_their_busy_time() {
     let mut psi = machine(0, &[0, 0, 0]);
@@ -111,7 +111,7 @@ fn cpus_are_weighted_with_their_busy_time() {
     assert!((798..=802).contains(&share), "{share}");
 }
 
-/// Two tasks that took turns for a period, and sleep since.
+/// Two tasks that alternated for a period, and sleep since.
 fn asleep_after_a_period() -> Psi {
     let mut psi = machine(0, &[0, 0]);
     take_turns(&mut psi, PERIOD);
@@ -131,7 +131,7 @@ fn averages_of_a_group_that_slept_decay() {
     assert_eq!(some.total_ns, PERIOD);
     let mut expected = before;
     for (average, exp) in expected.iter_mut().zip(EXP) {
-        // The worker's last period, 58 missed periods, and the reader's.
+        // The worker's last period, 58 missed ones, and the reader's.
         for samples in [1, 58, 1] {
             *average = calc_load(*average, exp, 0, samples);
         }
@@ -140,7 +140,7 @@ fn averages_of_a_group_that_slept_decay() {
     assert!(expected[0] < 3 && expected[2] > before[2] / 2, "{expected:?}");
 }
 
-/// A stall after a long sleep is divided by its own period, not by the missed ones.
+/// A stall after a long sleep is divided by its period, not by missed ones.
 #[test]
 fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
     let mut psi = asleep_after_a_period();
@@ -150,7 +150,7 @@ fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
     let Group { last_update, next_update, .. } = psi.groups[0];
     psi.wakes(at - S, TaskId(0), cpu(0));
     let averages = psi.read(at)[0].some.averages;
-    // Two periods and a tick before, and 59 that were missed since.
+    // Two periods and a tick before, and 59 missed since.
     assert_eq!((last_update, (at - next_update) / PERIOD), (2 * PERIOD + 4 * MS, 58));
     let percent = S * 100 / (at - last_update - 58 * PERIOD);
     let expected = EXP.into_iter().zip(before).map(|(exp, average)| {
@@ -160,7 +160,7 @@ fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
     assert_eq!(averages.to_vec(), expected.collect::<Vec<u64>>());
 }
 
-/// Woken, it gets its CPU later: the whole machine waited, which has no meaning.
+/// It gets its CPU late: the whole machine waited, which has no meaning.
 #[test]
 fn the_whole_machine_is_never_fully_stalled() {
     let mut psi = machine(1, &[1]);
@@ -201,8 +201,7 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 }
 
 proptest! {
-    /// Full is part of some, some is at most the time, and counts of a group on a CPU match its tasks and
-    /// descendants.
+    /// Full is part of some, some is at most the time, and counts of a group on a CPU match its tasks and descendants.
     #[test]
     fn accounts_agree_with_the_tasks(calls in prop::collection::vec(call(), 1..200)) {
         let mut psi = machine(0, &[0; 6]);

@@ -1,4 +1,4 @@
-//! Experiments as one self-contained page of HTML.
+//! Experiments as one self-contained page.
 
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
@@ -9,11 +9,11 @@ use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
 const TEMPLATE: &str = include_str!("../../assets/reproduce.html");
 
 impl Reproduced {
-    /// Returns all experiments as one page with charts; `machine` names the measured machine.
+    /// Returns all experiments as a page with charts. `machine` names the measured machine.
     ///
     /// # Errors
     ///
-    /// If the template does not fit the data, which the tests exclude.
+    /// If the template does not fit the data, which tests exclude.
     pub fn page(all: &[Self], machine: &str) -> Result<String, String> {
         let data = serde_json::to_value(all).map_err(|error| error.to_string())?;
         let (met, claims) = all.iter().map(Self::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -76,7 +76,7 @@ mod tests {
         }
         assert!(page.contains("<td class=\"word\">me &amp; you</td><td>2</td>"));
         assert!(page.contains("id=\"chart-0-0\""));
-        // No content can break out, and nothing is fetched.
+        // No content breaks out, and nothing is fetched.
         assert!(!page.contains("Tea </script>") && page.contains("Tea \\u003c/script>"));
         assert!(!page.contains("src=") && !page.contains("<link") && !page.contains("url("));
         assert!(page.contains("The MIT License"));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::results::{ClassResult, GroupResult, MigrationCount};
 
-/// Of 80 classes the last has used most CPU time, and of 80 groups the last; 40 rows have room.
+/// Of 80 classes and groups, the last has used most CPU time. 40 rows have room.
 #[test]
 fn long_tables_show_what_used_most_and_count_the_rest() {
     let results = |rows: u64| Results {
@@ -94,8 +94,8 @@ fn columns_move_together_before_cells_are_broken() {
     assert!(text.lines().count() > 3, "{text}");
 }
 
-/// The tables of a small workload are a column too wide for a terminal of 80. Heads are then in two lines, and
-/// numbers keep their units.
+/// The tables of a small workload are a column too wide for 80. Heads are then in two lines, and numbers keep their
+/// units.
 #[test]
 fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
     let head =
@@ -109,7 +109,7 @@ fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
     }
 }
 
-/// With 80 columns, heads are broken and columns drawn together before the table exceeds the terminal.
+/// With 80 columns, heads break and columns move together before the table exceeds the terminal.
 #[test]
 fn columns_move_together_also_where_cells_are_broken() {
     let head =
@@ -118,7 +118,7 @@ fn columns_move_together_also_where_cells_are_broken() {
     let text = grid_of(80, &head, 1, [cells.map(str::to_owned).to_vec()]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("video/decoder x18"), "{text}");
-    // The rule is no longer than the table if there is no room.
+    // Without room, the rule is no longer than the table.
     for width in 20..=30 {
         let cells = ["abcdefghij", "klmnopqrst"].map(str::to_owned).to_vec();
         let text = grid_of(width, &["a", "b"], 1, [cells]);

@@ -19,8 +19,8 @@ fn part_name(part: &str) -> &str {
 
 pub use vruntime_sched::kernels::series;
 
-/// Splits a release (`uname -r`) from the parts behind it, as in `6.18.44-fc-v657+NO_RUN_TO_PARITY`. In
-/// `6.12.117+deb13-amd64` the `+` is the release's own.
+/// Splits a release (`uname -r`) from parts behind it, as in `6.18.44-fc-v657+NO_RUN_TO_PARITY`. In
+/// `6.12.117+deb13-amd64` the `+` is the release's.
 fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     let mut numbers = name.split('-').next().unwrap_or_default().split('.');
     let numbered = numbers.clone().count() == 3 && numbers.all(|number| number.parse::<u32>().is_ok());
@@ -35,7 +35,7 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
     }
 }
 
-/// Parses a kernel: its name or a release, with features and tunables. Returns notes on these.
+/// Parses a kernel: its name or a release, with features and tunables, on which it returns notes.
 ///
 /// ```
 /// use vruntime_sim::plan::parse_kernel;

@@ -27,7 +27,7 @@ pub struct Machine {
     pub name: String,
     /// The CPUs' topology and capacities.
     pub topology: Topology,
-    /// Changeable frequencies. A trace is replayed at the highest, which its work is counted at.
+    /// Changeable frequencies. A trace is replayed at the highest, in which its work is counted.
     pub frequencies: Option<Frequencies>,
     /// The energy model.
     pub energy: Option<EnergyModel>,
@@ -39,11 +39,11 @@ pub struct Machine {
     pub autogroup: Option<bool>,
     /// The kernel's costs. The caller's profile precedes them.
     pub costs: Option<Costs>,
-    /// Additional wakeup latencies by idle time; empty: the profile's.
+    /// Additional wakeup latencies by idle time. Empty: the profile's.
     pub idle_depths: Vec<IdleDepth>,
-    /// Moments in which the host keeps CPUs from the machine; only with `costs`.
+    /// Moments in which the host keeps CPUs from the machine. Only with `costs`.
     pub stalls: Option<Stall>,
-    /// Measured background tasks; `None`: the kernel threads of the costs.
+    /// Measured background tasks. `None`: the costs' kernel threads.
     pub residents: Option<Vec<Resident>>,
     /// Parts of the description that the simulator ignores, a sentence each.
     pub ignored: Vec<String>,
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// Reads a machine in one line: the name of an [example](EXAMPLES), or the text of [`parse_topology`].
+    /// Reads a machine in one line: an [example](EXAMPLES)'s name, or text for [`parse_topology`].
     ///
     /// ```
     /// use vruntime_sim::plan::Machine;
@@ -92,7 +92,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// See [`read_lstopo`]; with the place in the file.
+    /// As [`read_lstopo`], with the place in the file.
     pub fn from_lstopo(name: &str, text: &str) -> Result<Self, Error> {
         let Lstopo { topology, notes } = read_lstopo(text).map_err(|error| unreadable(error, name, text))?;
         Ok(Self { ignored: notes, ..Self::new(name, topology) })
@@ -157,7 +157,7 @@ pub(super) fn choose(input: Input<'_>, over: Option<&Machine>, loader: &mut Load
             // The recorder asked for the shortest slack.
             chosen.spec.timer_slack_ns = 1;
             if recording.emulated {
-                // All emulated recordings were made on two host CPUs, for any number of virtual CPUs.
+                // All emulated recordings were made on two host CPUs.
                 chosen.spec.host_cpus = Some(2);
             }
             chosen
@@ -199,7 +199,7 @@ impl Described<'_> {
         let cpus = spec.topology.nr_cpus();
         spec.host_cpus = machine.host_cpus;
         if let Some(speedup) = machine.smt_speedup_permille {
-            // The file has the speed of both threads together, the machine each one's.
+            // The file has both threads' speed together, the machine each one's.
             spec.smt_speed_permille = speedup.div_ceil(2);
         }
         spec.frequencies = self.frequencies(&spec.topology)?;
@@ -224,7 +224,7 @@ impl Described<'_> {
         Ok(chosen)
     }
 
-    /// An error at the faulty part of a description, if the scenario contains it literally.
+    /// Returns an error at a description's faulty part, if the scenario contains it literally.
     fn unreadable(self, error: ParseTopologyError, text: &Spanned<String>) -> Error {
         let start = text.span.start + 1 + error.offset;
         let part = start..start + error.len;
@@ -298,7 +298,7 @@ impl Described<'_> {
         Ok(Some(frequencies))
     }
 
-    /// Returns the energy model, if the file has the power of all clocks.
+    /// Returns the energy model, if the file has all clocks' power.
     fn energy(self, topology: &Topology) -> Result<Option<EnergyModel>, Error> {
         let tables = &self.machine.frequencies;
         let knows = |table: &&Spanned<FrequencyTable>| !table.value.power_uw.is_empty();

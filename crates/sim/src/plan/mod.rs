@@ -1,4 +1,4 @@
-//! From a file to a run: the caller's overrides precede the file, which precedes the defaults.
+//! From a file to a run. The caller's overrides precede the file, the file the defaults.
 //!
 //! ```
 //! use std::path::Path;
@@ -49,13 +49,13 @@ pub const DEFAULT_KERNEL: &str = "6.12";
 /// Large enough for most workloads, with one scheduling domain.
 pub const DEFAULT_MACHINE: &str = "8";
 
-/// Not 0, which starts all tasks in the same nanosecond and all ticks in step, unlike any real machine.
+/// Not 0: no real machine starts all tasks in one nanosecond and all ticks in step.
 pub const DEFAULT_SEED: u64 = 1;
 
 /// What is known of a workload besides its tasks.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Nothing: an rt-app file, a benchmark, or a workload made by hand.
+    /// Nothing: an rt-app file, a benchmark, or a hand-made workload.
     Tasks,
     /// A scenario.
     Scenario(&'a Scenario),
@@ -70,18 +70,18 @@ pub enum Input<'a> {
 pub struct Ticks {
     /// Ticks per second.
     pub hz: u32,
-    /// Time from the trace's beginning to its first tick, less than a period, nanoseconds.
+    /// Time from the trace's start to its first tick, less than a period, nanoseconds.
     pub phase_ns: u64,
 }
 
 impl Ticks {
-    /// Returns the time from the last tick to `at`, which counts from the trace's beginning; both nanoseconds.
+    /// Returns the time from the last tick to `at`, which counts from the trace's start. Both are nanoseconds.
     pub fn since(&self, at: u64) -> u64 {
         let period = 1_000_000_000 / u64::from(self.hz.max(1));
         (at + period - self.phase_ns % period) % period
     }
 
-    /// Returns the time from `at` to the next tick after it; as in [`Self::since`].
+    /// Returns the time from `at`, as in [`Self::since`], to the next tick.
     pub fn until(&self, at: u64) -> u64 {
         1_000_000_000 / u64::from(self.hz.max(1)) - self.since(at)
     }
@@ -92,11 +92,11 @@ impl Ticks {
 pub struct Trace {
     /// The kernel for the replay.
     pub kernel: String,
-    /// The release it was recorded under (`uname -r`).
+    /// Its release (`uname -r`).
     pub release: Option<String>,
     /// Its number of CPUs.
     pub cpus: usize,
-    /// Whether it is known to put tasks into autogroups.
+    /// Whether it certainly has autogroups.
     pub autogroup: bool,
     /// The recorded ticks, if known.
     pub ticks: Option<Ticks>,
@@ -150,9 +150,9 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// The name of a cost [`Profile`].
     pub costs: Option<String>,
-    /// Features by their kernel names, after the file's; a prefix `NO_` disables one.
+    /// Features by kernel name, after the file's. A prefix `NO_` disables one.
     pub features: Vec<String>,
-    /// The kernel's tunables and single costs (nanoseconds) by name, after the file's.
+    /// Tunables and single costs (nanoseconds) by name, after the file's.
     pub settings: Vec<(String, u64)>,
     /// See [`Config::gate`].
     pub gate: Option<bool>,
@@ -193,7 +193,7 @@ pub struct Plan {
 /// # Errors
 ///
 /// If the kernel, a feature, a tunable or a cost does not exist, or the kernel refuses a value. If the scenario's
-/// machine is impossible or lacks CPUs that the scenario names. Errors in a scenario have their place.
+/// machine is impossible or lacks a CPU of the scenario. Errors in a scenario have a place.
 pub fn plan(input: Input<'_>, overrides: &Overrides, loader: &mut Loader<'_>) -> Result<Plan, Error> {
     Planner { input, overrides, notes: Vec::new() }.plan(loader)
 }
@@ -246,7 +246,7 @@ impl Planner<'_> {
         Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })
     }
 
-    /// Whether the scenario sets the speed of two threads of a core, and its own machine has no such core.
+    /// Whether the scenario sets the speed of two threads of a core, without such cores.
     fn speeds_up_nobody(&self, topology: &Topology) -> bool {
         let own = self.input.scenario().filter(|_| self.overrides.machine.is_none()).and_then(|it| it.machine.as_ref());
         let cores: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.core).collect();
@@ -285,7 +285,7 @@ impl Planner<'_> {
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
             let usual = kernel.behaviours;
             kernel.as_of(release);
-            // A release that schedules unlike its series has its own name.
+            // A release that differs from its series has its own name.
             if self.input.trace().is_some() && name == kernel.name && kernel.behaviours != usual {
                 return Ok((release.to_owned(), kernel));
             }
@@ -315,7 +315,7 @@ impl Planner<'_> {
             charges = Charges { profile: "measured", costs: costs.clone(), idle_depths: Vec::new(), stalls: *stalls };
         }
         match machine {
-            // This machine's measurements, and specified idle states, precede the profile's.
+            // Measurements of this machine, and specified idle states, precede the profile's.
             Some(machine) if !machine.idle_depths.is_empty() => charges.idle_depths.clone_from(&machine.idle_depths),
             _ if !spec.idle_states.is_empty() => charges.idle_depths.clear(),
             _ => {}
@@ -380,7 +380,7 @@ impl Planner<'_> {
             .unwrap_or(false)
     }
 
-    /// A trace has the time that a tick was charged, not the time that it was due.
+    /// A trace has the times at which ticks were charged, not due.
     fn tick_phase(&self, spec: &MachineSpec) -> Option<u64> {
         let ticks = self.input.trace()?.ticks.filter(|ticks| ticks.hz == spec.hz)?;
         let (period, late) = (1_000_000_000 / u64::from(ticks.hz), spec.costs.irq_latency_ns);

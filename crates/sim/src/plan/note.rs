@@ -11,7 +11,7 @@ use vruntime_workload::scenario::Preempt;
 
 use super::kernel::without_no;
 
-/// A note; its text is a sentence.
+/// A note. Its text is a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -47,7 +47,7 @@ pub enum Note {
     NoSiblings,
     /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
-    /// A recording whose preemption model is unknown, or not supported.
+    /// A recording with an unknown or unsupported preemption model.
     Preempt {
         /// The recorded model.
         recorded: Option<String>,
@@ -56,7 +56,7 @@ pub enum Note {
     },
 }
 
-/// A setting of the caller; of several with one name, the last counts.
+/// A setting of the caller. Of several with one name, the last counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Given {
@@ -109,7 +109,7 @@ impl fmt::Display for Given {
     }
 }
 
-/// Returns the note if a recording's preemption model is unknown or not supported.
+/// Returns a note if a recording's preemption model is unknown or unsupported.
 pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
     let recorded = recording.preempt.clone();
     let known = recorded.as_deref().is_some_and(|name| Preempt::from_name(name).is_some());
@@ -125,7 +125,7 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     no_difference.into_iter().chain(not_here).collect()
 }
 
-/// Adds a note for each of `all` that a later one of that name overrides with another value.
+/// Adds a note for each of `all` that a later one of that name replaces with another value.
 pub(super) fn overridden<T: PartialEq>(
     all: &[T],
     name: impl Fn(&T) -> &str,

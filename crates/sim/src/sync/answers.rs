@@ -1,8 +1,7 @@
-//! Answers: the work of a task for one of several wakers, from a wait at its inbox to the next wait.
+//! Answers: a task's work for one of several wakers, from a wait at its inbox to the next.
 //!
-//! A recorded task answered certain wakers in a certain order. Here it answers in the order of their wakeups, each
-//! waker with its answers in the recorded order. The last answer of a loop stays last, because the loop ends after
-//! it.
+//! A recorded task answered wakers in some order. Here it answers in the order of wakeups, each waker with its answers
+//! in recorded order. A loop's last answer stays last, because the loop ends after it.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +47,8 @@ impl Default for Given {
 }
 
 impl Given {
-    /// Returns the place of the next answer to this waker, in this loop or, if it is over, in the next. `index`: of
-    /// the answers in `all`.
+    /// Returns the place of the next answer to this waker, in this loop or, if it is over, the next. `index`: of the
+    /// answers in `all`.
     pub(crate) fn next(&self, index: u32, from: u32, all: &[Answers]) -> Option<u32> {
         let answers = &all[index as usize];
         let (count, given) = if self.is_over(index, answers) {

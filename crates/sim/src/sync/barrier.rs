@@ -1,8 +1,8 @@
 //! Barriers: the last task to arrive wakes the others and continues.
 //!
-//! rt-app builds them of a mutex and a condition. The last task wakes all others while it holds the mutex, and each
-//! woken task locks it again. So a task that preempts the last one, or runs elsewhere before the unlock, waits a
-//! second time. Recorded under 6.18: a task of four on 2 CPUs left its CPU 1.4 times a round.
+//! rt-app builds them of a mutex and a condition. The last task wakes all others while holding the mutex, and each
+//! woken task locks it again. So a task that preempts the last one, or runs elsewhere before the unlock, waits twice.
+//! Recorded under 6.18: a task of four on 2 CPUs left its CPU 1.4 times a round.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -28,7 +28,7 @@ impl Barrier {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Lets the task arrive, which holds `mutex` unless that is [`NO_MUTEX`].
+    /// Lets a task arrive, which holds `mutex` unless that is [`NO_MUTEX`].
     pub(crate) fn arrive(&mut self, cpu: usize, task: u32, barrier: u32, mutex: u32) -> Flow {
         let this = &mut self.objects.barriers[barrier as usize];
         this.arrived += 1;

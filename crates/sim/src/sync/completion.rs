@@ -1,10 +1,9 @@
 //! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of tasks that may
 //! continue.
 //!
-//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has
-//! just expired: the task then finds that it was completed in time. The wait is interruptible
-//! (`wait_for_completion_interruptible_timeout`), and counts in no load average. Timeouts are in jiffies: see
-//! [`wheel_expiry`].
+//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has just
+//! expired: it was then completed in time. The wait is interruptible (`wait_for_completion_interruptible_timeout`), and
+//! counts in no load average. Timeouts are in jiffies: see [`wheel_expiry`].
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -16,7 +15,7 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::task::Timeout;
 
-/// The kernel's `UINT_MAX` in `completion.done`: all present and later waiters continue.
+/// The kernel's `UINT_MAX` in `completion.done`: all current and later waiters continue.
 const ALL: u32 = u32::MAX;
 
 /// Each level of the timer wheel is eight times as coarse as the one before.
@@ -39,11 +38,10 @@ impl Completion {
     }
 }
 
-/// Returns the jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, 4.8+), armed at jiffy `now`
-/// for `delta` jiffies later. The wheel is coarser for distant timers. The next bucket ensures that no timer fires
-/// early.
+/// Returns the jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, 4.8+), armed at jiffy `now` for
+/// `delta` jiffies later. Distant timers have coarser buckets. The next bucket is used, so no timer fires early.
 fn wheel_expiry(now: u64, delta: u64) -> u64 {
-    // A level begins with the last bucket of the one before, which may be the one that is being emptied.
+    // A level begins with the last bucket of the one before, which may be being emptied.
     let start = |level: u32| (LEVEL_SIZE - 1) << ((level - 1) * LEVEL_BITS);
     let delta = delta.min(start(LEVELS) - 1);
     let level = (1..LEVELS).take_while(|&level| delta >= start(level)).count() as u32;
@@ -105,7 +103,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.completions[completion as usize].done = 0;
     }
 
-    /// `swake_up_locked`; returns whether a task waited.
+    /// `swake_up_locked`. Returns whether a task waited.
     fn wake_first(&mut self, cpu: usize, completion: u32) -> bool {
         let Some(waiter) = self.objects.completions[completion as usize].waiters.pop(&mut self.tasks) else {
             return false;
@@ -118,7 +116,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Returns the end of a wait on `cpu` that begins now with this `timeout` in ns, in jiffies (`schedule_timeout`).
+    /// Returns the end of a wait on `cpu` with this `timeout` in ns from now, in jiffies (`schedule_timeout`).
     fn jiffies_timeout(&self, cpu: usize, timeout: u64) -> u64 {
         // The first CPU counts the jiffies.
         let (period, phase) = (self.tick_period, self.tick_phase[0]);

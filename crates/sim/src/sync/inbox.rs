@@ -1,8 +1,8 @@
-//! Inboxes: a task waits for the first wakeup of several other tasks, which may run ahead of it by a bounded amount.
+//! Inboxes: a task waits for the first wakeup of several others, which may run ahead of it by a bounded amount.
 //!
-//! A wakeup of a busy owner is kept, and the owner's next wait does not sleep. A waker that has to [follow](Follow)
-//! the owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended: two
-//! tasks that wait for each other's progress would never wake.
+//! A wakeup of a busy owner is kept, and the owner's next wait does not sleep. A waker that must [follow](Follow) the
+//! owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended. Otherwise
+//! two tasks might wait for each other's progress for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,7 +30,7 @@ pub(crate) struct Inbox {
     posters: VecDeque<(Follow, u32)>,
     /// Released posters that have not woken the owner yet.
     promised: BTreeSet<u32>,
-    /// Tasks that wait after their wakeup of the owner, with the wakeup's number, until the owner reaches its wait.
+    /// Tasks that wait after waking the owner, with the wakeup's number, until it reaches its wait.
     followers: VecDeque<(u64, u32)>,
     owner: u32,
 }
@@ -57,8 +57,7 @@ impl Inbox {
         self.taken >= number || !self.sleepers.is_empty()
     }
 
-    /// Finds a kept wakeup that `task`, at its wait, can take. Returns the wakeup's position, and the task's next
-    /// place.
+    /// Finds a kept wakeup that `task`, at its wait, can take. Returns its position, and the task's next place.
     fn finds(&self, task: u32, wait: Wait, programs: &Programs) -> Option<(usize, u32)> {
         if wait.answers == NO_ANSWERS {
             return (!self.kept.is_empty()).then_some((0, wait.at));
@@ -87,7 +86,7 @@ impl Inbox {
         self.kept.push_back(from);
     }
 
-    /// Whether the owner's progress allows a wakeup by a task that follows it in this way.
+    /// Whether the owner's progress allows a wakeup by a task that follows in this way.
     fn lets(&self, follow: Follow) -> bool {
         let promised = self.promised.len() as u64;
         match follow {
@@ -141,7 +140,7 @@ pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Begins the owner's wait. It enters the kernel to sleep, or to wake tasks that wait for its arrival.
+    /// Begins the owner's wait. It enters the kernel to sleep, or to wake tasks that wait for it.
     pub(crate) fn inbox_wait(&mut self, cpu: usize, task: u32, inbox: u32, answers: u32) -> Flow {
         let at = &mut self.tasks[task as usize].pc;
         let wait = Wait { answers, at: *at };

@@ -1,13 +1,13 @@
-//! Priority inheritance: the holder of a mutex gets the priority of its most urgent waiter, so that no task in
-//! between delays the unlock. The priority passes along the whole chain of holders.
+//! Priority inheritance: a mutex's holder gets its most urgent waiter's priority, so that no task in between delays the
+//! unlock. The priority passes along the chain of holders.
 //!
-//! As in Linux, only real-time and deadline tasks lend their priority. Waiters queue by urgency, then by arrival;
-//! fair tasks are equal. A deadline task inherits another's parameters only if that has the earlier deadline. Until
-//! then it is throttled as usual.
+//! As in Linux, only real-time and deadline tasks lend priority. Waiters queue by urgency, then by arrival. Fair tasks
+//! are equal. A deadline task inherits another's parameters only if that has the earlier deadline. Until then it is
+//! throttled as usual.
 //!
-//! A handed-over mutex belongs to the new task only when it runs. Until then, a more urgent task can take it
-//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task sleeps with a mutex, and locks it again right after each
-//! unlock. An ordinary waiter starves: in 3 s, some 325 unlocks woke it in vain.
+//! Until a task runs that was handed a mutex, a more urgent task can take the mutex (`rt_mutex_steal`). Observed under
+//! 6.18: a FIFO task sleeps with a mutex, and locks it again right after each unlock. An ordinary waiter starves: in 3
+//! s, some 325 unlocks woke it in vain.
 
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};
@@ -22,8 +22,7 @@ const DEFAULT_PRIO: i16 = 120;
 /// The `prio` of real-time priority 0, less urgent than any real-time task.
 const RT_PRIO_0: i16 = 99;
 
-/// The kernel's `prio`, including what is lent, then the absolute deadline among deadline tasks; lower is more
-/// urgent.
+/// The kernel's `prio`, with what is lent, then the absolute deadline among deadline tasks. Lower is more urgent.
 pub(crate) type Urgency = (i16, u64);
 
 fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
@@ -50,8 +49,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Hands a contended mutex to its first waiter, which is returned. The owner loses what it was lent for the
-    /// mutex.
+    /// Hands a contended mutex to its first waiter, which is returned. The owner loses what it was lent for it.
     pub(super) fn hand_over(&mut self, cpu: usize, mutex: u32) -> Option<u32> {
         let this = &mut self.objects.mutexes[mutex as usize];
         let old = this.owner;
@@ -68,7 +66,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         waiter
     }
 
-    /// Takes a mutex from a less urgent task that has not run since it got the mutex. Returns whether it did.
+    /// Takes a mutex from a less urgent task that has not run since it got it. Returns whether it did.
     pub(super) fn steal(&mut self, cpu: usize, task: u32, mutex: u32) -> bool {
         let this = &self.objects.mutexes[mutex as usize];
         let heir = this.owner;
@@ -150,8 +148,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Some(Boost::Deadline { donor: lender.effective(), deadline: lender.deadline })
     }
 
-    /// Updates a task's lent urgency, and then that of the tasks it waits for (`rt_mutex_adjust_prio_chain`). In a
-    /// cycle of waits this ends when all are as urgent as the most urgent.
+    /// Updates a task's lent urgency, then that of the tasks it waits for (`rt_mutex_adjust_prio_chain`). In a cycle
+    /// this ends when all are as urgent as the most urgent.
     fn adjust(&mut self, cpu: usize, task: u32) {
         let mut task = task;
         loop {
@@ -160,7 +158,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             let before = urgency(&self.rqs, &self.shared, task);
             let lent = self.owed(task);
-            // A deadline task lends its present deadline, to a task whose present deadline is later.
+            // A deadline task lends its current deadline, to a task with a later one.
             if self.tasks[task as usize].lent == lent && lent.by == NOBODY {
                 return;
             }
@@ -175,8 +173,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Moves a waiting task, whose urgency has changed, among the waiters. Returns the owner if what the waiters lend
-    /// changes.
+    /// Moves a waiting task with a new urgency among the waiters. Returns the owner if what they lend changes.
     fn requeue(&mut self, task: u32) -> Option<u32> {
         let this = &self.tasks[task as usize];
         if this.next != Next::ReturnLock || this.life != Life::Asleep {
@@ -197,8 +194,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         waiter_urgency(&self.rqs, &self.shared, task)
     }
 
-    /// Moves a task, whose policy or priority has changed from `before`, among a mutex's waiters, and updates the
-    /// chain of owners (`rt_mutex_adjust_pi`).
+    /// Moves a task, whose policy or priority was `before`, among a mutex's waiters, and updates the chain of owners
+    /// (`rt_mutex_adjust_pi`).
     pub(crate) fn adjust_waiter(&mut self, cpu: usize, task: u32, before: Urgency) {
         if self.waits_as(task) != before
             && let Some(owner) = self.requeue(task)

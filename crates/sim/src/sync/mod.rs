@@ -1,6 +1,6 @@
-//! Synchronisation objects. Each kind has a file, with its state and its instructions.
+//! Synchronisation objects. Each kind's file has its state and its instructions.
 //!
-//! As on Linux, an uncontended lock, a signal without a waiter, and a semaphore above 0 do not enter the kernel, and
+//! As on Linux, an uncontended lock, a signal without a waiter, and a semaphore above 0 do not enter the kernel. They
 //! take no time.
 
 pub(crate) mod answers;
@@ -50,9 +50,9 @@ pub(crate) struct Objects {
     pub(crate) pools: Vec<Pool>,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) leads: Leads,
-    /// The inbox at which instances of each task wait; empty without inboxes.
+    /// The inbox at which each task's instances wait. Empty without inboxes.
     pub(crate) owners: Vec<Option<u32>>,
-    /// Each timer's last beat, or the start of its beats; `None` before its use.
+    /// Each timer's last beat, or the start of its beats. `None` before its use.
     pub(crate) timers: Vec<Option<u64>>,
     /// The first mutex unlocked by a task that did not hold it: (task, mutex).
     pub(crate) stray_unlock: Option<(u32, u32)>,

@@ -1,8 +1,8 @@
 //! Mutexes.
 //!
 //! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
-//! and a woken task that is too late waits again. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the
-//! kernel's rt_mutex) is handed to the most urgent waiter: see `inherit`.
+//! and a woken task may have to wait again. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
+//! rt_mutex) is handed to the most urgent waiter: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -55,7 +55,7 @@ pub(crate) fn mutex_of(code: Code) -> u32 {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Takes the mutex if it is free, at no cost; otherwise the task enters the kernel.
+    /// Takes the mutex if it is free, at no cost. Otherwise enters the kernel.
     pub(crate) fn lock(&mut self, cpu: usize, task: u32, mutex: u32) -> Flow {
         if self.objects.mutexes[mutex as usize].take(task) {
             return Flow::Done;
@@ -65,7 +65,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Takes the mutex if it has become free meanwhile; otherwise the task waits.
+    /// Takes the mutex if it is free now. Otherwise waits.
     pub(crate) fn enter_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let index = mutex_of(code);
         if self.objects.mutexes[index as usize].take(task) || self.steal(cpu, task, index) {
@@ -90,11 +90,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if mutex.owner == task {
             return Flow::Done;
         }
-        // A stolen mutex is waited for again without leaving the kernel.
+        // The task waits for a stolen mutex without leaving the kernel.
         if mutex.inherits { self.enter_lock(cpu, task, code) } else { self.lock(cpu, task, index) }
     }
 
-    /// Unlocks the mutex without the kernel, if no task waits for it. Returns whether one does.
+    /// Unlocks the mutex without the kernel, unless a task waits for it. Returns whether one does.
     pub(crate) fn unlock_in_user_mode(&mut self, task: u32, mutex: u32) -> bool {
         let this = &mut self.objects.mutexes[mutex as usize];
         if this.owner != task {

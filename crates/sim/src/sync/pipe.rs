@@ -1,14 +1,14 @@
 //! Pipes and other byte channels, with whole messages.
 //!
-//! As in Linux, a pipe is a ring of pages. A message is appended to the last page if it fits, otherwise it gets pages
-//! of its own. A page is free again when it has been read to its end. A writer at a full pipe is therefore woken for
-//! a page of messages. When the pipe becomes readable, one waiting reader is woken; when a page becomes free, one
-//! waiting writer. All waits are exclusive: a task that slept wakes the next one of its kind if something is left.
-//! Before 6.14, a reader of a full pipe woke a writer even without a free page, and the writer slept again behind the
-//! others. (Before 5.5, readers and writers were in one queue, and all were woken: not modelled.)
+//! As in Linux, a pipe is a ring of pages. A message is appended to the last page if it fits. Otherwise it gets its own
+//! pages. A page read to its end is free again, so a writer at a full pipe is woken for a page of messages. A readable
+//! pipe wakes one waiting reader, a free page one waiting writer. All waits are exclusive: a task that slept wakes the
+//! next of its kind if something is left. Before 6.14, a reader of a full pipe woke a writer even without a free page,
+//! and the writer slept again behind the others. (Before 5.5, readers and writers were in one queue, and all were
+//! woken: not modelled.)
 //!
-//! In a pipe of packets (`O_DIRECT`), each page takes one message. A socket has no pages. Its writers wait until
-//! three quarters are free, and are then all woken.
+//! In a pipe of packets (`O_DIRECT`), each page takes one message. A socket has no pages. All its writers are woken
+//! when three quarters are free.
 //!
 //! Wakeups are synchronous: the waker is about to sleep.
 
@@ -41,12 +41,12 @@ enum Content {
         /// Whether a page takes only one message.
         packets: bool,
     },
-    /// `messages`: their number, each with its own buffer.
+    /// `messages`: their number. Each has its own buffer.
     Bytes { capacity: u32, messages: u32 },
 }
 
 impl Content {
-    /// Returns the bytes of a message behind the last message, and the number of new pages for the rest.
+    /// Returns a message's bytes behind the last message, and the number of new pages for the rest.
     fn split(size: u32, pages: &VecDeque<Page>, bytes: u32) -> (u32, usize) {
         // Most messages are smaller than a page, and the division is slow.
         let (whole, part) = if bytes < size { (0, bytes) } else { (bytes / size, bytes % size) };
@@ -107,7 +107,7 @@ impl Pipe {
         }
     }
 
-    /// Adds a message if it has room, and returns whether it had.
+    /// Adds a message if there is room, and returns whether there was.
     #[inline]
     fn put(&mut self, bytes: u32) -> bool {
         match &mut self.content {
@@ -200,8 +200,8 @@ impl Objects {
         self.buffers -= messages - pipe.messages();
     }
 
-    /// Passes the message that `code` writes or reads if no task waits for the pipe, and the message or its room is
-    /// there. Returns whether it did.
+    /// Passes `code`'s message if no task waits for the pipe, and the message or its room is there. Returns whether it
+    /// did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `Machine::passes_message`
     pub(crate) fn pass(&mut self, code: Code) -> bool {
@@ -242,7 +242,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             pipe.writers.push(&mut self.tasks, task);
             let this = &mut self.tasks[task as usize];
             (this.woken, this.due) = (false, self.core.now);
-            // The room suffices for another writer, which would otherwise wait for the next reader of a full pipe.
+            // The room suffices for another writer, which otherwise waits for the next reader of a full pipe.
             let pipe = &self.objects.pipes[index as usize];
             if slept && self.pipes_wake_in_vain && self.wanted(others).is_some_and(|wanted| pipe.fits(wanted)) {
                 self.wake_writers(cpu, index, 1);

@@ -1,9 +1,9 @@
 //! Pools of tasks that do each other's work.
 //!
-//! The members of a pool take their work from one queue. A member with more CPU time takes more, so only the total is
-//! given. In the simulator each member has its own work. Before a member sleeps it helps until the pool has done its
-//! amount. It takes half of the work that the pool lacks and that no member has begun, which the owners skip. The
-//! member whose work reaches a sleeper's amount wakes the sleeper.
+//! A pool's members take work from one queue, with more CPU time more of it, so only the total is given. In the
+//! simulator each member has its own work. Before a member sleeps, it helps until the pool has done its amount. It
+//! takes half of the work that the pool lacks and no member has begun, which the owners skip. The member whose work
+//! reaches a sleeper's amount wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::Next;
 
-/// Work not worth a queue's lock, nanoseconds: the member sleeps instead.
+/// Less work is not worth a queue's lock, nanoseconds: the member sleeps instead.
 const LEAST: u64 = 10_000;
 /// The work between two checks for tasks to wake, nanoseconds.
 const CHUNK: u64 = 500_000;
@@ -25,10 +25,10 @@ const CHUNK: u64 = 500_000;
 pub(crate) struct Pool {
     /// At capacity 1024, nanoseconds.
     begun: u64,
-    /// Work taken over that its owners have not reached yet.
+    /// Work taken over, before its owners reach it.
     taken: u64,
     members: BTreeMap<u32, Member>,
-    /// Sleeping members, by the amount of the pool's work that wakes them.
+    /// Sleeping members, by the pool's work that wakes them.
     waiters: BTreeSet<(u64, u32)>,
 }
 
@@ -63,7 +63,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_goes_on(cpu, task, pool)
     }
 
-    /// Prepares a sleep, before which the pool has to do `work` more than before the last one.
+    /// Prepares a sleep, before which the pool must do `work` more than before the last one.
     pub(crate) fn pool_help(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].owes(task, work);
         self.pool_helps(cpu, task, pool)
@@ -82,7 +82,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_works(cpu, task, pool, takes)
     }
 
-    /// Continues with the part of a member's own work that no other has done.
+    /// Continues with a member's work that no other has done.
     fn pool_goes_on(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         let this = &mut self.objects.pools[pool as usize];
@@ -130,7 +130,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Adds `work` to the pool's amount before the member continues. Returns whether the pool lacks any.
+    /// Adds `work` to the pool's amount before the member continues. Returns whether any is lacking.
     fn pool_waits(&mut self, task: u32, pool: u32, work: u64) -> bool {
         self.objects.pools[pool as usize].owes(task, work);
         self.pool_lacks(task, pool).0 > 0
@@ -153,7 +153,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block(cpu, task, PrevState::Sleeping)
     }
 
-    /// Begins a polling member's wait, which skips the sleep if the pool has done enough.
+    /// Begins a polling member's wait, without the sleep if the pool has done enough.
     pub(crate) fn pool_wait(&mut self, task: u32, pool: u32, work: u64) -> Flow {
         if !self.pool_waits(task, pool, work) {
             // Skips the sleep and the check behind it.
@@ -183,14 +183,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Returns the pool's missing work before the member continues, and the begun work of its members.
+    /// Returns the pool's missing work before the member continues, and its members' begun work.
     fn pool_lacks(&self, task: u32, pool: u32) -> (u64, u64) {
         let (done, left) = self.pool_done(pool);
         let due = self.objects.pools[pool as usize].members.get(&task).map_or(0, |member| member.due);
         (due.saturating_sub(done), left)
     }
 
-    /// Returns the pool's completed work, and the begun rest of its members' work.
+    /// Returns the pool's completed work, and its members' begun rest.
     fn pool_done(&self, pool: u32) -> (u64, u64) {
         let now = self.core.now;
         let left = |&task: &u32| {

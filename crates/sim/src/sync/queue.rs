@@ -1,5 +1,5 @@
-//! Wait queues (`kernel/sched/wait.c`): the waiters of one object, and the selection of a wakeup. `wait` has those
-//! that programs use directly.
+//! Wait queues (`kernel/sched/wait.c`): an object's waiters, and a wakeup's selection. `wait` has those that programs
+//! use directly.
 
 use vruntime_sched::event::OverheadKind;
 use vruntime_sched::{Policy, Waker};
@@ -10,8 +10,8 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{NOBODY, Task, Timeout};
 
-/// Waiters of one object, in the order of wakeups: a list through [`Task::behind`]. [`Task::ahead`] leads back; it
-/// has no meaning in the first.
+/// An object's waiters, in order of wakeups: a list through [`Task::behind`]. [`Task::ahead`] leads back, without
+/// meaning in the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitQueue {
     first: u32,
@@ -96,14 +96,14 @@ impl WaitQueue {
     }
 }
 
-/// Whether the waiter counts towards a wakeup's number. Waiters of futexes and pipes do.
+/// Whether the waiter counts towards a wakeup's number, as those of futexes and pipes.
 fn is_exclusive(code: Code) -> bool {
     !matches!(code, Code::WaitEvent { mode: WaitMode::Shared, .. })
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Wakes the waiters of `queue` from its head on, from code on `cpu`, until `nr` of them were exclusive; `nr` 0
-    /// means all. Returns the rest. A waiter whose timeout has expired already runs, does not count, and stays.
+    /// Wakes waiters of `queue` from its head on, from code on `cpu`, until `nr` were exclusive (0: all). Returns the
+    /// rest. A waiter whose timeout has expired already runs, does not count, and stays.
     pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, waker: Waker) -> WaitQueue {
         let mut queue = queue;
         let (mut next, mut left) = (queue.first(), nr);
@@ -154,7 +154,7 @@ mod tests {
     fn the_urgent_overtake_and_anybody_may_leave() {
         let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, FIRST, 0, 1)).collect();
         let mut queue = WaitQueue::default();
-        // Lower numbers are more urgent; 3 and 4 are equals.
+        // Lower numbers are more urgent. 3 and 4 are equal.
         let rank = |task: u32| if task == 4 { 3 } else { task };
         for task in [3, 5, 1, 4, 0, 2] {
             queue.insert(&mut tasks, task, |other| rank(task) < rank(other));

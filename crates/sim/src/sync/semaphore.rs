@@ -1,5 +1,4 @@
-//! Counting semaphores as in glibc: a post raises the count and wakes the longest waiter. The first task to take it
-//! gets it.
+//! Counting semaphores as in glibc: a post raises the count and wakes the longest waiter. The first to take it gets it.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -46,7 +45,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     pub(crate) fn wait_semaphore(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let this = &mut self.objects.semaphores[semaphore as usize];
-        // This take wakes no task: with waiters, every post has woken one, which takes it.
+        // This take wakes no task: every post has woken a waiter, which takes it.
         if this.take() {
             return Flow::Done;
         }

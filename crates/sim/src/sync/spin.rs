@@ -1,9 +1,8 @@
 //! Words in memory at which tasks wait without sleeping: spinlocks, barriers that spin, flags.
 //!
-//! A waiting task keeps its CPU. When another task posts an event, a waiter on a CPU sees it after [`LINE_NS`], the
-//! time in which a cache line moves. A preempted waiter sees it when it runs again. By then another waiter may have
-//! taken the event. A fair lock belongs to the first waiter, even while that one has no CPU. All of this happens in
-//! user mode.
+//! A waiting task keeps its CPU. A waiter on a CPU sees another task's event after [`LINE_NS`], in which a cache line
+//! moves. A preempted waiter sees it when it runs again, unless another waiter has taken it. A fair lock belongs to the
+//! first waiter, even without a CPU. All of this happens in user mode.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -87,7 +86,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// Lets a spinning task that is on a CPU again take a free event.
+    /// Lets a spinning task, on a CPU again, take a free event.
     #[cold]
     pub(crate) fn spin_resumes(&mut self, cpu: usize, task: u32) {
         let Some(spin) = word_of(self.programs.code[self.tasks[task as usize].pc as usize]) else { return };

@@ -1,10 +1,10 @@
 //! Wait queues of programs: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
 //!
-//! A wakeup adds events, and a waiter takes one. A woken task that finds none left joins the queue again.
+//! A wakeup adds events, and a waiter takes one. A woken task that finds none rejoins the queue.
 //!
-//! A timeout is a high-resolution timer (`wait_event_hrtimeout`; poll, epoll and futex do the same). It counts from
-//! the start of the wait, across all wakeups. A task that finds its event when it returns has not timed out, even if
-//! its timer has fired.
+//! A timeout is a high-resolution timer (`wait_event_hrtimeout`, as poll, epoll and futex). It counts from the start of
+//! the wait, across wakeups. A task that finds its event when it returns has not timed out, even if its timer has
+//! fired.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ use crate::task::Timeout;
 pub(crate) struct EventQueue {
     events: u64,
     waiters: WaitQueue,
-    /// The arrivals of events that are requests from outside, in order.
+    /// Arrivals of requests from outside, in order.
     arrivals: VecDeque<u64>,
 }
 

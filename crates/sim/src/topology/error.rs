@@ -4,12 +4,12 @@ use std::fmt;
 
 use vruntime_sched::TopologyError;
 
-/// Why and where a description of a machine is invalid, and how to mend it.
+/// Why and where a machine's description is invalid, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseTopologyError {
     /// Byte offset in the text.
     pub offset: usize,
-    /// Bytes concerned; 0 for a place between two bytes.
+    /// Bytes concerned, or 0 between two bytes.
     pub len: usize,
     /// The problem.
     pub message: String,

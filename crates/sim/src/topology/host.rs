@@ -17,8 +17,7 @@ pub fn host() -> Result<Topology, ParseTopologyError> {
     from_sysfs(Path::new("/sys/devices/system"))
 }
 
-/// Reads a machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). Offline CPUs are left out,
-/// and the others counted from 0.
+/// Reads a machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). Counts online CPUs from 0.
 ///
 /// # Errors
 ///
@@ -50,7 +49,7 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
     let mut cpus = Vec::new();
     for &cpu in &online {
         let dir = cpu_dir.join(format!("cpu{cpu}"));
-        // The lowest CPU identifies siblings: unlike `core_id` it is unique in the machine.
+        // The lowest CPU identifies siblings, and unlike `core_id` is unique in the machine.
         let lowest = |file: &str| read(&dir.join("topology").join(file)).and_then(|text| list(&text)?.first().copied());
         let core = lowest("core_cpus_list").or_else(|| lowest("thread_siblings_list")).unwrap_or(cpu);
         let package = lowest("package_cpus_list").or_else(|| lowest("core_siblings_list")).unwrap_or(0);

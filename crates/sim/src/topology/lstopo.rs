@@ -23,7 +23,7 @@ struct Above {
 
 #[derive(Default)]
 struct Walk {
-    /// The next id, for all kinds: before the end only equality matters.
+    /// The next id, for all kinds: until the end only equality matters.
     next: u32,
     /// Operating system's index and place of each PU, without the core's efficiency kind.
     cpus: Vec<(u32, Above)>,
@@ -47,8 +47,8 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
     Ok(read_lstopo(text)?.topology)
 }
 
-/// Reads a machine from lstopo's XML. CPUs and NUMA nodes have the order of the operating system's indexes, and CPUs
-/// the capacities that Linux reports to hwloc (`LinuxCapacity`).
+/// Reads a machine from lstopo's XML. CPUs and NUMA nodes have the operating system's order, and CPUs the capacities
+/// that Linux reports to hwloc (`LinuxCapacity`).
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     };
     let places = walk.cpus.iter().map(|&(index, above)| {
         let core = id(0, Some(above.core.unwrap_or(u32::MAX - index)));
-        // Any cache above the core is shared. Without L3, the object around the cores has the last level.
+        // Any cache above the core is shared. Without L3, the object around cores has the last level.
         let llc = id(2, above.l3.or(above.die).or(above.package).or(above.node));
         CpuPlace {
             core,
@@ -125,9 +125,9 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     Ok(Lstopo { topology, notes })
 }
 
-/// Returns the offset of the first element inside more than [`MAX_DEPTH`] others, with which the XML library, which
-/// is recursive, would overflow the stack. Levels of entities in a DOCTYPE count as if used. The result for invalid
-/// XML is arbitrary; the library reports it.
+/// Returns the offset of the first element inside more than [`MAX_DEPTH`] others, with which the recursive XML library
+/// would overflow the stack. Levels of entities in a DOCTYPE count as if used. For invalid XML, which the library
+/// reports, the result is arbitrary.
 fn too_deep(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
@@ -191,7 +191,7 @@ fn list(cpus: &[u32]) -> String {
 fn bitmap(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for (word, digits) in text.split(',').rev().enumerate().take(MAX_CPUS / 32) {
-        // An empty word is 0. `0xf...f`, all CPUs above, names no CPU.
+        // An empty word is 0. `0xf...f`, all CPUs above, names none.
         let bits = u32::from_str_radix(digits.trim().trim_start_matches("0x"), 16).unwrap_or(0);
         cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| word as u32 * 32 + bit));
     }
@@ -257,7 +257,7 @@ impl Walk {
     fn descend(&mut self, root: Node<'_, '_>) {
         let mut stack = vec![(root, Above::default())];
         while let Some((element, mut above)) = stack.pop() {
-            // In hwloc 2 a NUMA node is a memory child of the object that has this memory.
+            // In hwloc 2 a NUMA node is a memory child of the object with this memory.
             let memory = |child: &Node<'_, '_>| child.attribute("type").is_some_and(is_numa) && !has_objects(*child);
             // Of several, such as HBM beside DRAM, Linux schedules by the first.
             if let Some(node) = element.children().find(memory) {
@@ -301,7 +301,7 @@ fn has_objects(element: Node<'_, '_>) -> bool {
     objects(element).next().is_some()
 }
 
-/// Returns hwloc 2's latencies (`<distances2 type="NUMANode">`) of `nodes` nodes: one row per node, by os_index.
+/// Returns hwloc 2's latencies (`<distances2 type="NUMANode">`) of `nodes` nodes: a row per node, by os_index.
 fn distances(root: Node<'_, '_>, nodes: usize) -> Option<Vec<Vec<u32>>> {
     let table = root
         .descendants()
@@ -316,7 +316,7 @@ fn distances(root: Node<'_, '_>, nodes: usize) -> Option<Vec<Vec<u32>>> {
     if size == 0 || size > MAX_CPUS || size != nodes || values.len() != size * size {
         return None;
     }
-    // In the file's order of nodes; without indexes ascending.
+    // In the file's order of nodes, or ascending without indexes.
     let mut order: Vec<usize> = (0..size).collect();
     if indexes.len() == size {
         order.sort_by_key(|&row| indexes[row]);
@@ -459,7 +459,7 @@ mod tests {
             let error = read_lstopo(&nested(levels, "")).unwrap_err().to_string();
             assert!(error.contains("nested more than 256 levels"), "{error}");
         }
-        // Levels in a DOCTYPE count; tags in comments, texts and attributes do not.
+        // Levels in a DOCTYPE count. Tags in comments, texts and attributes do not.
         let entity = format!("<!DOCTYPE topology [<!ENTITY e '{}'>]>", "<a>".repeat(1000) + &"</a>".repeat(1000));
         assert!(too_deep(&format!("{entity}<topology>&e;</topology>")).is_some());
         let tags = "<a>".repeat(1000);

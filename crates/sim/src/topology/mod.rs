@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use vruntime_sched::{CpuPlace, Topology};
 
-/// The largest machine: Linux's own limit (`NR_CPUS`).
+/// The largest machine: Linux's limit (`NR_CPUS`).
 pub const MAX_CPUS: usize = 8192;
 
 /// Reads a machine in one line:
@@ -54,7 +54,7 @@ pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
 ///
 /// # Errors
 ///
-/// If their number is not that of the CPUs, or one is out of range.
+/// If their number is not the CPUs', or one is out of range.
 pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topology, ParseTopologyError> {
     let wrong =
         |message| ParseTopologyError::new(0, 0, message, "give `capacities` one number for each CPU of the topology");
@@ -74,7 +74,7 @@ pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topolo
     Topology::new(cpus, Some(distance)).map_err(|error| wrong(error.to_string()))
 }
 
-/// Sets the distances between NUMA nodes, one row per node, as in ACPI's SLIT (10 to itself).
+/// Sets distances between NUMA nodes, a row per node, as in ACPI's SLIT (10 to itself).
 ///
 /// # Errors
 ///

@@ -8,8 +8,8 @@ use super::error::{ParseTopologyError, did_you_mean};
 const KEYS: &[&str] = &["cpus", "sockets", "dies", "clusters", "cores", "threads", "maxcpus"];
 
 /// Reads QEMU's `-smp`: the number of CPUs, then `sockets`, `dies`, `clusters`, `cores` and `threads`, each in one of
-/// the level before. The default is 1, except that missing `cores` complete the product (QEMU 6.2+). As on QEMU's x86
-/// machines, each die has one last-level cache, threads of a core are neighbours, and there is one NUMA node.
+/// the level before. The default is 1, but missing `cores` complete the product (QEMU 6.2+). As on QEMU's x86 machines,
+/// each die has one last-level cache, a core's threads are neighbours, and there is one NUMA node.
 ///
 /// ```
 /// let machine = vruntime_sim::topology::parse_qemu_smp("8,sockets=2,cores=4,threads=1").unwrap();

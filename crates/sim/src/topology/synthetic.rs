@@ -47,8 +47,8 @@ pub(super) enum Level {
     Pu,
 }
 
-/// Parses hwloc's synthetic description of a machine: levels from the outermost to the innermost, each with its
-/// number of objects in one object of the level before.
+/// Parses hwloc's synthetic description of a machine: levels from the outermost inwards, each with its number of
+/// objects in one of the level before.
 ///
 /// - Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of
 ///   cores that share a mid-level cache), `core`, `pu` (hardware thread). A bare number is that many `pu`. Without
@@ -65,8 +65,8 @@ pub(super) enum Level {
 ///
 /// # Errors
 ///
-/// If a level or an attribute is unknown, a count is missing or out of range, or levels contradict each other. The
-/// error has the place and the fix.
+/// If a level or an attribute is unknown, a count is missing or out of range, or levels contradict each other. It has
+/// the place and the fix.
 pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
     let levels = scan(text)?;
     build(text, &levels)
@@ -195,8 +195,8 @@ const ATTRIBUTES: [(&str, &str, &str); 5] = [
     ("indexes", "indexes=0,2,1,3", "there is nothing to number"),
 ];
 
-/// Returns the capacities among attributes: `size=1MB capacity=1024,512`. hwloc's attributes change nothing, but
-/// unknown ones are errors.
+/// Returns the capacities among attributes: `size=1MB capacity=1024,512`. hwloc's change nothing. Unknown ones are
+/// errors.
 fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, ParseTopologyError> {
     let mut capacities = Vec::new();
     for part in text.split_whitespace() {
@@ -247,7 +247,7 @@ fn indexes(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|part| part.strip_prefix("indexes="))
 }
 
-/// Returns each leaf's number, by its place in the description, for a value of `indexes=`.
+/// Returns each leaf's number, by place in the description, for a value of `indexes=`.
 fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, String> {
     let numbers: Vec<usize> = if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
         let numbers: Result<Vec<usize>, _> = value.split(',').map(str::parse).collect();
@@ -313,7 +313,7 @@ fn is_bytes(value: &str) -> bool {
     unit.len() < value.len() && units.contains(&unit)
 }
 
-/// Returns a level's rank, outermost first; levels of either order share one.
+/// Returns a level's rank, outermost first. Levels of either order share one.
 fn rank(level: Level) -> u8 {
     match level {
         Level::Machine => 0,
@@ -349,7 +349,7 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
             return Err(ParseTopologyError::too_large(word.offset, word.len));
         }
     }
-    // The index of an object of a level, for a leaf: the leaf's number divided by the leaves in one object.
+    // The index of a leaf's object of a level: the leaf's number divided by the leaves in one object.
     let below = |index: usize| words[index + 1..].iter().map(|word| word.count).product::<usize>();
     let position = |wanted: &[Level]| words.iter().rposition(|word| wanted.contains(&word.level));
     let outermost_first = |wanted: &[Level]| wanted.iter().find_map(|&level| position(&[level]));
@@ -362,12 +362,12 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
     let llc =
         outermost_first(&[Level::Cache(3), Level::Cache(4), Level::Cache(5), Level::Die, Level::Package, Level::Numa])
             .or(node);
-    // Caches have to be inside nodes: with several nodes in one package and no L3, each node has its own.
+    // Caches must be inside nodes: with several nodes in a package and no L3, each node has its own.
     let llc = match (llc, node) {
         (Some(llc), Some(node)) if below(node) < below(llc) => Some(node),
         (llc, _) => llc,
     };
-    // A cluster is cores that share a cache: a level named cluster, or an L2 outside of cores.
+    // A cluster is cores that share a cache: a level named cluster, or an L2 outside cores.
     let cluster = position(&[Level::Cluster])
         .or_else(|| position(&[Level::Cache(2)]).filter(|&index| index < core))
         .filter(|&index| llc.is_none_or(|llc| below(index) <= below(llc)));

@@ -1,4 +1,4 @@
-//! Tasks that are forked without end, or never started.
+//! Tasks that are forked without end, or never.
 
 use super::loops::never_ends;
 use super::{Class, Finder, Kind, Place, is_endless};
@@ -48,8 +48,8 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Returns a number for each class, equal for classes that fork each other in a circle: its strongly connected
-/// component (Tarjan 1972, without recursion, since files may be long). A class that only forks others has its own.
+/// Returns each class's strongly connected component (Tarjan 1972, without recursion, since files may be long). Classes
+/// that fork each other in a cycle share it.
 fn generations<I>(count: usize, forked_by: impl Fn(usize) -> I) -> Vec<usize>
 where
     I: Iterator<Item = ((usize, usize), usize)>,

@@ -64,8 +64,7 @@ pub(super) fn never_ends(task: &Task) -> bool {
     happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(endless))
 }
 
-/// Whether an operation takes time: work, sleep, a wait for another task, or a call of the kernel or of a shared
-/// object. The cost of a call depends on the machine; if it is 0, the simulator detects that.
+/// Whether an operation takes time: work, sleep, a wait, or a call. The simulator detects calls that cost 0.
 pub(super) fn takes_time(phase: &Phase) -> bool {
     phase.ops.iter().any(|op| match *op {
         Op::Run { work: amount }
@@ -78,7 +77,7 @@ pub(super) fn takes_time(phase: &Phase) -> bool {
         | Op::Mem { bytes: amount }
         | Op::Io { bytes: amount } => amount > 0,
         Op::MemRun(ref run) => run.count > 0,
-        // In a loop it sleeps only once.
+        // In a loop, only the first one sleeps.
         Op::SleepUntil { .. } => false,
         _ => true,
     })

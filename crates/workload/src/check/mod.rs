@@ -1,8 +1,7 @@
 //! Finds faults of a workload before it runs.
 //!
-//! An error is a workload that cannot run: a reference to a missing object, an endless loop that takes no time. A
-//! warning is one that can run, but hardly as intended: a wait that no task ends, a mutex that is never unlocked. Only
-//! the simulator finds deadlocks.
+//! Errors are workloads that cannot run: a missing object, an endless loop that takes no time. Warnings are probable
+//! mistakes: a wait that no task ends, a mutex never unlocked. Only the simulator finds deadlocks.
 
 mod forks;
 mod loops;
@@ -15,9 +14,9 @@ use crate::error::{Error, Source};
 use crate::place::SourceMap;
 use crate::program::{Op, Phase, Repeat, Task, Workload};
 
-/// Checks a workload. `places` says where it was written; an empty one gives messages without a place.
+/// Returns errors and warnings, with the places in `places`.
 ///
-/// Takes time in proportion to the operations of the distinct programs, not to the number of tasks.
+/// Takes time in proportion to the operations of distinct programs, not to tasks.
 ///
 /// ```
 /// use vruntime_workload::{check, rtapp};
@@ -35,7 +34,7 @@ pub fn check(workload: &Workload, places: &SourceMap) -> Vec<Error> {
         finder.general("the workload has no tasks", "add one");
     }
     if !references_hold(&mut finder, &classes) {
-        // Whatever follows looks things up by these.
+        // The other checks use these indices.
         return finder.found;
     }
     loops::check(&mut finder, &classes);
@@ -44,16 +43,16 @@ pub fn check(workload: &Workload, places: &SourceMap) -> Vec<Error> {
     finder.found
 }
 
-/// Tasks side by side with the same program.
+/// Consecutive tasks with the same program.
 struct Class<'a> {
-    /// Index of the first.
+    /// Index of the first task.
     first: usize,
     count: u64,
     task: &'a Task,
 }
 
 impl<'a> Class<'a> {
-    /// Every operation with its phase's and its own index.
+    /// Operations with the indices of phase and operation.
     fn ops(&self) -> impl Iterator<Item = ((usize, usize), &'a Op)> + use<'a> {
         let phases = self.task.phases.iter().enumerate();
         phases.flat_map(|(p, phase)| phase.ops.iter().enumerate().map(move |(o, op)| ((p, o), op)))
@@ -73,7 +72,7 @@ fn classes(workload: &Workload) -> Vec<Class<'_>> {
     classes
 }
 
-/// The same, but perhaps for timers of their own.
+/// Whether programs are equal except for their timers, which each instance has.
 fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
     let same_op = |(one, other): (&Op, &Op)| match (one, other) {
         (Op::Timer { .. }, Op::Timer { .. }) => true,
@@ -87,7 +86,7 @@ fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
                 .all(|(one, other)| one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op))
 }
 
-/// The kind of a finding. Each place reports a kind once.
+/// Each place reports a kind once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Endless,
@@ -106,7 +105,6 @@ enum Kind {
     Reference,
 }
 
-/// Where in a workload something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     task: usize,
@@ -128,14 +126,13 @@ impl Place {
     }
 }
 
-/// What makes a finding the same as another.
+/// Findings of one kind at one spot are duplicates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Written(String, usize),
     Built(Place),
 }
 
-/// The most findings.
 const KEPT: usize = 100;
 
 struct Finder<'a> {
@@ -159,7 +156,7 @@ impl Finder<'_> {
             return;
         }
         let written = self.places.place(place.task, place.phase, place.op);
-        // Copies of a workload have their places in common: once is enough.
+        // Copies of a workload share their places.
         let spot = match &written {
             Some((source, span)) => Spot::Written(source.name().to_owned(), span.start),
             None => Spot::Built(place),
@@ -174,14 +171,13 @@ impl Finder<'_> {
         self.found.push(finish(error.with_help(help)));
     }
 
-    /// A warning about the whole workload.
     fn general(&mut self, message: &str, help: &str) {
         let source = self.places.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
         self.found.push(Error::new(&source, message).with_help(help).warning());
     }
 }
 
-/// Whether every number is that of something. Readers see to it; models built by hand may not.
+/// Whether every index is valid, which only readers ensure.
 fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
     let workload = finder.workload;
     let before = finder.found.len();
@@ -244,17 +240,14 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
     finder.found.len() == before
 }
 
-/// Whether it repeats without end.
 fn is_endless(repeat: Repeat) -> bool {
     repeat == Repeat::Forever
 }
 
-/// Whether it is gone through at all.
 fn happens(repeat: Repeat) -> bool {
     repeat != Repeat::Times(0)
 }
 
-/// Whether it is gone through more than once.
 fn repeats(repeat: Repeat) -> bool {
     !matches!(repeat, Repeat::Times(0 | 1))
 }

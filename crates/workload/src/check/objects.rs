@@ -1,4 +1,4 @@
-//! Mutexes, conditions, barriers and semaphores that cannot work as written.
+//! Faults of mutexes, conditions, barriers, semaphores, wait queues, spin words and completions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,7 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     completions(finder, classes);
 }
 
-/// Walks through a class's program as its tasks do, each loop at most twice: this shows all faults of the mutexes of
-/// one task.
+/// Executes a class's program with each loop at most twice. This shows every mutex fault of a single task.
 fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     let task = class.task;
     if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
@@ -50,7 +49,7 @@ fn twice(repeat: Repeat) -> u32 {
     u32::from(happens(repeat)) + u32::from(repeats(repeat))
 }
 
-/// `held` has every mutex the task holds, with the place of its lock.
+/// `held` maps each held mutex to the place of its lock.
 fn mutex_op(
     finder: &mut Finder<'_>,
     class: &Class<'_>,
@@ -80,7 +79,7 @@ fn mutex_op(
     }
 }
 
-/// The users of an object: the first class, and whether there is more than one task.
+/// The first class that uses an object, and whether several tasks use it.
 #[derive(Clone, Copy, Default)]
 struct Users {
     first: Option<(usize, (usize, usize))>,
@@ -93,7 +92,7 @@ impl Users {
         self.first = self.first.or(Some((index, at)));
     }
 
-    /// Whether there is a user besides the only task of class `index`.
+    /// Whether a task other than the only one of class `index` uses it.
     fn besides(self, index: usize) -> bool {
         self.several || self.first.is_some_and(|(other, _)| other != index)
     }
@@ -135,7 +134,7 @@ fn conditions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
                     }
                     _ => None,
                 });
-                // A few are enough to find what was meant.
+                // 1000 names suffice for a suggestion.
                 let waited: BTreeSet<&str> = waited.take(1000).collect();
                 let help = crate::suggest::nearest(name, waited).map_or_else(
                     || format!("let a task `suspend` or `wait` on \"{name}\", or remove it"),
@@ -164,7 +163,7 @@ fn barriers(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
                 last_class[barrier] = index;
                 tasks[barrier] += class.count;
             }
-            // How many of these there will be is not to be seen.
+            // The number of forked tasks is unknown.
             forked[barrier] |= class.task.start.is_none();
             first[barrier] = first[barrier].or(Some((index, at)));
         }
@@ -208,7 +207,7 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Finds wait queues whose waiters sleep for ever, because no task wakes them.
+/// Finds wait queues whose waiters no task wakes.
 fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitEvent { queue, timeout: None, .. } => Some(queue),
@@ -229,7 +228,7 @@ fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Words that no other task posts to: a task spins for ever.
+/// Finds spin words to which no task posts, and misused spin locks.
 fn spins(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::SpinWait { spin, lock: false } => Some(spin),
@@ -261,7 +260,7 @@ fn spins(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Finds completions that are never completed.
+/// Finds completions that no task completes.
 fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitForCompletion { completion, timeout: None } => Some(completion),
@@ -279,7 +278,7 @@ fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Of `count` objects those that some task waits for and none ends the wait of: the number, the first wait, its class.
+/// Objects below `count` that tasks wait for and none ends: object, first wait, waiting class.
 fn unended<'a>(
     classes: &[Class<'a>],
     count: usize,

@@ -1,11 +1,11 @@
-//! The words of a command line.
+//! Words of a benchmark's command line.
 
 use std::ops::RangeInclusive;
 
 use super::ModelError;
 use crate::units::parse_duration;
 
-/// What is left of them.
+/// The words not parsed yet.
 pub(super) struct Args<'a> {
     words: Vec<&'a str>,
     usage: &'static str,
@@ -16,18 +16,18 @@ impl<'a> Args<'a> {
         Self { words, usage }
     }
 
-    /// A complaint, with how the benchmark is called.
+    /// An error with the benchmark's usage.
     pub(super) fn wrong(&self, message: String) -> ModelError {
         ModelError { message, help: format!("it is called as `{}`", self.usage) }
     }
 
-    /// Whether there is this word anywhere; it is taken.
+    /// Removes a word, and returns whether it was present.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         let at = self.words.iter().position(|word| *word == name);
         at.map(|at| self.words.remove(at)).is_some()
     }
 
-    /// The number of an option, `-t 4`, `-t4` or `--threads=4`, wherever it is.
+    /// Removes an option with its number, as `-t 4`, `-t4` or `--threads=4`.
     pub(super) fn option(&mut self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ModelError> {
         let Some(at) = self.words.iter().position(|word| word.starts_with(name)) else { return Ok(None) };
         let word = self.words.remove(at);
@@ -36,12 +36,10 @@ impl<'a> Args<'a> {
         self.number_in(name, value, range).map(Some)
     }
 
-    /// The next word, if there is one.
     pub(super) fn next(&mut self) -> Option<&'a str> {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    /// The next word as a number.
     pub(super) fn number(&mut self, what: &str, range: RangeInclusive<u64>) -> Result<u64, ModelError> {
         let Some(word) = self.next() else { return Err(self.wrong(format!("{what} is missing"))) };
         self.number_in(what, word, range)
@@ -54,7 +52,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The next word as a time, such as `1ms`.
+    /// Removes the next word, a time such as `1ms`.
     pub(super) fn time(&mut self, what: &str) -> Result<u64, ModelError> {
         let Some(word) = self.next() else { return Err(self.wrong(format!("{what} is missing"))) };
         match parse_duration(word) {
@@ -64,12 +62,11 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Whether anything is left.
     pub(super) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Nothing may be left.
+    /// Rejects remaining words.
     pub(super) fn finish(self) -> Result<(), ModelError> {
         match self.words.first() {
             None => Ok(()),

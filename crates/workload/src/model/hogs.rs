@@ -4,7 +4,6 @@ use super::args::Args;
 use super::{MOST, MS, ModelError, S, of_one_process, program, task};
 use crate::program::{Group, Op, Repeat, Workload};
 
-/// Threads that compute.
 pub(super) fn sysbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     if !args.flag("cpu") && !args.flag("--test=cpu") {
         return Err(args.wrong("only the test `cpu` is built in".to_owned()));
@@ -21,7 +20,6 @@ pub(super) fn sysbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// Groups without a task.
 pub(super) fn idle_groups(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let groups = args.number("N", 1..=MOST)?;
     let group = |index| Group { path: format!("/idle-{index}"), parent: Some(0), ..Group::default() };

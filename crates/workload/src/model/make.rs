@@ -1,30 +1,30 @@
-//! `kernbench`: a kernel is compiled by `make -j`.
+//! `kernbench`: compilation of a kernel by `make -j`.
 
 use super::args::Args;
 use super::{MOST, MS, ModelError, phase, program, task};
 use crate::program::{Channel, Op, Pipe, Repeat, Semaphore, Task, Workload};
 
-/// The sizes of source files, percent of the median: many small ones and a few large ones, as in a kernel.
+/// Sizes of source files in percent of the median, mostly small as in a kernel.
 const SIZES: [u64; 16] = [75, 40, 130, 55, 90, 30, 240, 65, 45, 110, 80, 35, 180, 60, 100, 265];
-/// What the compiler works on a middling file in user mode.
+/// Work of the compiler on a median file in user mode, ns.
 const COMPILE: u64 = 320 * MS;
-/// What the kernel does for it meanwhile, as bytes of the page cache: reading headers, and pages to write to.
+/// The kernel's work for it (reads of headers, faults), as bytes of the page cache.
 const FAULTS: u64 = 256 << 20;
 
-/// Assembly of a middling file, in messages of [`MESSAGE`].
+/// Assembly of a median file, in messages of [`MESSAGE`].
 const ASSEMBLY: u64 = 100;
-/// What `cc1` writes into the pipe at once, bytes.
+/// Bytes that `cc1` writes at once.
 const MESSAGE: u32 = 4096;
-/// What a pipe holds, bytes.
+/// Bytes that a pipe holds.
 const PIPE: u32 = 65_536;
-/// Short processes that the shell of a file's recipe runs one after another behind the compiler, and their work.
+/// Processes that a file's shell runs after the compiler, and their work, ns.
 const SHORT: [(&str, u64); 5] =
     [("objtool", 4 * MS), ("fixdep", 3 * MS / 2), ("rm", MS / 3), ("mv", MS / 3), ("sh", 2 * MS / 3)];
-/// The most kinds of files. Jobs of one kind share their objects, so there are as many kinds as jobs.
+/// Jobs of one kind share objects, so there are as many kinds as jobs, up to this.
 const MOST_KINDS: usize = 256;
 
-/// `make` keeps N jobs going. For each file, a shell runs `gcc`, which runs `cc1` and `as` with a pipe between them.
-/// Then the shell runs short processes. Sources are read from a disk now and then, and objects are written.
+/// Models `make` with N jobs. For each file, a shell runs `gcc`, which runs `cc1` and `as` with a pipe between them.
+/// Then the shell runs short processes. A disk reads sources, and objects are written.
 pub(super) fn kernbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let jobs = args.option("-j", 1..=MOST)?.unwrap_or(8);
     let files = args.option("--files", SIZES.len() as u64..=MOST)?.unwrap_or(1536);
@@ -43,7 +43,7 @@ pub(super) fn kernbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let linked = build.semaphore("linked".to_owned(), 0);
     let mut workload = build.workload;
     let ld = workload.tasks.len();
-    // All jobs have ended when their tokens are back.
+    // All jobs have ended when their tokens have returned.
     let end = [vec![Op::SemWait(tokens); jobs as usize], vec![Op::Fork(ld), Op::SemWait(linked)]].concat();
     let link = vec![Op::Exec, Op::Run { work: rounds * 16 * MS / 2 }, Op::Io { bytes: FAULTS }, Op::SemPost(linked)];
     workload.tasks.push(child("ld", 0, link));
@@ -55,7 +55,6 @@ pub(super) fn kernbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// The workload so far.
 #[derive(Default)]
 struct Build {
     workload: Workload,
@@ -67,13 +66,12 @@ impl Build {
         self.workload.semaphores.len() - 1
     }
 
-    /// Adds a process that is forked.
     fn process(&mut self, name: &str, kind: usize, ops: Vec<Op>) -> usize {
         self.workload.tasks.push(child(name, kind, ops));
         self.workload.tasks.len() - 1
     }
 
-    /// Adds the processes of a file; returns the first.
+    /// Adds the processes of a file, and returns the first.
     fn recipe(&mut self, kind: usize, tokens: usize) -> usize {
         let percent = SIZES[kind % SIZES.len()];
         let (compiled, done) =
@@ -111,7 +109,7 @@ impl Build {
         self.process("recipe", kind, shell)
     }
 
-    /// As [`Self::recipe`], with `gcc`, `cc1` and `as` one after another and nothing else.
+    /// As [`Self::recipe`], but only `gcc`, `cc1` and `as`, one after another.
     fn compilers(&mut self, kind: usize, tokens: usize) -> usize {
         let done = self.semaphore(format!("done-{kind}"), 0);
         let wait = |op: &[Op]| [op, &[Op::SemPost(done)]].concat();
@@ -142,12 +140,12 @@ impl Build {
     }
 }
 
-/// The disk reads a source.
+/// The disk's read of a source.
 fn source(kind: usize) -> Op {
     Op::Device { time: (2 + 3 * (kind as u64 % 3)) * MS }
 }
 
-/// A process that exists after a fork.
+/// A process that starts by a fork.
 fn child(name: &str, kind: usize, ops: Vec<Op>) -> Task {
     Task { start: None, ..task(name, Some(kind as u64), &program(ops, Repeat::Times(1))) }
 }

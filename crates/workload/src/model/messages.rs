@@ -1,14 +1,14 @@
-//! Benchmarks that pass messages: `lat_ctx`, `pipe-test`, `hackbench`, `stress-ng --pipe`.
+//! Benchmarks of messages: `lat_ctx`, `pipe-test`, `hackbench`, `stress-ng --pipe`.
 
 use super::args::Args;
 use super::{MOST, ModelError, S, of_one_process, phase, program, task};
 use crate::program::{Barrier, Channel, Op, Pipe, Repeat, Workload};
 
-/// What a pipe of Linux holds, bytes.
+/// Bytes that a pipe of Linux holds.
 const PIPE: u32 = 65_536;
-/// What a stream socket holds of hackbench's messages: each takes 768 bytes of its 212992, whatever it says.
+/// hackbench's bytes that a stream socket holds: each message takes 768 of its 212992 bytes.
 const SOCKET: u32 = 212_992 * MESSAGE / 768;
-/// hackbench's message, bytes.
+/// Bytes of hackbench's message.
 const MESSAGE: u32 = 100;
 /// Senders, and receivers, of a group of hackbench.
 const FDS: usize = 20;
@@ -21,7 +21,7 @@ fn socket(name: String) -> Pipe {
     Pipe { name, capacity: SOCKET, kind: Channel::Socket }
 }
 
-/// A ring in which one byte circulates. The task that has it reads an array.
+/// A byte circulates in a ring. The task that has it reads an array.
 pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let kib = args.option("-s", 0..=1 << 20)?.unwrap_or(0);
     let tasks = args.number("N", 2..=MOST)? as usize;
@@ -30,7 +30,7 @@ pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let ring = (0..tasks).map(|index| {
         let read = Op::PipeRead { pipe: index, bytes: 1 };
         let write = Op::PipeWrite { pipe: link(index + 1), bytes: 1 };
-        // The first begins.
+        // The first task begins.
         let ops =
             if index == 0 { [Some(write), Some(read), work.clone()] } else { [Some(read), work.clone(), Some(write)] };
         let program = program(ops.into_iter().flatten().collect(), Repeat::Forever);
@@ -44,7 +44,7 @@ pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     })
 }
 
-/// Two that answer each other.
+/// Two tasks answer each other.
 pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     const INT: u32 = 4;
     let loops = if args.is_empty() { None } else { Some(args.number("LOOPS", 1..=1 << 32)?) };
@@ -61,7 +61,7 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     })
 }
 
-/// Groups of senders and receivers. They wait for each other before they start, and end after all messages.
+/// Groups of senders and receivers. All wait for each other to start, and end after all messages.
 pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let pipes = args.flag("-pipe");
     let (processes, threads) = (args.flag("process"), args.flag("thread"));
@@ -95,10 +95,10 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// Pairs of a writer and a reader. The pipes are of packets: each of their 16 pages takes one message. The writer makes
-/// each message before it writes it.
+/// Pairs of a writer and a reader, with pipes of packets: each of the 16 pages holds one message. The writer computes
+/// before each message.
 pub(super) fn stress_ng(args: &mut Args<'_>) -> Result<Workload, ModelError> {
-    // A public report has 20.3 s of user time for 46.8 million messages of 512 bytes (lkml, 18 April 2026).
+    // 20.3 s of user time for 46.8 million messages of 512 bytes (lkml, 18 April 2026).
     const USER_NS_IN_512: u64 = 434;
     let bytes = args.option("--pipe-data-size", 8..=4096)?.unwrap_or(512);
     let timeout = args.option("--timeout", 1..=86_400)?.unwrap_or(10);

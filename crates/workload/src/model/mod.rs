@@ -1,7 +1,7 @@
-//! The classic benchmarks as workloads, by their command lines: `hackbench -pipe 10 process 1000`.
+//! Classic benchmarks as workloads, by command line: `hackbench -pipe 10 process 1000`.
 //!
-//! A model has the parts of a program that the scheduler sees: wakeups, bytes and times, with the original's
-//! parameters. A benchmark without an end has a default duration, as the original; a scenario can override it.
+//! A model has what the scheduler sees: wakeups, bytes, times, parameters. Endless benchmarks have a default duration,
+//! as the original, which scenarios can override.
 
 mod args;
 mod hogs;
@@ -20,10 +20,9 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// The most tasks, or groups, of one benchmark.
+/// The most tasks or groups of a benchmark.
 const MOST: u64 = 100_000;
 
-/// A benchmark: how it is called, what it is.
 struct Model {
     name: &'static str,
     usage: &'static str,
@@ -94,12 +93,12 @@ const MODELS: &[Model] = &[
     },
 ];
 
-/// What is wrong with a benchmark's command line.
+/// An error in a benchmark's command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModelError {
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -111,16 +110,16 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// The benchmarks there are: how each is called, and what it is.
+/// Returns the usage and description of each benchmark.
 pub fn models() -> impl Iterator<Item = (&'static str, &'static str)> {
     MODELS.iter().map(|model| (model.usage, model.what))
 }
 
-/// The workload of a benchmark, by its command line.
+/// Returns the workload of a benchmark's command line.
 ///
 /// # Errors
 ///
-/// When there is no such benchmark, or it has not such parameters.
+/// If the benchmark or a parameter does not exist.
 ///
 /// ```
 /// use vruntime_workload::model;
@@ -143,7 +142,6 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A program that repeats `ops`.
 fn program(ops: Vec<Op>, repeat: Repeat) -> Arc<[Phase]> {
     [phase(ops, repeat)].into()
 }
@@ -152,14 +150,14 @@ fn phase(ops: Vec<Op>, repeat: Repeat) -> Phase {
     Phase { name: "loop".to_owned(), repeat, settings: Settings::default(), ops }
 }
 
-/// Makes threads of all tasks.
+/// Makes all tasks threads of one process.
 fn of_one_process(workload: &mut Workload) {
     for task in &mut workload.tasks {
         task.process = Some(0);
     }
 }
 
-/// A task that executes `phases` once, from the start on.
+/// A task that starts with the run and executes `phases` once.
 fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
     Task {
         name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),

@@ -1,10 +1,9 @@
-//! Benchmarks whose tasks wake again and again: `wakers`, `schbench`, `cyclictest`.
+//! Benchmarks of periodic tasks: `wakers`, `schbench`, `cyclictest`.
 
 use super::args::Args;
 use super::{MOST, ModelError, S, US, of_one_process, program, task};
 use crate::program::{Op, Policy, Repeat, Semaphore, Timer, TimerMode, Workload};
 
-/// Threads that sleep in a loop.
 pub(super) fn wakers(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let tasks = args.number("N", 1..=MOST)?;
     let period = args.time("PERIOD")?;
@@ -14,14 +13,14 @@ pub(super) fn wakers(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(Workload { tasks: tasks.collect(), duration: Some(S), ..Workload::default() })
 }
 
-/// Requests of one batch of schbench's `-R`.
+/// Requests in a batch of schbench's `-R`.
 const BATCH: u64 = 8;
-/// Passes of a message thread with sleeps of different lengths.
+/// Passes of a message thread before its sleeps repeat.
 const PASSES: u64 = 8;
 
-/// Workers ask their message thread for work, sleep until it wakes them, and compute by the clock. A message thread
-/// wakes all waiting workers in one pass. Then it sleeps until a worker asks, and a while longer. With a request rate,
-/// it wakes one worker after another instead, whether or not that worker is ready.
+/// Workers request work, sleep until their message thread wakes them, and compute by the clock. A message thread wakes
+/// all waiting workers in one pass. Then it sleeps until the next request, and a while longer. With a request rate, it
+/// wakes workers in turn, ready or not.
 pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let messengers = args.option("-m", 1..=1000)?.unwrap_or(2);
     let workers = args.option("-t", 1..=MOST / 1001)?.unwrap_or(16);
@@ -31,7 +30,7 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let rate = args.option("-R", 1..=1_000_000_000)?;
     let mut workload = Workload { duration: Some(runtime * S), ..Workload::default() };
     for messenger in 0..messengers {
-        // The bell of the message thread; for each worker whether it has asked, and whether it is woken.
+        // The message thread's bell, and two semaphores for each worker.
         let bell = workload.semaphores.len();
         let mut semaphore = |name: String| workload.semaphores.push(Semaphore { name, initial: 0 });
         semaphore(format!("bell-{messenger}"));
@@ -44,7 +43,7 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let mut ops = Vec::new();
         if let Some(rate) = rate {
             let batch = BATCH * messengers * S / rate;
-            // Whole batches, and each worker equally often.
+            // Complete batches, and equally many wakeups of each worker.
             for request in 0..workers * BATCH {
                 ops.push(Op::SemPost(woken(request % workers)));
                 if request % BATCH == BATCH - 1 {
@@ -74,13 +73,13 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A number below `below` that `index` decides, so that message threads do not sleep in step.
+/// A number below `below`, by `index`. Message threads do not sleep in step.
 fn jitter(index: u64, below: u64) -> u64 {
     let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(mixed) * u128::from(below)) >> 64) as u64
 }
 
-/// Threads that want to wake at fixed times.
+/// Threads with absolute timers.
 pub(super) fn cyclictest(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let threads = args.option("-t", 1..=1000)?.unwrap_or(1);
     let priority = args.option("-p", 1..=99)?;
@@ -91,7 +90,7 @@ pub(super) fn cyclictest(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let timer = workload.timers.len();
         workload.timers.push(Timer::new(format!("cyclictest-{index}")));
         let period = (interval + index * distance) * US;
-        // What it does with the time it has read.
+        // The evaluation of the time.
         let ops = vec![Op::Timer { timer, period, mode: TimerMode::Absolute }, Op::Run { work: US }];
         let mut thread = task("cyclictest", Some(index), &program(ops, Repeat::Forever));
         thread.settings.policy =

@@ -1,4 +1,4 @@
-//! Task groups: what is in their files, and what is written there.
+//! Task groups: their settings, and changes.
 
 /// A task group (cgroup v2 `cpu` controller).
 #[derive(Clone, Debug, PartialEq)]
@@ -9,23 +9,22 @@ pub struct Group {
     pub parent: Option<usize>,
     /// `cpu.weight`, 1..=10000, default 100.
     pub weight: u32,
-    /// `cpu.idle`: the whole group has SCHED_IDLE weight and semantics.
+    /// `cpu.idle`: whether the group has the weight and semantics of SCHED_IDLE.
     pub idle: bool,
     /// `cpu.max`.
     pub max: Option<Bandwidth>,
-    /// `cpu.uclamp.min` and `cpu.uclamp.max`; none: neither is set.
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`. None: unset.
     pub uclamp: Option<Clamps>,
     /// `cpuset.cpus` and `cpuset.cpus.partition`.
     pub cpuset: Cpuset,
-    /// `cpu.rt_runtime_us` and `cpu.rt_period_us` (real-time scheduling of groups); none: neither is set.
+    /// `cpu.rt_runtime_us` and `cpu.rt_period_us`. None: unset.
     pub rt: Option<RtBandwidth>,
-    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100; none:
-    /// nothing.
+    /// Percent of the machine (0..=100) guaranteed by 2.6.15-cpurc's CPU resource controller. None: nothing.
     pub guarantee: Option<u32>,
 }
 
 impl Default for Group {
-    /// A group of the default weight, without limits; it has no path and no parent.
+    /// A group of the default weight without limits, path or parent.
     fn default() -> Self {
         Self {
             path: String::new(),
@@ -42,13 +41,13 @@ impl Default for Group {
 }
 
 impl Group {
-    /// The root group, in which all others are: it has no parent, and its weight means nothing.
+    /// Returns the root group. Its weight has no effect.
     pub fn root() -> Self {
         Self { path: "/".to_owned(), ..Self::default() }
     }
 }
 
-/// `cpu.max`: at most `quota` of CPU time in each `period`, nanoseconds.
+/// `cpu.max`: at most `quota` of CPU time in each `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
     /// Nanoseconds of CPU time.
@@ -59,72 +58,72 @@ pub struct Bandwidth {
     pub burst: u64,
 }
 
-/// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the
-/// machine's period.
+/// CPU time of a group's real-time tasks on each CPU. None: unchanged. A new group has no runtime, and the machine's
+/// period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtBandwidth {
     /// `cpu.rt_runtime_us`.
     pub runtime: Option<RtRuntime>,
-    /// `cpu.rt_period_us`, in nanoseconds.
+    /// `cpu.rt_period_us`, but in nanoseconds.
     pub period: Option<u64>,
 }
 
-/// What is written to `cpu.rt_runtime_us`.
+/// A value of `cpu.rt_runtime_us`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtRuntime {
     /// -1: no limit.
     Unlimited,
-    /// Nanoseconds; 0: no real-time task may be in the group.
+    /// Nanoseconds. 0: the group accepts no real-time task.
     Limited(u64),
 }
 
-/// Bounds of a group's utilisation, each 0..=1024.
+/// Bounds of a group's utilisation, 0..=1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clamps {
-    /// `cpu.uclamp.min`, by default 0.
+    /// `cpu.uclamp.min`, default 0.
     pub min: u32,
-    /// `cpu.uclamp.max`, by default 1024.
+    /// `cpu.uclamp.max`, default 1024.
     pub max: u32,
 }
 
 /// The CPUs of a group (cgroup v2 `cpuset` controller).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpuset {
-    /// `cpuset.cpus`, ascending; none: not set, so that the group has its parent's. An empty list is never stored.
+    /// `cpuset.cpus`, ascending and never empty. None: the parent's.
     pub cpus: Option<Vec<u32>>,
     /// `cpuset.cpus.partition`.
     pub partition: Partition,
 }
 
-/// Whether a group has its CPUs to itself.
+/// The kind of a cpuset's partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partition {
-    /// It has not.
+    /// Shared with the parent.
     #[default]
     Member,
-    /// They are a root domain.
+    /// A root domain.
     Root,
-    /// They are isolated: load is not balanced between them.
+    /// Isolated: no load balancing.
     Isolated,
 }
 
 impl Partition {
-    /// Every kind with its name in the file, which is the kernel's.
+    /// Every kind with the kernel's name.
     pub const ALL: [(&'static str, Self); 3] =
         [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
 
-    /// The kind called `name`.
+    /// Returns the kind of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, partition)| *partition)
     }
 }
 
-/// What is written to a group's files; what is `None` stays.
+/// Changes of a group's settings. None: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupChange {
     /// `cpu.weight`, 1..=10000.
     pub weight: Option<u32>,
-    /// `cpu.idle`; a group that is no longer idle has weight 100.
+    /// `cpu.idle`. A group that stops being idle has weight 100.
     pub idle: Option<bool>,
     /// `cpu.max`, with `cpu.max.burst`.
     pub max: Option<CpuMax>,
@@ -132,11 +131,11 @@ pub struct GroupChange {
     pub uclamp: Option<Clamps>,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub rt: Option<RtBandwidth>,
-    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100.
+    /// Percent of the machine (0..=100) that 2.6.15-cpurc's CPU resource controller guarantees.
     pub guarantee: Option<u32>,
 }
 
-/// What is written to `cpu.max`.
+/// A value of `cpu.max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuMax {
     /// `max`: no limit.

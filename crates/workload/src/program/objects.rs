@@ -1,100 +1,99 @@
-//! What tasks share: mutexes, barriers, semaphores, channels, words at which they spin, requests from outside.
+//! Objects that tasks share, and requests from outside.
 
 use std::sync::Arc;
 
 /// A mutex (rt-app `lock`/`unlock`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutex {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// Priority inheritance (`pi_enabled`).
+    /// Whether it has priority inheritance (`pi_enabled`).
     pub priority_inheritance: bool,
 }
 
-/// A barrier: `parties` tasks meet, then all continue.
+/// A barrier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Barrier {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// How many tasks must arrive.
+    /// Number of tasks that must arrive.
     pub parties: u32,
-    /// Whether it is built of a mutex and a condition, as rt-app's: a woken task locks the mutex again before it
-    /// continues. Otherwise it is one futex, as `pthread_barrier_wait`'s. `vruntime real` builds all of a mutex and a
-    /// condition.
+    /// Whether a mutex and a condition implement it, as in rt-app and always in `vruntime real`: a woken task locks the
+    /// mutex before it continues. Otherwise it is one futex, as in `pthread_barrier_wait`.
     pub locked: bool,
 }
 
 /// A counting semaphore.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Semaphore {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// Its count at the start.
+    /// The initial count.
     pub initial: u32,
 }
 
-/// A byte channel: writers block when it is full, readers when it is empty.
+/// A byte channel. Writers block while it is full, readers while it is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipe {
-    /// For messages to people.
+    /// The name, for messages.
     pub name: String,
-    /// Bytes it holds (Linux pipes: 65536).
+    /// Capacity in bytes (Linux pipes: 65536).
     pub capacity: u32,
-    /// When there is room in it again.
+    /// The kind of channel, which decides when there is room again.
     pub kind: Channel,
 }
 
-/// What a [`Pipe`] really is.
+/// The kind of a [`Pipe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
-    /// A pipe: messages lie in pages, which only have room again when they have been read to their end.
+    /// A pipe. A page has room again only when its messages are read completely.
     #[default]
     Pipe,
-    /// A pipe of packets (`O_DIRECT`): as a pipe, but each message has pages of its own, however short it is.
+    /// A pipe of packets (`O_DIRECT`). Each message has its own pages.
     Packets,
-    /// A stream socket: writers wait until three quarters of it are free, and then all go on.
+    /// A stream socket. Writers wait until three quarters are free, then all continue.
     Socket,
 }
 
-/// A word in memory at which tasks wait without sleeping: a spinlock, a barrier that spins, a flag.
+/// A word at which tasks spin: a spinlock, a spinning barrier, a flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spin {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// Events at the start. A free lock has one.
+    /// Initial events. A free lock has one.
     pub initial: u32,
-    /// Whether waiters get events in the order of their arrival, as with a ticket lock. Otherwise a waiter that has a
-    /// CPU takes the event before one that was preempted.
+    /// Whether waiters get events in the order of arrival, as in ticket locks. Otherwise running waiters take events
+    /// before preempted ones.
     pub fair: bool,
-    /// Of a barrier: the number of tasks that must arrive. Otherwise 0.
+    /// Number of tasks that a barrier waits for. Otherwise 0.
     pub parties: u32,
 }
 
-/// Requests that arrive from outside, by a device's interrupt, whether or not the tasks are ready for them. Each is an
-/// event of a wait queue, and wakes one exclusive waiter.
+/// External requests, by a device's interrupt, whether tasks are ready or not. Each is a wait queue's event, and wakes
+/// one exclusive waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requests {
     /// Index in [`super::Workload::wait_queues`].
     pub queue: usize,
-    /// When they arrive.
+    /// The arrival process.
     pub arrivals: Arrivals,
-    /// The time from which arrivals are counted, nanoseconds after the workload's start.
+    /// Origin of the arrivals, nanoseconds after the workload's start.
     pub start: u64,
-    /// The number of requests; none: as many as arrive before the end of the run.
+    /// Number of requests. None: unlimited.
     pub count: Option<u64>,
 }
 
-/// When requests arrive.
+/// Times of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// At equal intervals.
     Constant {
-        /// Picoseconds from one to the next, so that odd rates add up.
+        /// Interval in picoseconds, so that odd rates add up.
         period_ps: u64,
     },
-    /// As a Poisson process: distances are random and independent.
+    /// A Poisson process.
     Poisson {
-        /// Picoseconds from one to the next, on average.
+        /// Average interval in picoseconds.
         period_ps: u64,
     },
     /// At these times, nanoseconds, ascending.

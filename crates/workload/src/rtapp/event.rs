@@ -1,4 +1,4 @@
-//! Events: what a task does, one key each.
+//! Events: operations of a task, each a key.
 
 use super::json::{Kind, Member, Span, Value};
 use super::names::Names;
@@ -8,50 +8,48 @@ use crate::names::Interner;
 use crate::program::{MemRun, Op, TimerMode};
 use crate::suggest::did_you_mean;
 
-/// The events, in the order in which a key is tried against them: a key that begins with the name is that event.
+/// Events, in the order of matching. A key belongs to the first event that is its prefix.
 pub(super) const PREFIXES: &[&str] = &[
     "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer", "suspend", "resume",
     "memrun", "mem", "iorun", "yield", "barrier", "fork", "sem_post", "sem_wait",
 ];
 
-/// The event a key means.
 pub(super) fn kind_of(key: &str) -> Option<&'static str> {
     PREFIXES.iter().copied().find(|prefix| key.starts_with(prefix))
 }
 
-/// An operation, but for what is known only when every task has been read.
+/// An operation with unresolved references.
 #[derive(Debug)]
 pub(super) enum Step {
     Op(Op),
-    /// A timer of the task's own, by its number among those.
+    /// A timer of the task's own, by number.
     OwnTimer {
         number: usize,
         period: u64,
         mode: TimerMode,
     },
-    /// A class by name, and where it is named.
+    /// The name of a class, and its place.
     Fork(String, Span),
 }
 
-/// What an event is read against.
 pub(super) struct Context<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: &'a mut Names,
-    /// The class whose event it is.
+    /// The event's class.
     pub(super) class: &'a str,
-    /// How many tasks of the class there are from the beginning.
+    /// Instances of the class that exist from the start.
     pub(super) instances: u64,
-    /// The class's own timers.
+    /// Timers of the class's own.
     pub(super) own_timers: &'a mut Interner,
     /// Size of a task's memory buffer, bytes.
     pub(super) buffer_size: u64,
 }
 
-/// The name rt-app uses where a file names nothing.
+/// rt-app's substitute for a missing name.
 const UNNAMED: &str = "unknown";
 
 impl Context<'_> {
-    /// Reads the event of `kind` (one of [`PREFIXES`]). None if it is wrong, which is then reported.
+    /// Reads the event of `kind` (one of [`PREFIXES`]). Reports errors and returns None.
     pub(super) fn event(&mut self, kind: &str, member: &Member) -> Option<Step> {
         let op = match kind {
             "suspend" => self.suspend(member)?,
@@ -82,7 +80,7 @@ impl Context<'_> {
         Some(Step::Op(op))
     }
 
-    /// Events whose value is the name of an object.
+    /// Reads an event whose value is the name of an object.
     fn named(&mut self, kind: &str, key: &str, value: &Value) -> Option<Op> {
         let what = match kind {
             "lock" | "unlock" => "the name of a mutex",
@@ -122,7 +120,7 @@ impl Context<'_> {
         None
     }
 
-    /// Without a name it is the task's own.
+    /// Without a name, the object is the task's own.
     fn suspend(&mut self, member: &Member) -> Option<Op> {
         let name = match &member.value {
             None => "",
@@ -133,7 +131,7 @@ impl Context<'_> {
         Some(Op::Suspend { condition, mutex })
     }
 
-    /// rt-app does not look at the value.
+    /// rt-app ignores the value.
     fn yields(&mut self, member: &Member) {
         if let Some(value) = &member.value
             && !matches!(value.kind, Kind::String(_))
@@ -145,7 +143,7 @@ impl Context<'_> {
         }
     }
 
-    /// The member of an event's object called `key`.
+    /// The member called `key` of an event's object.
     fn part<'v>(&mut self, members: &'v [Member], key: &str) -> Option<&'v Value> {
         let mut found = None;
         for member in members.iter().filter(|member| member.key == key) {
@@ -165,7 +163,7 @@ impl Context<'_> {
         Some(members)
     }
 
-    /// The name in an event's object; rt-app has one for those that give none.
+    /// The name in an event's object. rt-app substitutes a missing one.
     fn reference<'v>(&mut self, members: &'v [Member], key: &str, part: &str, object: &Span) -> Option<&'v str> {
         if let Some(value) = self.part(members, part) {
             return read::name(self.problems, part, value, "a name");

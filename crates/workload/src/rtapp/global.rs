@@ -6,7 +6,7 @@ use crate::error::Problems;
 use crate::policy::{Written, written};
 use crate::suggest::did_you_mean;
 
-/// A scheduling policy by name, without its parameters.
+/// A policy without parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyName {
     /// SCHED_OTHER.
@@ -25,7 +25,7 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
-    /// Every policy with the name the kernel and rt-app give it.
+    /// Every policy with its name in the kernel and rt-app.
     pub const ALL: [(&'static str, Self); 6] = [
         ("SCHED_OTHER", Self::Other),
         ("SCHED_BATCH", Self::Batch),
@@ -35,41 +35,40 @@ impl PolicyName {
         ("SCHED_DEADLINE", Self::Deadline),
     ];
 
-    /// The policy called `name`.
+    /// Returns the policy of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
     }
 
-    /// The name, such as `SCHED_OTHER`.
+    /// Returns the name, such as `SCHED_OTHER`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 }
 
-/// How rt-app finds how much work a microsecond of `run` is. The simulator needs no calibration; the real-kernel host
-/// does.
+/// rt-app's measure of work in `run`. Only the real-kernel host calibrates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calibration {
     /// Measure on this CPU.
     Cpu(u32),
-    /// Nanoseconds one turn of the busy loop takes.
+    /// Nanoseconds per turn of the busy loop.
     NsPerLoop(u64),
 }
 
-/// Where rt-app keeps its log while the workload runs.
+/// rt-app's log during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSize {
-    /// Straight to the file.
+    /// The file.
     File,
-    /// Nowhere.
+    /// None.
     Disable,
-    /// In a buffer of the size rt-app thinks right.
+    /// A buffer of rt-app's choice.
     Auto,
-    /// In a buffer of this many MiB for each thread.
+    /// A buffer of this many MiB for each thread.
     MiB(u64),
 }
 
-/// What rt-app writes to ftrace.
+/// Events that rt-app writes to ftrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FtraceCategory {
     /// Begin and end of the workload.
@@ -95,17 +94,17 @@ impl FtraceCategory {
     ];
 }
 
-/// The `global` object of a file, defaults filled in.
+/// The `global` object of a file, with defaults.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's keys, each on its own")]
 pub struct Global {
-    /// Seconds; none (-1 or 0 in the file): until every task ends.
+    /// Seconds. None (-1 or 0 in the file): until every task ends.
     pub duration_s: Option<u64>,
-    /// What a microsecond of work is.
+    /// The calibration of work.
     pub calibration: Calibration,
-    /// Policy of tasks that name none.
+    /// Policy of tasks without one.
     pub default_policy: PolicyName,
-    /// It is named wrongly.
+    /// Whether the policy is unknown.
     pub(super) policy_unknown: bool,
     /// Whether mutexes inherit priority.
     pub pi_enabled: bool,
@@ -113,19 +112,19 @@ pub struct Global {
     pub lock_pages: bool,
     /// Folder of the logs.
     pub logdir: String,
-    /// What the logs' names begin with.
+    /// Prefix of the logs' names.
     pub log_basename: String,
-    /// Where the log is kept meanwhile.
+    /// The log's place during the run.
     pub log_size: LogSize,
-    /// The ftrace categories, ascending. `true` in the file means all.
+    /// ftrace categories, ascending. `true` in the file: all.
     pub ftrace: Vec<FtraceCategory>,
-    /// Whether gnuplot files are wanted.
+    /// Whether to write gnuplot files.
     pub gnuplot: bool,
-    /// What `iorun` writes to.
+    /// The file that `iorun` writes to.
     pub io_device: String,
     /// Bytes of each task's memory buffer (`mem`).
     pub mem_buffer_size: u64,
-    /// Whether the slack of all timers of a phase is summed in the log.
+    /// Whether the log has the sum of a phase's timer slack.
     pub cumulative_slack: bool,
 }
 
@@ -166,7 +165,7 @@ pub(super) const KEYS: &[&str] = &[
     "cumulative_slack",
 ];
 
-/// Longest duration of a run, seconds.
+/// Longest run, seconds.
 const MAX_DURATION_S: i64 = read::MAX_TIME_US / 1_000_000;
 
 pub(super) fn parse(problems: &mut Problems, value: &Value) -> Global {
@@ -175,7 +174,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value) -> Global {
     let mut seen: Vec<&str> = Vec::new();
     for member in members {
         let key = member.key.as_str();
-        // Old rt-app's memory fragmentation; it never had to do with scheduling, and its own examples still carry it.
+        // Memory fragmentation of old rt-app, whose examples still have it. Unrelated to scheduling.
         if key == "frag" {
             problems.tolerate(|problems| {
                 let message = "`frag` is a key of rt-app before 0.4";
@@ -209,7 +208,7 @@ impl Global {
             "cumulative_slack" => boolean(&mut self.cumulative_slack),
             "duration" => {
                 let seconds = read::integer(problems, key, value, -1..=MAX_DURATION_S, "seconds, or -1 for no end");
-                // rt-app waits for the tasks whenever the number is not positive.
+                // rt-app waits for the tasks if the number is not positive.
                 self.duration_s = seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
             }
             "calibration" => self.calibration = calibration(problems, value).unwrap_or(self.calibration),
@@ -237,8 +236,7 @@ fn text(problems: &mut Problems, key: &str, value: &Value, target: &mut String) 
     }
 }
 
-/// A policy by its name.
-/// Reads a policy, perhaps with its parameters.
+/// Reads a policy with optional parameters.
 pub(super) fn policy(problems: &mut Problems, key: &str, value: &Value) -> Option<Written> {
     let name = read::string(problems, key, value, "the name of a policy, such as \"SCHED_OTHER\"")?;
     let policy = written(name);
@@ -251,7 +249,7 @@ pub(super) fn policy(problems: &mut Problems, key: &str, value: &Value) -> Optio
         .ok()
 }
 
-/// Reads the name of a policy, without parameters.
+/// Reads a policy without parameters.
 fn policy_name(problems: &mut Problems, key: &str, value: &Value) -> Option<PolicyName> {
     let policy = policy(problems, key, value)?;
     if policy.priority.is_some() || policy.times.is_some() {

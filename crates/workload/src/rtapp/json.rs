@@ -1,8 +1,8 @@
-//! JSON in the dialect of rt-app, with the place of everything.
+//! JSON in rt-app's dialect, with places.
 //!
-//! Objects keep the order and the repetitions of their keys, because both have a meaning in rt-app. The parser accepts
-//! what json-c, workgen and their users accept beyond JSON: comments, trailing commas, single quotes, keys without a
-//! value, text after the end. It reports them to [`Problems`], which makes them errors in strict mode.
+//! Objects keep the order and repetitions of keys, which matter to rt-app. The parser accepts the extensions of json-c,
+//! workgen and their users: comments, trailing commas, single quotes, keys without values, text after the end. It
+//! reports them to [`Problems`], in strict mode as errors.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::error::{Error, Problems};
 
 pub(crate) type Span = Range<usize>;
 
-/// Deeper nesting is refused: rt-app's grammar has six levels.
+/// The deepest nesting. rt-app's grammar has 6 levels.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Value {
 pub(crate) enum Kind {
     Null,
     Bool(bool),
-    /// Its text is that of the span.
+    /// Its text is that of its span.
     Number,
     String(String),
     Array(Vec<Value>),
@@ -36,12 +36,12 @@ pub(crate) enum Kind {
 pub(crate) struct Member {
     pub(crate) key: String,
     pub(crate) key_span: Span,
-    /// None for the bare `"suspend",`.
+    /// None for a bare `"suspend",`.
     pub(crate) value: Option<Value>,
 }
 
 impl Kind {
-    /// What it is, with an article.
+    /// The kind, with an article.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Reads all of `problems.source`. Syntax errors end the reading. Deviations from JSON are reported to `problems`.
+/// Reads `problems.source` up to a syntax error. `problems` receives deviations from JSON.
 pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     let source = problems.source.clone();
     let mut parser = Parser { text: source.text(), at: 0, depth: 0, problems };
@@ -77,7 +77,7 @@ pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
                 "expected the end of the file",
             )
             .with_help("one file is one object; remove what follows, or check that no brace is closed too early");
-        // rt-app stops reading here too, and users' files rely on it.
+        // rt-app also stops here, and users rely on it.
         parser.problems.warn(error);
     }
     Ok(value)
@@ -113,10 +113,10 @@ impl<'a> Parser<'a> {
         self.problems.tolerate(|problems| problems.new_error(span, message, label).with_help(help));
     }
 
-    /// Names what stands here instead of what was `expected`.
+    /// An error about the character here.
     fn unexpected(&self, expected: &str) -> Error {
         match self.rest().chars().next() {
-            // There is nothing to point at but what stands last.
+            // Points at the last character.
             None => self
                 .error(self.last(), "the file ends too early", format!("expected {expected} after this"))
                 .with_help("was it cut off? every `{`, `[` and `\"` needs its partner"),
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
     fn skip_blank(&mut self) -> Result<(), Error> {
         loop {
             let rest = self.rest();
-            // json-c's blanks are C's isspace: vertical tab and form feed as well.
+            // json-c's blanks are C's isspace, with vertical tab and form feed.
             let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']).len();
             self.at += blank;
             let rest = self.rest();
@@ -223,7 +223,7 @@ impl<'a> Parser<'a> {
                     self.skip_blank()?;
                     Some(self.value()?)
                 }
-                // workgen fills in what is missing here.
+                // workgen adds the missing value.
                 Some(b',' | b'}') if key.starts_with("suspend") || key.starts_with("yield") => {
                     self.tolerate(
                         key_span.clone(),
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
         Ok(Kind::Object(members))
     }
 
-    /// Passes a comma; false if the closing bracket stands here or right after the comma.
+    /// Skips a comma. Returns false if the closing bracket follows.
     fn comma(&mut self, close: u8, expected: &str) -> Result<bool, Error> {
         self.skip_blank()?;
         match self.peek() {
@@ -293,7 +293,6 @@ impl<'a> Parser<'a> {
             .with_help(format!("close it with `{quote}` on the same line")))
     }
 
-    /// Reads the escape that begins here.
     fn escape(&mut self) -> Result<char, Error> {
         let start = self.at;
         let code = self.text.as_bytes().get(start + 1);
@@ -318,7 +317,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The four digits here, and the second half of a surrogate pair.
+    /// Reads four digits, and the second half of a surrogate pair.
     fn unicode_escape(&mut self) -> Option<char> {
         let high = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&high) {
@@ -346,7 +345,7 @@ impl<'a> Parser<'a> {
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')))
             .unwrap_or(rest.len());
         self.at += length;
-        // Rust's grammar of floats is JSON's and a little more ("+1", "1.", "inf").
+        // Rust's floats also include "+1", "1." and "inf".
         let text = &rest[..length];
         if text.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c)) && text.parse::<f64>().is_ok() {
             return Ok(Kind::Number);

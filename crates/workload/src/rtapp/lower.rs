@@ -1,4 +1,4 @@
-//! From classes to tasks: instances, numbers and names.
+//! Makes tasks of classes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::place::{ClassSite, SourceMap};
 use crate::program::{Barrier, Mutex, Op, Phase, Semaphore, Task, Timer, Workload};
 use crate::suggest::did_you_mean;
 
-/// Tasks with timers of their own have each its own copy of their program; together these may have this many steps.
+/// Limit on total steps of tasks with own timers. Each has a copy of its program.
 const MAX_OWN_STEPS: u64 = 1 << 24;
 
 pub(super) fn lower(
@@ -43,7 +43,7 @@ pub(super) fn lower(
             .into_names()
             .into_iter()
             .zip(names.barrier_mentions)
-            // Whoever is only ever forked is not counted, as in rt-app; but he does not wait for less than himself.
+            // As in rt-app, tasks that are only forked do not count. A barrier has at least 1 party.
             .map(|(name, mentions)| {
                 let parties = u32::try_from(mentions.max(1)).unwrap_or(u32::MAX);
                 Barrier { name, parties, locked: true }
@@ -70,13 +70,13 @@ pub(super) fn lower(
     Some((workload, places))
 }
 
-/// The index of each class's first task; none if there would be too many.
+/// The index of each class's first task. None if there are too many.
 fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Option<Vec<usize>> {
     let (mut tasks, mut own_steps) = (0u64, 0u64);
     let mut first_tasks = Vec::with_capacity(classes.len());
     for class in classes {
         first_tasks.push(tasks as usize);
-        // Each count is at most max_tasks, and the sum is looked at every time.
+        // No count exceeds max_tasks, so the sum cannot overflow.
         let count = class.instances.max(1);
         tasks += count;
         if tasks > max_tasks {
@@ -102,7 +102,7 @@ fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Op
     Some(first_tasks)
 }
 
-/// The first task of every class that is forked, by name.
+/// The first task of every class, by name. Reports forks of unknown classes.
 fn fork_targets<'a>(problems: &mut Problems, classes: &'a [Class], first_tasks: &[usize]) -> BTreeMap<&'a str, usize> {
     let mut known = BTreeMap::new();
     for (class, &first) in classes.iter().zip(first_tasks) {
@@ -139,7 +139,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             start: start(class),
             before: None,
             session: None,
-            // rt-app's tasks are its threads.
+            // rt-app's tasks are threads.
             process: Some(0),
             settings: class.settings.clone(),
             phases,
@@ -148,12 +148,12 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
     }
 }
 
-/// When the tasks of a class start; none: when they are forked.
+/// The start of a class's tasks. None: when forked.
 fn start(class: &Class) -> Option<u64> {
     (class.instances > 0).then_some(class.delay)
 }
 
-/// Returns the timers that tasks share: rt-app counts their beats from the start of the first task that reaches them.
+/// Returns the shared timers. rt-app counts beats from the start of the first task that reaches the timer.
 fn shared_timers(names: Vec<String>, classes: &[Class]) -> Vec<Timer> {
     let mut timers: Vec<Timer> = names.into_iter().map(Timer::new).collect();
     for class in classes {
@@ -167,14 +167,14 @@ fn shared_timers(names: Vec<String>, classes: &[Class]) -> Vec<Timer> {
     timers
 }
 
-/// The program of a class's task whose own timers begin at index `first_timer`.
+/// The program of a task whose own timers start at index `first_timer`.
 fn program(class: &Class, forks: &BTreeMap<&str, usize>, first_timer: usize) -> Arc<[Phase]> {
     let ops = |step: &Step| match step {
         Step::Op(op) => Some(op.clone()),
         Step::OwnTimer { number, period, mode } => {
             Some(Op::Timer { timer: first_timer + number, period: *period, mode: *mode })
         }
-        // Targets have been checked: every name is known.
+        // Targets have been checked.
         Step::Fork(name, _) => forks.get(name.as_str()).map(|task| Op::Fork(*task)),
     };
     class

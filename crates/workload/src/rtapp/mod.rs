@@ -1,8 +1,8 @@
 //! rt-app workload files.
 //!
-//! Accepts the whole grammar of rt-app and of its front end workgen, including comments, trailing commas, repeated
-//! keys and a bare `"suspend",`. With [`Options::strict`], each of these is an error with its place. `docs/rt-app.md`
-//! has the grammar, and the differences from rt-app by version.
+//! Accepts the grammar of rt-app and its front end workgen, with comments, trailing commas, repeated keys and a bare
+//! `"suspend",`. With [`Options::strict`], these are errors. `docs/rt-app.md` has the grammar, and the differences
+//! between rt-app's versions.
 //!
 //! ```
 //! use vruntime_workload::program::Op;
@@ -36,16 +36,16 @@ use json::{Kind, Member, Value};
 use names::Names;
 use task::Reader;
 
-/// How to read.
+/// Options for reading.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether everything JSON does not allow, and everything that is only warned of else, is an error.
+    /// Whether deviations from JSON, and warnings, are errors.
     pub strict: bool,
-    /// The most tasks a file may ask for, so that a wrong `instance` does not fill the memory.
+    /// The most tasks of a file, against a wrong `instance`.
     pub max_tasks: u64,
 }
 
-/// The most tasks of a workload unless asked for otherwise: two million.
+/// The default limit: two million tasks.
 pub const MAX_TASKS: u64 = 2 << 20;
 
 impl Default for Options {
@@ -54,26 +54,27 @@ impl Default for Options {
     }
 }
 
-/// What a file asks for.
+/// The content of a file.
 #[derive(Clone, Debug)]
 pub struct RtApp {
     /// The tasks and their objects.
     pub workload: Workload,
     /// The `global` object.
     pub global: Global,
-    /// Where everything was written.
+    /// The places of all parts.
     pub places: SourceMap,
-    /// What is probably not what was meant.
+    /// Probable mistakes.
     pub warnings: Vec<Error>,
 }
 
 const TOP_KEYS: &[&str] = &["tasks", "global", "resources"];
 
-/// Reads a file. `name` is what messages call it.
+/// Reads a file. `name` is for messages.
 ///
 /// # Errors
-/// The text is not UTF-8, not JSON, or not of rt-app's grammar; a number is out of its range; there are more than
-/// `options.max_tasks` tasks. The error tells of the first hundred of these ([`Error::related`]).
+///
+/// If the text is not UTF-8, JSON, or rt-app's grammar, a number is out of range, or tasks exceed
+/// `options.max_tasks`. It has the first 100 problems ([`Error::related`]).
 pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error> {
     let mut problems = Problems::new(Source::decode(name, bytes)?, options.strict);
     let root = match json::parse(&mut problems) {
@@ -117,7 +118,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
     }
     let mut classes = Vec::new();
     for (index, member) in tasks.iter().enumerate() {
-        // Only the neighbourhood is looked at, so that a long file is read in linear time; names are made unique later.
+        // Compares only near keys, for linear time. Names are made unique later.
         if tasks[index.saturating_sub(256)..index].iter().any(|earlier| earlier.key == member.key) {
             let message = format!("task `{}` is given twice", member.key);
             let error = problems
@@ -134,7 +135,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
     Some((workload, global, places))
 }
 
-/// The last member called `key`, as rt-app takes it.
+/// The last member called `key`, as in rt-app.
 fn top<'a>(problems: &mut Problems, members: &'a [Member], key: &str) -> Option<&'a Value> {
     members.iter().rev().find(|member| member.key == key)?.value(problems)
 }
@@ -154,7 +155,7 @@ fn no_tasks(problems: &mut Problems, root: &Value, members: &[Member]) {
     problems.error(error.with_help(help));
 }
 
-/// `resources` declared what is nowadays created by being mentioned.
+/// Old files declare objects in `resources`. Now mentions create objects.
 fn legacy_resources(problems: &mut Problems, value: &Value, names: &mut Names) {
     const TYPES: &[&str] = &[
         "mutex",

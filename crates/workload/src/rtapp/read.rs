@@ -1,4 +1,4 @@
-//! Typed reading of JSON values: each answer is the value, or nothing and a problem with its place.
+//! Typed reading of JSON values. Each function returns the value, or reports a problem and returns None.
 
 use std::ops::RangeInclusive;
 
@@ -8,17 +8,17 @@ use crate::error::Problems;
 use crate::program::Op;
 use crate::suggest::did_you_mean;
 
-/// The longest time a file may name: 10^12 us, eleven and a half days. Sums of such times stay far below 2^64 ns.
+/// The longest time in a file: 10^12 us, 11.5 days. Sums of such times are far below 2^64 ns.
 pub const MAX_TIME_US: i64 = 1_000_000_000_000;
 
-/// The least that is a workload.
+/// A minimal workload.
 pub(super) const LEAST: &str = "{ \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }";
 
-/// What messages call the outermost value.
+/// The outermost value, in messages.
 pub(super) const FILE: &str = "the file";
 
 impl Member {
-    /// The value, or a problem if the key stands bare.
+    /// The value. Reports a bare key.
     pub(super) fn value<'a>(&'a self, problems: &mut Problems) -> Option<&'a Value> {
         if self.value.is_none() {
             let message = format!("`{}` has no value", self.key);
@@ -29,7 +29,7 @@ impl Member {
     }
 }
 
-/// Says that `key` holds something of another kind than `expected` ("a number of microseconds").
+/// Reports that `key` is not `expected` ("a number of microseconds").
 pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expected: &str) {
     let subject = if key == FILE { key.to_owned() } else { format!("`{key}`") };
     let message = format!("{subject} is {}", value.kind.noun());
@@ -48,7 +48,7 @@ pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expe
     problems.error(error);
 }
 
-/// A whole number within `range`; `what` names it for people ("microseconds").
+/// Reads a whole number within `range`. `what` is its description ("microseconds").
 pub(super) fn integer(
     problems: &mut Problems,
     key: &str,
@@ -58,7 +58,7 @@ pub(super) fn integer(
 ) -> Option<i64> {
     let Kind::Number = value.kind else {
         match &value.kind {
-            // Not every word for a number says that it is one.
+            // Not every description of a number says that it is one.
             Kind::String(text) if text.trim().parse::<i64>().is_ok() && !what.contains("number") => {
                 wrong_kind(problems, key, value, &format!("{what}, a number"));
             }
@@ -84,9 +84,9 @@ pub(super) fn integer(
     None
 }
 
-/// A number that is not written as a whole one, or is beyond `i64`: then the nearest end of it.
+/// Reads a whole number in another notation. Beyond `i64`, returns its nearest end.
 fn fraction(problems: &mut Problems, key: &str, value: &Value, text: &str, what: &str) -> Option<i64> {
-    /// Beyond 2^53 a float is no longer exact; every range ends before it.
+    /// Floats beyond 2^53 are inexact. Every range ends before.
     const EXACT: f64 = 9e15;
     let float = text.parse::<f64>().unwrap_or(f64::NAN);
     let written_whole = text.bytes().all(|c| c.is_ascii_digit() || c == b'-' || c == b'+');
@@ -108,23 +108,22 @@ fn fraction(problems: &mut Problems, key: &str, value: &Value, text: &str, what:
     Some(float as i64)
 }
 
-/// Microseconds, as nanoseconds.
+/// Reads microseconds, and returns nanoseconds.
 pub(super) fn time(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
     integer(problems, key, value, 0..=MAX_TIME_US, "a number of microseconds").map(|us| us as u64 * 1000)
 }
 
-/// Microseconds of work, as nanoseconds; -1 is work without end.
+/// As [`time`], but -1 is endless work.
 pub(super) fn work(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
     let endless = matches!(value.kind, Kind::Number) && &problems.source.text()[value.span.clone()] == "-1";
     if endless { Some(Op::ENDLESS) } else { time(problems, key, value) }
 }
 
-/// Bytes.
 pub(super) fn bytes(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
     integer(problems, key, value, 0..=1 << 50, "a number of bytes").map(|bytes| bytes as u64)
 }
 
-/// A string; `what` names it for people.
+/// Reads a string. `what` is its description.
 pub(super) fn string<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
     if let Kind::String(text) = &value.kind {
         return Some(text);
@@ -133,7 +132,6 @@ pub(super) fn string<'a>(problems: &mut Problems, key: &str, value: &'a Value, w
     None
 }
 
-/// A name that is not empty.
 pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a str> {
     let text = string(problems, key, value, what)?;
     if text.is_empty() {
@@ -146,7 +144,7 @@ pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, wha
     Some(text)
 }
 
-/// true or false; 0 and 1 will do when lenient.
+/// Reads a boolean. 0 and 1 are accepted if lenient.
 pub(super) fn boolean(problems: &mut Problems, key: &str, value: &Value) -> Option<bool> {
     match &value.kind {
         Kind::Bool(answer) => return Some(*answer),
@@ -171,7 +169,6 @@ pub(super) fn boolean(problems: &mut Problems, key: &str, value: &Value) -> Opti
     None
 }
 
-/// The members of an object.
 pub(super) fn object<'a>(problems: &mut Problems, key: &str, value: &'a Value, what: &str) -> Option<&'a [Member]> {
     if let Kind::Object(members) = &value.kind {
         return Some(members);
@@ -180,7 +177,7 @@ pub(super) fn object<'a>(problems: &mut Problems, key: &str, value: &'a Value, w
     None
 }
 
-/// Ascending numbers without repetition (CPUs, NUMA nodes); none if the list is empty.
+/// Reads distinct numbers (CPUs, NUMA nodes), ascending. None if the list is empty.
 pub(super) fn numbers(problems: &mut Problems, key: &str, value: &Value, what: &str) -> Option<Vec<u32>> {
     let Kind::Array(entries) = &value.kind else {
         wrong_kind(problems, key, value, &format!("a list of {what}, such as [0, 2]"));
@@ -196,7 +193,7 @@ pub(super) fn numbers(problems: &mut Problems, key: &str, value: &Value, what: &
     (!numbers.is_empty()).then_some(numbers)
 }
 
-/// What is called otherwise elsewhere (in our scenarios, by the kernel), with rt-app's word for it.
+/// Names in scenarios and the kernel, with rt-app's names.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("wakeup", "resume"),
     ("wake_up", "resume"),
@@ -213,7 +210,6 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cgroup", "taskgroup"),
 ];
 
-/// Reports an unknown key.
 pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
     if problems.is_full() {
         return;
@@ -233,7 +229,7 @@ pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str,
     problems.warn(error);
 }
 
-/// Tells of a key that is given again; the last one counts, as in rt-app.
+/// Reports a repeated key. As in rt-app, the last one counts.
 pub(super) fn repeated_key(problems: &mut Problems, key: &str, span: Span) {
     let error = problems
         .new_error(span, format!("`{key}` is given twice"), "this one replaces the one before")

@@ -1,4 +1,4 @@
-//! Attributes of a task or a phase: policy, CPUs, clamps, group.
+//! Attributes of tasks and phases: policy, CPUs, clamps, group.
 
 use super::global::{self, Global, PolicyName};
 use super::json::{Member, Span, Value};
@@ -7,7 +7,7 @@ use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::program::{Policy, Settings};
 
-/// Keys a task and a phase both know.
+/// Keys of tasks and phases.
 pub(super) const KEYS: &[&str] = &[
     "loop",
     "policy",
@@ -22,23 +22,23 @@ pub(super) const KEYS: &[&str] = &[
     "taskgroup",
 ];
 
-/// Keys only a task knows, of the time before `dl-`.
+/// Keys of tasks only, from before `dl-`.
 pub(super) const LEGACY_KEYS: &[&str] = &["runtime", "period", "deadline"];
 
-/// The kernel brings every custom slice into this range, ns.
+/// The kernel clamps custom slices to this range, ns.
 const SLICE_NS: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 
-/// The smallest budget SCHED_DEADLINE accepts, ns.
+/// SCHED_DEADLINE's smallest budget, ns.
 const MIN_DEADLINE_RUNTIME_NS: u64 = 1024;
 
-/// The values a task or phase gives, as they were written.
+/// Values of a task or phase, as written.
 #[derive(Debug, Default)]
 pub(super) struct Given<'a> {
     values: Vec<(&'static str, &'a Value, Span)>,
 }
 
 impl<'a> Given<'a> {
-    /// Notes a member whose key is `key`.
+    /// Adds a value.
     pub(super) fn note(&mut self, problems: &mut Problems, key: &'static str, member: &'a Member) {
         let Some(value) = member.value(problems) else { return };
         if let Some(at) = self.values.iter().position(|(known, ..)| *known == key) {
@@ -61,13 +61,13 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The policy and parameters a task has at some point of its file, so that a phase may change one of them.
+/// The current policy and parameters of a task, so that a phase can change one.
 #[derive(Clone, Debug)]
 pub(super) struct Current {
     policy: PolicyName,
-    /// Set if its name was wrong: consequences are not reported again.
+    /// Whether its name was wrong. Consequences are not reported.
     unknown: bool,
-    /// Set if one of its times was invalid, which is not reported again either.
+    /// Whether a time was invalid. Consequences are not reported.
     untimed: bool,
     nice: i8,
     rt_priority: u8,
@@ -77,16 +77,16 @@ pub(super) struct Current {
     period: Option<u64>,
 }
 
-/// rt-app's priority for tasks that name none.
+/// rt-app's default.
 const DEFAULT_RT_PRIORITY: u8 = 10;
 
 impl Current {
-    /// What a task has that says nothing.
+    /// The defaults of a task.
     pub(super) fn of(global: &Global) -> Self {
         Self { unknown: global.policy_unknown, ..Self::new(global.default_policy) }
     }
 
-    /// What a policy begins with.
+    /// The defaults of a policy.
     fn new(policy: PolicyName) -> Self {
         Self {
             policy,
@@ -101,7 +101,7 @@ impl Current {
         }
     }
 
-    /// Applies what was given; the new policy if anything about it was. `site` is where to point if a key is missing.
+    /// Applies values. Returns the policy if a value concerns it. `site` is the place for missing keys.
     pub(super) fn policy(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Option<Policy> {
         let about_policy = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
         if !about_policy.iter().chain(LEGACY_KEYS).any(|key| given.has(key)) {
@@ -109,7 +109,7 @@ impl Current {
         }
         if let Some(value) = given.get("policy") {
             match global::policy(problems, "policy", value) {
-                // Another policy begins with its own defaults.
+                // A new policy has its own defaults.
                 Some(written) => {
                     *self = Self::new(written.name);
                     self.rt_priority = written.priority.unwrap_or(self.rt_priority);
@@ -142,7 +142,7 @@ impl Current {
                     self.nice = nice as i8;
                 }
             }
-            // The kernel looks at it under neither policy.
+            // The kernel ignores it under both policies.
             PolicyName::Idle | PolicyName::Deadline => {
                 read::integer(problems, key, value, -20..=99, "a priority");
             }
@@ -167,7 +167,7 @@ impl Current {
             }
             PolicyName::Other | PolicyName::Batch => {
                 if let Some(slice) = runtime {
-                    // 0 asks for the kernel's own.
+                    // 0 requests the kernel's default.
                     self.slice = (slice > 0).then(|| slice.clamp(*SLICE_NS.start(), *SLICE_NS.end()));
                     if slice > 0 && !SLICE_NS.contains(&slice) {
                         let error = problems
@@ -237,7 +237,7 @@ impl Current {
         }
     }
 
-    /// Returns the policy with the default of unchanged settings.
+    /// Returns the policy, with defaults for missing values.
     pub(super) fn initial(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Policy {
         if let Some(policy) = self.policy(problems, given, site) {
             return policy;
@@ -256,7 +256,7 @@ fn ignored(problems: &mut Problems, given: &Given<'_>, policy: PolicyName, keys:
     }
 }
 
-/// Everything but the policy.
+/// Reads all attributes except the policy.
 pub(super) fn others(problems: &mut Problems, given: &Given<'_>, groups: &mut GroupTree) -> Settings {
     let mut settings = Settings::default();
     let clamp = |problems: &mut Problems, key: &str| {
@@ -292,7 +292,7 @@ pub(super) fn others(problems: &mut Problems, given: &Given<'_>, groups: &mut Gr
     settings
 }
 
-/// `loop`: -1 is for ever.
+/// Reads `loop`; -1 is endless.
 pub(super) fn repeat(problems: &mut Problems, given: &Given<'_>) -> Option<i64> {
     let value = given.get("loop")?;
     read::integer(problems, "loop", value, -1..=i64::MAX, "a number of loops, or -1 for ever")

@@ -12,15 +12,15 @@ use crate::names::Interner;
 use crate::place::PhaseSite;
 use crate::program::{Op, Policy, Repeat, Settings};
 
-/// A class of identical tasks, as the file describes it.
+/// A class of identical tasks.
 #[derive(Debug)]
 pub(super) struct Class {
     pub(super) name: String,
     pub(super) span: Span,
-    /// Tasks from the beginning; 0: only when forked.
+    /// Instances that exist from the start. 0: only when forked.
     pub(super) instances: u64,
     pub(super) delay: u64,
-    /// Where that is written, if it is.
+    /// The place of `delay`.
     pub(super) delay_span: Option<Span>,
     pub(super) repeat: Repeat,
     pub(super) settings: Settings,
@@ -28,7 +28,7 @@ pub(super) struct Class {
     pub(super) own_timers: Interner,
 }
 
-/// A phase, but for what is known only when every task has been read.
+/// A phase with unresolved references.
 #[derive(Debug)]
 pub(super) struct PhaseSteps {
     pub(super) name: String,
@@ -38,7 +38,6 @@ pub(super) struct PhaseSteps {
     pub(super) site: PhaseSite,
 }
 
-/// Everything tasks are read against.
 pub(super) struct Reader<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: &'a mut Names,
@@ -49,10 +48,9 @@ pub(super) struct Reader<'a> {
 
 const TASK_KEYS: &[&str] = &["instance", "delay", "phases"];
 
-/// Keys before rt-app 0.3 that newer versions pass over without a word.
+/// Keys from before rt-app 0.3 that newer versions ignore.
 const OLD_KEYS: &[&str] = &["exec", "resources", "lock_order"];
 
-/// What one object (a task or a phase) holds.
 struct Contents<'a> {
     given: Given<'a>,
     steps: Vec<Step>,
@@ -63,11 +61,10 @@ struct Contents<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads the task that `member` describes.
     pub(super) fn class(&mut self, member: &Member) -> Option<Class> {
         let value = member.value(self.problems)?;
         let members = read::object(self.problems, &member.key, value, "an object that describes a task")?;
-        // How many there are must be known before the first barrier is counted.
+        // The count of instances is needed before the first barrier.
         let instances = members
             .iter()
             .rev()
@@ -92,7 +89,7 @@ impl Reader<'_> {
 
         let (repeat, phases) = if contents.phases.is_empty() {
             if contents.steps.is_empty() && matches!(policy, Policy::Deadline { .. }) {
-                // It only takes its budget: rt-app's loop makes no system call.
+                // Such a task only uses its budget. rt-app's loop makes no system call.
                 contents.steps.push(Step::Op(Op::Run { work: Op::ENDLESS }));
                 contents.spans.push(member.key_span.clone());
             }
@@ -126,7 +123,6 @@ impl Reader<'_> {
         read::integer(self.problems, "instance", value, 0..=limit, "a number of tasks").map(|count| count as u64)
     }
 
-    /// Reads the phases that the `phases` member of class `class` describes.
     fn phases(
         &mut self,
         class: &str,
@@ -163,7 +159,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sorts the members of a task or phase into settings and events.
+    /// Splits the members of a task or phase into settings and events.
     fn contents<'m>(
         &mut self,
         class: &str,
@@ -288,8 +284,7 @@ impl Reader<'_> {
         }
     }
 
-    /// rt-app compares its count after each loop, so that 0 is never reached. `whose` it is: a phase, or a task without
-    /// phases.
+    /// rt-app compares its count after each loop, so it never reaches 0. `whose`: "phase", or "task" without phases.
     fn phase_repeat(&mut self, written: Option<i64>, given: &Given<'_>, default: Repeat, whose: &str) -> Repeat {
         match written {
             None => default,
@@ -307,14 +302,14 @@ impl Reader<'_> {
     }
 }
 
-/// Keys of one object remembered to tell repetitions; only to bound the time a hostile file takes.
+/// Keys remembered per object to detect repetitions. Bounds the time for hostile files.
 const MAX_REMEMBERED: usize = 256;
 
 fn task_repeat(written: i64) -> Repeat {
     u64::try_from(written).map_or(Repeat::Forever, Repeat::Times)
 }
 
-/// Under SCHED_DEADLINE a task of the old grammar gives its budget as `runtime`, which else is an event.
+/// Whether `runtime` is no event but the budget, as in SCHED_DEADLINE's old grammar.
 fn is_legacy_deadline(members: &[Member], problems: &Problems) -> bool {
     let text = |key: &str| {
         let member = members.iter().find(|member| member.key == key)?;
@@ -323,7 +318,7 @@ fn is_legacy_deadline(members: &[Member], problems: &Problems) -> bool {
     text("policy").is_some_and(|policy| policy.contains("SCHED_DEADLINE")) && text("dl-runtime").is_none()
 }
 
-/// A phase that names no CPUs runs on the task's, whatever the phase before it had.
+/// A phase without CPUs uses the task's, not the previous phase's.
 fn restore_cpus(task: &Settings, phases: &mut [PhaseSteps]) {
     if task.cpus.is_none() || phases.iter().all(|phase| phase.settings.cpus.is_none()) {
         return;

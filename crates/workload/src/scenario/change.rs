@@ -1,4 +1,4 @@
-//! `[[change]]`: a change of tasks, of a group, or of a session during the run.
+//! `[[change]]`: a change of tasks, a group, or a session during the run.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::groups::normalize_path;
 use crate::program::{Bandwidth, Change, Changed, Clamps, CpuMax, Group, GroupChange, Settings, Workload};
 use crate::suggest::did_you_mean;
 
-/// Keys that only a task has, and need a policy; those that any change of a task may have are read elsewhere.
+/// Keys that need a policy.
 const WITH_POLICY: [&str; 7] = ["priority", "slice", "runtime", "deadline", "period", "reclaim", "overrun"];
 
-/// What a group is after the changes so far, of what later ones ask for.
+/// The state of a group after the changes so far.
 #[derive(Clone, Copy)]
 struct State {
-    /// Quota and period, if it is limited.
+    /// Quota and period, if limited.
     limit: Option<(u64, u64)>,
     burst: u64,
     idle: bool,
@@ -29,11 +29,10 @@ impl State {
     }
 }
 
-/// By the group's index.
+/// By group index.
 type States = BTreeMap<usize, State>;
 
-/// Reads every `[[change]]`; in order of time, those of one instant in the order of the file.
-/// The CPUs that changes of groups name are added to `cpus`.
+/// Reads all changes, ordered by time, then by position. Adds CPUs of groups to `cpus`.
 pub(super) fn parse_all(
     problems: &mut Problems,
     values: &[Value<'_>],
@@ -116,9 +115,9 @@ fn tasks(
     let all = || workload.tasks.iter();
     let known = |task: &crate::program::Task| task.name == name || task.class == name;
     let tasks: Vec<usize> = all().enumerate().filter(|(_, task)| known(task)).map(|(index, _)| index).collect();
-    // If something was wrong before, the task may only not have been read.
+    // After an error, the task may exist but be unread.
     if tasks.is_empty() && !fields.problems.has_errors() {
-        // A few are enough to find what was meant.
+        // 1000 names suffice for a suggestion.
         let names: std::collections::BTreeSet<&str> = all().map(|task| task.class.as_str()).take(1000).collect();
         fields.bad(
             span,
@@ -152,7 +151,6 @@ fn tasks(
     Some(Changed::Tasks { tasks, settings, nice })
 }
 
-/// The index of a group that some task or table names.
 fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> Option<usize> {
     let index = workload.groups.iter().position(|group| group.path == path);
     if index.is_none() && !fields.problems.has_errors() {
@@ -164,7 +162,6 @@ fn known_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload) -> 
     index
 }
 
-/// What is written to a group's cpuset files.
 fn cpuset(
     fields: &mut Fields<'_, '_>,
     path: &str,
@@ -180,7 +177,7 @@ fn cpuset(
         return None;
     }
     named.extend(cpus.clone());
-    // If there is none, that is told later.
+    // A missing group is reported later.
     let group = workload.groups.iter().position(|group| group.path == path)?;
     if group == 0 {
         let message = "the root group has all CPUs, and is a partition always".to_owned();
@@ -204,12 +201,12 @@ fn one_group(fields: &mut Fields<'_, '_>, path: &str, workload: &Workload, state
     let clamps = uclamp::parse(fields, path, before.map_or(uclamp::NONE, |before| before.uclamp));
     let (group, before) = (group?, before?);
     if max_value.is_some() && fields.problems.has_errors() {
-        // What is no limit has been told.
+        // The wrong limit has been reported.
         return None;
     }
     let span = |value: Option<&Value<'_>>| value.map_or(0..0, Value::span);
     if group == 0 && fields.problems.has_errors() {
-        // That it is the root has been told.
+        // The root has been reported.
         return None;
     }
     if group == 0 {

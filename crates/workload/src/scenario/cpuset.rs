@@ -1,4 +1,4 @@
-//! `cpus` and `partition` of groups, `isolated` of the machine: cgroup v2's `cpuset` controller and `isolcpus`.
+//! `cpus` and `partition` of groups (cgroup v2's `cpuset` controller), and `isolated` of machines (`isolcpus`).
 
 use std::ops::Range;
 
@@ -10,23 +10,21 @@ use crate::error::Problems;
 use crate::program::{Cpuset, Group, Partition};
 use crate::suggest::did_you_mean;
 
-/// More CPUs than any machine has.
+/// More CPUs than machines have.
 const MOST: u32 = 65_535;
 
-/// What a group's table says of its CPUs, and where.
 pub(super) struct Said {
     pub(super) cpuset: Cpuset,
     cpus: Option<Range<usize>>,
 }
 
 impl Said {
-    /// The CPUs it names, and where.
     pub(super) fn named(&self) -> Option<Spanned<Vec<u32>>> {
         Some(Spanned { value: self.cpuset.cpus.clone()?, span: self.cpus.clone()? })
     }
 }
 
-/// `cpus` and `partition` of a group that is declared.
+/// Reads `cpus` and `partition` of a declared group.
 pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Said {
     let cpus = list(fields, "cpus");
     let partition = partition(fields);
@@ -42,7 +40,6 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Said {
     Said { cpuset: Cpuset { cpus, partition: partition.map_or(Partition::Member, |(kind, _)| kind) }, cpus: span }
 }
 
-/// `partition`, and where it stands.
 pub(super) fn partition(fields: &mut Fields<'_, '_>) -> Option<(Partition, Range<usize>)> {
     let (name, span) = fields.string("partition", "the kind of a partition, such as \"root\"")?;
     let partition = Partition::from_name(name);
@@ -53,7 +50,7 @@ pub(super) fn partition(fields: &mut Fields<'_, '_>) -> Option<(Partition, Range
     Some((partition?, span))
 }
 
-/// CPUs as the kernel lists them, `"0-3,6"`, or as a list of numbers; ascending, and at least one.
+/// Reads CPUs, as `"0-3,6"` or a list of numbers. Returns them ascending, and at least one.
 pub(super) fn list(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Spanned<Vec<u32>>> {
     let value = fields.get(key)?;
     let cpus = any_list(fields, key, value)?;
@@ -70,7 +67,7 @@ pub(super) fn list(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Spa
     Some(Spanned { value: cpus, span: value.span() })
 }
 
-/// As [`list`], which may be empty.
+/// As [`list`], but possibly empty.
 pub(super) fn any_list(fields: &mut Fields<'_, '_>, key: &'static str, value: &Value<'_>) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     match value.get_ref() {
@@ -98,7 +95,7 @@ pub(super) fn any_list(fields: &mut Fields<'_, '_>, key: &'static str, value: &V
     Some(cpus)
 }
 
-/// CPUs as the kernel lists them, `0-3,6`; none of them if the list is empty. In the order of the text, each once.
+/// Parses `0-3,6`, possibly empty. Returns distinct CPUs in the order of the text.
 pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
     let number = |text: &str| {
         let text = text.trim();
@@ -122,7 +119,6 @@ pub(crate) fn ranges(text: &str) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-/// As the kernel lists CPUs.
 fn text(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let runs = runs.map(|run| match run {
@@ -132,8 +128,7 @@ fn text(cpus: &[u32]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// Partitions have their CPUs to themselves: siblings that are declared must not name any of them. `declared` are
-/// groups by number.
+/// Checks that no partition shares a CPU with a declared sibling. `declared`: groups by number.
 pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, Said)]) {
     for (position, (index, said)) in declared.iter().enumerate() {
         let Some((cpus, span)) = said.cpuset.cpus.as_ref().zip(said.cpus.clone()) else { continue };

@@ -1,4 +1,4 @@
-//! Typed reading of TOML tables: each answer is the value, or nothing and a problem with its place.
+//! Typed reading of TOML tables. Each function returns the value, or reports a problem and returns None.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -12,18 +12,18 @@ use crate::units::{parse_duration, parse_length};
 
 pub(super) type Value<'a> = TomlSpanned<DeValue<'a>>;
 
-/// One table while it is read: whatever is not asked for is unknown in the end.
+/// A table during reading. Keys that were not requested are unknown at the end.
 pub(super) struct Fields<'a, 'p> {
     pub(super) problems: &'p mut Problems,
-    /// What messages call it: `[scenario]`.
+    /// The name in messages: `[scenario]`.
     place: String,
-    /// Its bytes, for what is missing.
+    /// The table's bytes, for missing keys.
     pub(super) span: Range<usize>,
     table: Option<&'a DeTable<'a>>,
     asked: Vec<&'static str>,
 }
 
-/// The keys of a table behind the name that leads to it, such as `cpu.max.burst`.
+/// The paths of all keys of a table, such as `cpu.max.burst`.
 fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for (key, value) in table {
@@ -36,7 +36,7 @@ fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
     keys
 }
 
-/// What a value is, with an article.
+/// The kind of a value, with an article.
 pub(super) fn noun(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -50,7 +50,7 @@ pub(super) fn noun(value: &DeValue<'_>) -> &'static str {
 }
 
 impl<'a, 'p> Fields<'a, 'p> {
-    /// The table in `value`; an empty one, and a problem, if it is something else.
+    /// The table in `value`. Reports another kind, and is then empty.
     pub(super) fn new(problems: &'p mut Problems, place: impl Into<String>, value: &'a Value<'a>) -> Self {
         let place = place.into();
         let table = match value.get_ref() {
@@ -66,21 +66,20 @@ impl<'a, 'p> Fields<'a, 'p> {
         Self { problems, place, span: value.span(), table, asked: Vec::new() }
     }
 
-    /// The whole document.
     pub(super) fn root(problems: &'p mut Problems, table: &'a DeTable<'a>, span: Range<usize>) -> Self {
         Self { problems, place: "the top level".to_owned(), span, table: Some(table), asked: Vec::new() }
     }
 
-    /// The value of `key`.
+    /// The value of `key`, which is then known.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value<'a>> {
-        // A key may be looked at twice, and is named once among those that there are.
+        // Suggestions list a key once.
         if !self.asked.contains(&key) {
             self.asked.push(key);
         }
         self.table?.get(key)
     }
 
-    /// All keys that are there, with their places, in the order of the text.
+    /// All present keys with their places, in the order of the text.
     pub(super) fn keys(&self) -> Vec<(String, Range<usize>)> {
         let keys = self.table.into_iter().flat_map(DeTable::keys);
         let mut keys: Vec<_> = keys.map(|key| (key.get_ref().to_string(), key.span())).collect();
@@ -88,17 +87,17 @@ impl<'a, 'p> Fields<'a, 'p> {
         keys
     }
 
-    /// The keys that were asked for and are there, with their places.
+    /// The present keys that were requested, with their places.
     pub(super) fn given(&self) -> Vec<(&'static str, Range<usize>)> {
         let place = |key: &'static str| Some((key, self.table?.get_key_value(key)?.0.span()));
         self.asked.iter().copied().filter_map(place).collect()
     }
 
-    /// Tells of every key that the top level has, too: of `above`, with its place there.
+    /// Reports keys that the top level also has. `above` has those, with their places.
     pub(super) fn twice(&mut self, above: &[(&'static str, Range<usize>)]) {
         for (key, here) in self.given() {
             let Some((_, there)) = above.iter().find(|(known, _)| *known == key) else { continue };
-            // A table such as [machine] may come after the one it is also written in.
+            // [machine] may follow the table that has it, too.
             let (first, second) = if there.start < here.start { (there, &here) } else { (&here, there) };
             let line = self.problems.source.text()[..first.start].matches('\n').count() + 1;
             let message = format!("`{key}` is given twice, at the top level and in {}", self.place);
@@ -122,11 +121,11 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// Returns the correct form of a quoted key with the name of a cgroup file, such as `"cpu.uclamp.min"`: dots in
-    /// quotes do not form tables.
+    /// Returns the correct form of a key with a cgroup file's name, such as `"cpu.uclamp.min"`: quoted dots do not form
+    /// tables.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
-        // Without quotes `cpu.weight` is a table `cpu`.
+        // Without quotes, `cpu.weight` is a table `cpu`.
         if let ("cpu" | "cpuset", DeValue::Table(table)) = (name, value.get_ref()) {
             let keys: Vec<String> = dotted(table, name);
             let helps = keys.iter().filter_map(|key| self.of_a_file(key, value).or_else(|| self.of_others(key)));
@@ -139,7 +138,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
         let (table, key) = bare.split_once('.')?;
         if table != "uclamp" {
-            // cpu.max.burst is no part of `max`.
+            // cpu.max.burst is not part of `max`.
             return asked(key).then(|| format!("here it is `{key}`"));
         }
         let text = self.problems.source.text().get(value.span());
@@ -147,7 +146,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         asked(table).then(|| format!("write it without quotes: {bare} = {value}"))
     }
 
-    /// What to write for what cgroup v1, Docker and Kubernetes call a group's weight and limit.
+    /// The key for a weight or limit under a name of cgroup v1, Docker or Kubernetes.
     fn of_others(&self, name: &str) -> Option<String> {
         if !self.asked.contains(&"weight") || !self.asked.contains(&"max") {
             return None;
@@ -155,7 +154,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         limit_by_other_name(name).map(str::to_owned)
     }
 
-    /// Tells that `key` is something else than `expected`.
+    /// Reports that `key` is not `expected`.
     pub(super) fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let message = format!("`{key}` is {}", noun(value.get_ref()));
         let help = match value.get_ref() {
@@ -166,7 +165,6 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.bad(value.span(), message, &format!("expected {expected}"), help);
     }
 
-    /// Tells what is the matter with a value of the right type.
     pub(super) fn bad(&mut self, span: Range<usize>, message: String, label: &str, help: impl Into<String>) {
         let error = self.problems.new_error(span, message, label).with_help(help);
         self.problems.error(error);
@@ -219,19 +217,19 @@ impl<'a, 'p> Fields<'a, 'p> {
         number
     }
 
-    /// A time such as "5s", as nanoseconds.
+    /// Reads a time such as "5s", in nanoseconds.
     pub(super) fn duration(&mut self, key: &'static str) -> Option<u64> {
         let value = self.get(key)?;
         self.duration_in(key, value)
     }
 
-    /// A time above 0.
+    /// As [`Self::duration`], but above 0.
     pub(super) fn length(&mut self, key: &'static str) -> Option<u64> {
         let value = self.get(key)?;
         self.time_in(key, value, parse_length)
     }
 
-    /// A time such as "5s", or -1 for work without end.
+    /// As [`Self::duration`], but -1 is endless work.
     pub(super) fn work(&mut self, key: &'static str) -> Option<u64> {
         let value = self.get(key)?;
         if matches!(value.get_ref(), DeValue::Integer(digits) if digits.as_str() == "-1") {
@@ -256,7 +254,6 @@ impl<'a, 'p> Fields<'a, 'p> {
             .ok()
     }
 
-    /// The entries of an array.
     pub(super) fn array(&mut self, key: &'static str, expected: &str) -> Option<&'a [Value<'a>]> {
         let value = self.get(key)?;
         if let DeValue::Array(entries) = value.get_ref() {
@@ -266,7 +263,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         None
     }
 
-    /// One string or several.
+    /// Reads one string or a list.
     pub(super) fn strings(&mut self, key: &'static str, expected: &str) -> Vec<(&'a str, Range<usize>)> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let one = std::slice::from_ref(value);

@@ -1,5 +1,4 @@
-//! Finds the place of a key in a scenario's text for a later error. The text is read again, since this happens at most
-//! once.
+//! Finds the place of a key for a later error. Parses the text again, at most once.
 
 use std::ops::Range;
 
@@ -13,9 +12,9 @@ use crate::units::parse_duration;
 /// A table of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// The `[[task]]` of a task with this name.
+    /// The `[[task]]` of this name.
     Task(&'a str),
-    /// `[groups."/path"]`, by its normal path.
+    /// `[groups."/path"]`, by normalized path.
     Group(&'a str),
     /// A `[[change]]` this many nanoseconds after the start.
     Change(u64),
@@ -24,8 +23,7 @@ pub enum Part<'a> {
 }
 
 impl Scenario {
-    /// Returns the bytes of the value of `key` in a part; of several such parts, in the first with the key; of a part
-    /// itself if none has it.
+    /// Returns the bytes of `key`'s value in the first such part with it, or else of the first part.
     ///
     /// ```
     /// use vruntime_workload::scenario::{self, Part};

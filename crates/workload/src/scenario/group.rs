@@ -9,7 +9,7 @@ use crate::groups::{GroupTree, normalize_path};
 use crate::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
 use crate::program::{Bandwidth, CpuMax};
 
-/// Puts every declared group into `groups`; the CPUs that they name.
+/// Adds all declared groups to `groups`, and returns their CPUs.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut GroupTree) -> Vec<Spanned<Vec<u32>>> {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[groups.\"/name\"]", value).finish();
@@ -111,12 +111,12 @@ fn parse_one(
     cpus
 }
 
-/// What the CPU resource controller is to guarantee it, percent of the machine.
+/// Reads the guarantee of the CPU resource controller, percent of the machine.
 pub(super) fn guarantee(fields: &mut Fields<'_, '_>) -> Option<u32> {
     fields.integer("guarantee", 0..=100, "percent of the machine").map(|percent| percent as u32)
 }
 
-/// Reads `max`. None without a limit, or if it is wrong, which is then reported.
+/// Reads `max`. None without a limit, or after reporting an error.
 pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<Bandwidth> {
     let limit = match value.get_ref() {
         DeValue::String(text) => match cpu_max(text) {
@@ -157,7 +157,7 @@ fn wrong_max(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
     fields.bad(value.span(), message, "expected a limit", help);
 }
 
-/// A time with its unit, or microseconds as in `cpu.max.burst`.
+/// Reads a time with its unit, or microseconds as in `cpu.max.burst`.
 pub(super) fn burst(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<u64> {
     if let DeValue::Integer(_) = value.get_ref() {
         let us = fields.integer_in("burst", value, 0..=i64::from(u32::MAX), "microseconds")?;

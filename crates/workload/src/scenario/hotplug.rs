@@ -6,8 +6,8 @@ use super::fields::{Fields, Value};
 use crate::error::Problems;
 use crate::program::Hotplug;
 
-/// Reads every `[[hotplug]]`; in order of time, those of one instant in the order of the file. Whether the machine has
-/// the CPU, and another that stays, is the machine crate's to tell.
+/// Reads all entries, ordered by time, then position. The machine crate checks that CPUs exist, and that one stays
+/// online.
 pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>]) -> Vec<Hotplug> {
     let mut found = Vec::new();
     for value in values {
@@ -32,7 +32,7 @@ pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>]) -> Vec<Ho
         }
     }
     found.sort_by_key(|(hotplug, _)| hotplug.at);
-    // Every CPU is online when the run begins.
+    // All CPUs are online at the start.
     let mut state: BTreeMap<u32, bool> = BTreeMap::new();
     for (Hotplug { cpu, online, .. }, span) in &found {
         if state.insert(*cpu, *online).unwrap_or(true) == *online {

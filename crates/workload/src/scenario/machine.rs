@@ -1,4 +1,4 @@
-//! `machine`: a topology in one string, or a table with capacities and the rest.
+//! `machine`: a topology string, or a table.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -8,55 +8,54 @@ use toml::de::DeValue;
 use super::Spanned;
 use super::fields::{Fields, Value};
 
-/// The machine a scenario runs on, as far as the file says. What is missing is the machine crate's default; whether
-/// the topology makes sense is that crate's to tell.
+/// A scenario's machine. The machine crate has the defaults, and checks the topology.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     /// hwloc's synthetic string, such as `pack:2 l3:1 core:4 pu:2`.
     pub topology: Option<Spanned<String>>,
-    /// An XML file that `lstopo` wrote, relative to the scenario's folder.
+    /// An XML file of `lstopo`, relative to the scenario's folder.
     pub lstopo: Option<Spanned<PathBuf>>,
-    /// Capacity of each CPU, 1..=1024; none: all 1024.
+    /// Capacity of each CPU, 1..=1024. None: all 1024.
     pub capacities: Option<Spanned<Vec<u32>>>,
-    /// Distance of each NUMA node to each, a row a node, as in ACPI's SLIT (10 to itself); none: 10 and 20.
+    /// Distances between NUMA nodes, a row each, as in ACPI's SLIT (10 to itself). None: 10 and 20.
     pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
-    /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
+    /// Throughput of a core with two busy threads relative to one, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,
-    /// The governor of the frequencies. None: every CPU runs at its highest.
+    /// The frequency governor. None: CPUs run at their highest frequency.
     pub governor: Option<Spanned<String>>,
-    /// The least time between two choices of a frequency, nanoseconds.
+    /// The least time between frequency changes, nanoseconds.
     pub rate_limit_ns: Option<u64>,
-    /// CPUs that share a clock, with its frequencies; empty: each core has its own.
+    /// Clocks that CPUs share. Empty: each core has its own.
     pub frequencies: Vec<Spanned<FrequencyTable>>,
-    /// The states an idle CPU can be in, from the shallowest to the deepest; empty: there is one.
+    /// Idle states from the shallowest to the deepest. Empty: one.
     pub idle_states: Vec<Spanned<IdleTable>>,
-    /// CPUs that are isolated from the beginning (`isolcpus=domain`), ascending.
+    /// Isolated CPUs (`isolcpus=domain`), ascending.
     pub isolated: Option<Spanned<Vec<u32>>>,
-    /// How many CPUs the host of this virtual machine has for it, 1..=4096; none: as many as are needed.
+    /// CPUs of this virtual machine's host, 1..=4096. None: as many as needed.
     pub host_cpus: Option<u32>,
 }
 
-/// `[[machine.idle_state]]`: a state an idle CPU can be in.
+/// `[[machine.idle_state]]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdleTable {
-    /// What it is called, such as `C1`.
+    /// The name, such as `C1`.
     pub name: String,
-    /// Nanoseconds that leaving it takes.
+    /// Exit latency, nanoseconds.
     pub exit_latency_ns: u64,
-    /// Nanoseconds from which on it pays.
+    /// Shortest worthwhile stay, nanoseconds.
     pub residency_ns: u64,
 }
 
-/// `[[machine.frequency]]`: CPUs that share a clock.
+/// `[[machine.frequency]]`: a clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrequencyTable {
-    /// The CPUs that share the clock.
+    /// CPUs that share the clock.
     pub cpus: Vec<u32>,
     /// Kilohertz, ascending.
     pub khz: Vec<u32>,
-    /// How long a change takes, nanoseconds.
+    /// Time of a change, nanoseconds.
     pub transition_ns: Option<u64>,
-    /// The power of a busy CPU at each frequency, microwatts, not descending. Empty if unknown.
+    /// Power of a busy CPU at each frequency, microwatts, not descending. Empty if unknown.
     pub power_uw: Vec<u64>,
 }
 
@@ -130,13 +129,13 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
     })
 }
 
-/// Frequencies are between 1 MHz and 1 THz.
+/// 1 MHz to 1 THz, in kHz.
 const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 
-/// Power is between 1 uW and 1 kW.
+/// 1 uW to 1 kW.
 const POWER_UW: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 
-/// A number in thousandths of what it is written in, such as MHz in kHz; none if it is no number.
+/// A number in thousandths of its unit, such as MHz in kHz. None if it is no number.
 fn thousandths(value: &super::fields::Value<'_>) -> Option<u64> {
     match value.get_ref() {
         DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
@@ -185,7 +184,7 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         let message = format!("{} figures of power for {} frequencies", table.power_uw.len(), table.khz.len());
         inner.bad(value.span(), message, "this clock", "give `power_mw` as many numbers as `mhz`");
     }
-    // What is wrong with an entry has been told.
+    // Errors of entries have been reported.
     if (table.khz.is_empty() || table.cpus.is_empty()) && !inner.problems.has_errors() {
         let message = "a clock needs CPUs and frequencies".to_owned();
         inner.bad(value.span(), message, "this one", "write it as cpus = [0, 1] and mhz = [800, 1600, 2400]");
@@ -208,7 +207,7 @@ fn idle_state(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> 
     IdleTable { name, exit_latency_ns, residency_ns: residency.unwrap_or(exit_latency_ns) }
 }
 
-/// From the first of several values to the last.
+/// From the first value to the last.
 fn span_of(values: &[Value<'_>]) -> Range<usize> {
     match (values.first(), values.last()) {
         (Some(first), Some(last)) => first.span().start..last.span().end,
@@ -216,7 +215,7 @@ fn span_of(values: &[Value<'_>]) -> Range<usize> {
     }
 }
 
-/// Whether there are as many as CPUs is for that crate to tell, too.
+/// The machine crate checks their number.
 fn capacities(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<u32>>> {
     const KEY: &str = "capacities";
     let entries = fields.array(KEY, "a list of capacities, one a CPU").filter(|entries| !entries.is_empty())?;
@@ -224,7 +223,7 @@ fn capacities(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<u32>>> {
     Some(Spanned { value: entries.iter().filter_map(capacity).collect(), span: span_of(entries) })
 }
 
-/// A square table; whether it fits the machine is that crate's to tell.
+/// A square table. The machine crate checks its size.
 fn node_distances(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<Vec<u32>>>> {
     const KEY: &str = "node_distances";
     let rows = fields.array(KEY, "a list of rows, one a NUMA node, such as [[10, 16], [16, 10]]")?;

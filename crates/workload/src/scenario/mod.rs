@@ -1,7 +1,6 @@
-//! Scenario files: a workload, or several, with the machine, the kernel and the groups they run in.
+//! Scenario files (TOML): workloads with their machine, kernel and groups.
 //!
-//! Files are TOML; `docs/scenario.md` is the reference. A key that the file does not have is `None` here, so that
-//! callers can apply the command line and the defaults.
+//! `docs/scenario.md` is the reference. Missing keys are `None`: callers apply the command line and defaults.
 //!
 //! ```
 //! use vruntime_workload::scenario;
@@ -65,15 +64,15 @@ use crate::rtapp::Options;
 use crate::suggest::{did_you_mean, nearest};
 use fields::{Fields, Value};
 
-/// Reads the file at a path relative to the scenario's folder.
+/// Reads a file at a path relative to the scenario's folder.
 pub type Loader<'a> = dyn FnMut(&Path) -> io::Result<Vec<u8>> + 'a;
 
-/// A value and the bytes of the scenario's text it stands at, for [`Scenario::error_at`].
+/// A value with its place in the scenario's text, for [`Scenario::error_at`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Its bytes in the text.
+    /// The bytes in the text.
     pub span: Range<usize>,
 }
 
@@ -85,115 +84,114 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
-/// The kernel's preemption model: where in the kernel a task can be preempted. Code of its own always can be.
+/// The preemption model: where in the kernel a task can be preempted. User code always can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preempt {
-    /// `PREEMPT_NONE`: at the end of a system call.
+    /// `PREEMPT_NONE`: at the end of system calls.
     None,
-    /// `PREEMPT_VOLUNTARY`: there and at points inside long calls. No simulated call is long enough to have one, so
-    /// it does what `None` does.
+    /// `PREEMPT_VOLUNTARY`: also at points in long calls. Simulated calls are too short, so it equals `None`.
     #[default]
     Voluntary,
-    /// `PREEMPT_LAZY` (6.13+): a call is preempted only from the next tick on, and simulated calls are shorter than a
-    /// tick. A CPU that runs a fair task is not interrupted for another fair task: it reschedules when it next leaves
-    /// the kernel, at the tick at the latest.
+    /// `PREEMPT_LAZY` (6.13+): a call is preempted only after the next tick. Simulated calls are shorter. A fair task's
+    /// CPU is not interrupted for another fair task. That CPU reschedules when it next leaves the kernel, at the latest
+    /// at the tick.
     Lazy,
-    /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
+    /// `PREEMPT` (full): anywhere in a system call. The rest of the call follows when the task runs again.
     Full,
 }
 
 impl Preempt {
-    /// Every model with the kernel's name for it.
+    /// Every model with its kernel name.
     pub const ALL: [(&'static str, Self); 4] =
         [("none", Self::None), ("voluntary", Self::Voluntary), ("lazy", Self::Lazy), ("full", Self::Full)];
 
-    /// The model called `name`.
+    /// Returns the model of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, preempt)| *preempt)
     }
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, preempt)| *preempt == self).map_or("", |(name, _)| name)
     }
 }
 
-/// What switches, interrupts and the like cost.
+/// Costs of switches, interrupts and other work of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// The initial profile: `default`, `zero`, `vm`, `emulated`. The owner of the profiles checks the name.
+    /// The initial profile: `default`, `zero`, `vm`, `emulated`. The machine crate checks it.
     pub profile: Option<Spanned<String>>,
-    /// Single costs, checked there too.
+    /// Single costs, also checked there.
     pub values: Vec<Setting>,
 }
 
-/// A name and a number. The owner of the names checks them.
+/// A name and a number, checked by the owner of such names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The name, and where it stands.
+    /// The name.
     pub name: Spanned<String>,
-    /// The number, and where it stands.
+    /// The number.
     pub value: Spanned<i64>,
 }
 
-/// What a scenario file says.
+/// The content of a scenario file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The file's text, which spans are of.
+    /// The text of the file, which spans refer to.
     pub source: Source,
-    /// Its name; the file's stem if it gives none.
+    /// The name, by default the file's stem.
     pub name: String,
-    /// A sentence or two for people; may be empty.
+    /// The description, possibly empty.
     pub description: String,
-    /// Kernels to run under, for a comparison several; empty if it names none.
+    /// Kernels to run under, possibly none.
     pub kernel: Vec<Spanned<String>>,
     /// The machine.
     pub machine: Option<Machine>,
-    /// Ticks a second, 1..=10000.
+    /// Ticks per second, 1..=10000.
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
-    /// Whether tasks sleep until they start, and are not forked then.
+    /// Whether tasks exist and sleep until they start, instead of being forked then.
     pub gate: Option<bool>,
-    /// Whether the root's tasks are in autogroups, one a session.
+    /// Whether each session is an autogroup in the root group.
     pub autogroup: Option<bool>,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED). A group with `rt_runtime` switches it on, too.
+    /// CONFIG_RT_GROUP_SCHED. A group with `rt_runtime` also enables it.
     pub rt_group_sched: Option<bool>,
-    /// Whether the scheduler counts switches away from the tasks of each group.
+    /// Whether to count the context switches of each group.
     pub group_switches: Option<bool>,
-    /// How many tasks may be alive besides those of the file.
+    /// Number of tasks that may exist besides the file's.
     pub threads_max: Option<usize>,
     /// Costs.
     pub costs: Option<Costs>,
     /// Seed of the run.
     pub seed: Option<u64>,
-    /// Features, by the kernel's names (`NO_RUN_TO_PARITY`).
+    /// Features by kernel name (`NO_RUN_TO_PARITY`).
     pub features: Vec<Spanned<String>>,
-    /// Tunables, by the kernel's names.
+    /// Tunables by kernel name.
     pub set: Vec<Setting>,
-    /// Every task of the file. Its `duration` is the file's; without one, the longest of its rt-app files' if each
-    /// has one.
+    /// All tasks. The default duration is the longest of the rt-app files, if all have one.
     pub workload: Workload,
-    /// Where everything of the workload was written.
+    /// The places of the workload's parts.
     pub places: SourceMap,
-    /// The CPUs that groups, and changes of groups, name, for a check against the machine.
+    /// CPUs of groups and their changes, to check against the machine.
     pub cpus: Vec<Spanned<Vec<u32>>>,
-    /// What is probably not what was meant.
+    /// Probable mistakes.
     pub warnings: Vec<Error>,
 }
 
 impl Scenario {
-    /// An error at a place of the file, for what is checked later: a kernel, a tunable, a topology.
+    /// Returns an error at a place of the file, for later checks of kernel, tunables, topology.
     pub fn error_at(&self, span: Range<usize>, message: &str, label: &str, help: &str) -> Error {
         self.source.error_at(span, message, label, help)
     }
 }
 
-/// Reads a scenario. `name` is its name in messages. `loader` reads the rt-app files that it names.
+/// Reads a scenario. `name` is for messages. `loader` reads files that it names.
 ///
 /// # Errors
-/// The text is not UTF-8 or not TOML, a key is unknown, a value is of the wrong type or out of its range, a file
-/// cannot be read or is itself wrong, or there are more than `options.max_tasks` tasks.
+///
+/// If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, a file is unreadable or wrong, or
+/// tasks exceed `options.max_tasks`.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
     let source = Source::decode(name, bytes)?;
     let mut problems = Problems::new(source.clone(), options.strict);
@@ -259,7 +257,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let duration = scenario.workload.duration;
     (scenario.workload, scenario.places) = merged.finish();
     scenario.workload.hotplug = hotplug;
-    // A task of the short form has no duration of its own; it runs as long as the others.
+    // Tasks of the short form have no duration, and run as long as the others.
     let longest = durations.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     scenario.workload.duration = duration.or(longest);
     if let Some(sessions) = sessions {
@@ -273,7 +271,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     Ok(scenario)
 }
 
-/// Several `[[task]]`s of one name are one class of tasks: hardly what was meant.
+/// Warns of `[[task]]`s with equal names, which become one class.
 fn same_names(problems: &mut Problems, tasks: &[Value<'_>]) {
     let mut seen = std::collections::BTreeSet::new();
     for task in tasks {
@@ -292,10 +290,10 @@ fn same_names(problems: &mut Problems, tasks: &[Value<'_>]) {
     }
 }
 
-/// As many as Linux ever allows (`PID_MAX_LIMIT`).
+/// `PID_MAX_LIMIT`.
 const MOST_THREADS: i64 = 1 << 22;
 
-/// Everything but groups and tasks: in `[scenario]`, or at the top level of short files.
+/// Reads everything but groups and tasks, from `[scenario]` or the top level.
 fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_>>) -> Scenario {
     let stem = Path::new(source.name()).file_stem().and_then(|stem| stem.to_str()).unwrap_or("scenario");
     let mut scenario = Scenario {
@@ -374,7 +372,7 @@ impl Scenario {
     }
 }
 
-/// Tells of features that others further on in the list turn round.
+/// Reports features that later ones override.
 fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
     for (index, (name, span)) in features.iter().enumerate() {
         let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
@@ -421,7 +419,7 @@ fn costs(fields: &mut Fields<'_, '_>) -> Option<Costs> {
     }
 }
 
-/// Names and whole numbers of at least `least`, in the order of the text. `profile` is not one of them.
+/// Reads names and whole numbers of at least `least`, in the order of the text. Skips `profile`.
 fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i64) -> Vec<Setting> {
     let DeValue::Table(table) = value.get_ref() else {
         fields.wrong(place, value, "a table of numbers");
@@ -432,7 +430,7 @@ fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i
         if place == "[costs]" && key.get_ref() == "profile" {
             continue;
         }
-        // Without quotes `kernel.sched_rt_runtime_us` is a table `kernel`.
+        // Without quotes, `kernel.sched_rt_runtime_us` is a table `kernel`.
         if let ("[set]", "kernel", DeValue::Table(_)) = (place, key.get_ref().as_ref(), value.get_ref()) {
             let mut sysctls = numbers(fields, "[set.kernel]", value, least);
             for setting in &mut sysctls {
@@ -452,11 +450,11 @@ fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i
     settings
 }
 
-/// A task's group that is nearly, but not quite, one of those declared is probably misspelt.
+/// Warns of tasks' groups with names similar to declared ones.
 fn undeclared_groups(problems: &mut Problems, declared: &[String], scenario: &Scenario) {
     for (index, group) in scenario.workload.groups.iter().enumerate().skip(declared.len().max(1)) {
         let names = declared.iter().map(String::as_str).filter(|path| *path != "/");
-        // Below a declared group new ones may well be called like it.
+        // Groups below a declared group may have similar names.
         let Some(meant) = nearest(&group.path, names).filter(|meant| !group.path.starts_with(*meant)) else { continue };
         let task = scenario.workload.tasks.iter().position(|task| task.settings.group == Some(index));
         let message = format!("group `{}` is not declared; it has the default weight", group.path);

@@ -1,4 +1,4 @@
-//! `[pipes.name]`, and what the `steps` of a scenario's tasks share by name: pipes, and words at which they spin.
+//! `[pipes.name]`, and named objects of `steps`: pipes and spin words.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,23 +11,22 @@ use crate::names::Interner;
 use crate::program::{Channel, Op, Pipe, Spin};
 use crate::suggest::did_you_mean;
 
-/// What a pipe of Linux holds, bytes.
+/// Bytes that a pipe of Linux holds.
 const PIPE: u32 = 65_536;
-/// What a stream socket holds, bytes (`net.core.wmem_default`).
+/// Bytes that a stream socket holds (`net.core.wmem_default`).
 const SOCKET: u32 = 212_992;
 
-/// Pipes and spin words of a scenario's own tasks.
+/// Pipes and spin words of the scenario's own tasks.
 #[derive(Debug, Default)]
 pub(crate) struct OwnObjects {
     pipes: Interner,
-    /// What `[pipes.name]` says.
+    /// From `[pipes.name]`.
     declared: BTreeMap<String, (Pipe, Range<usize>)>,
-    /// By their kind and name: a lock and a flag of one name are two words.
+    /// By kind and name: a lock and a flag of one name are two words.
     words: Interner,
     spins: Vec<Spin>,
 }
 
-/// What a spin word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Flag,
@@ -53,12 +52,12 @@ impl OwnObjects {
         number
     }
 
-    /// The waiters of a lock get it in the order of their arrival.
+    /// Lets waiters get the lock in the order of arrival.
     pub(super) fn is_fair(&mut self, spin: usize) {
         self.spins[spin].fair = true;
     }
 
-    /// `instances` tasks do these operations.
+    /// Counts `instances` tasks at the barriers of these operations.
     pub(super) fn arrive(&mut self, ops: &[Op], instances: u64) {
         let instances = u32::try_from(instances).unwrap_or(u32::MAX);
         let mut met: Vec<usize> = Vec::new();
@@ -72,7 +71,6 @@ impl OwnObjects {
         }
     }
 
-    /// The pipes and the words, by their numbers.
     pub(crate) fn into_objects(self) -> (Vec<Pipe>, Vec<Spin>) {
         let Self { pipes, mut declared, spins, .. } = self;
         let pipe = |name: String| match declared.remove(&name) {
@@ -99,7 +97,6 @@ impl OwnObjects {
     }
 }
 
-/// Reads every `[pipes.name]`.
 pub(super) fn parse_pipes(problems: &mut Problems, value: &Value<'_>, own: &mut OwnObjects) {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[pipes.\"name\"]", value).finish();

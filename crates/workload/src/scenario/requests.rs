@@ -1,4 +1,4 @@
-//! `[[requests]]`: requests from outside that arrive at a wait queue.
+//! `[[requests]]`: external requests to a wait queue.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::program::{Arrivals, Requests};
 use crate::suggest::did_you_mean;
 use crate::units::{MAX_TIME_NS, parse_duration, scaled};
 
-/// Picoseconds of a second.
+/// Picoseconds per second.
 const SECOND_PS: f64 = 1e12;
-/// The largest rate, requests a second: one each nanosecond.
+/// The largest rate, requests per second: one each nanosecond.
 const MOST_RATE: f64 = 1e9;
-/// The smallest rate: one in the longest time that a file may name.
+/// The smallest rate: one in the longest time of a file.
 const LEAST_RATE: f64 = 1e-6;
 /// The most arrivals of a file.
 const MOST_ARRIVALS: usize = 1 << 24;
 
-/// Reads every `[[requests]]`. Steps have numbered the queues in which tasks wait.
+/// Reads every `[[requests]]`. Steps have numbered the queues.
 ///
 /// # Errors
-/// The text of a file of arrivals is wrong.
+/// If a file of arrivals is wrong.
 pub(super) fn parse_all(
     problems: &mut Problems,
     values: &[Value<'_>],
@@ -103,7 +103,7 @@ fn parse(
     Ok(queue.zip(arrivals).map(|(queue, arrivals)| Requests { queue, arrivals, start, count }))
 }
 
-/// Picoseconds from one request to the next.
+/// The interval between requests, picoseconds.
 fn rate_of(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<u64> {
     let rate = match value.get_ref() {
         DeValue::Integer(digits) => i64::from_str_radix(digits.as_str(), digits.radix()).ok().map(|rate| rate as f64),
@@ -133,7 +133,7 @@ fn is_poisson(fields: &mut Fields<'_, '_>, kind: Option<(&str, Range<usize>)>) -
     }
 }
 
-/// The times in a file, ascending: a time in each line, in seconds if it has no unit.
+/// Reads the ascending times of a file, one per line, by default in seconds.
 fn times(
     fields: &mut Fields<'_, '_>,
     path: &str,

@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::fields::{Fields, Value};
 use crate::program::{RtBandwidth, RtRuntime};
 
-/// Reads a table. None if it is empty, or wrong, which is then reported.
+/// Reads a table. None if it is empty, or after reporting an error.
 pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<RtBandwidth> {
     let (runtime_value, period_value) = (fields.get("rt_runtime"), fields.get("rt_period"));
     let runtime = runtime_value.and_then(|value| runtime(fields, value));
@@ -30,7 +30,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<RtBandwidth> {
     (runtime.is_some() || period.is_some()).then_some(RtBandwidth { runtime, period })
 }
 
-/// As in `cpu.rt_runtime_us`, where -1 stands for no limit; or a time with its unit.
+/// Reads microseconds as in `cpu.rt_runtime_us` (-1: no limit), or a time with its unit.
 fn runtime(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<RtRuntime> {
     match value.get_ref() {
         DeValue::String(text) if text.trim() == "max" => Some(RtRuntime::Unlimited),

@@ -1,4 +1,4 @@
-//! `session = "name"` and `[sessions."name"]`: whose autogroup a task is in, and its nice value.
+//! `session = "name"` and `[sessions."name"]`: the session of a task, and its autogroup's nice value.
 
 use toml::de::DeValue;
 
@@ -7,7 +7,6 @@ use crate::error::Problems;
 use crate::program::Session;
 use crate::suggest::did_you_mean;
 
-/// The session of a `[[task]]` or a `[[workload]]`.
 pub(super) fn name(fields: &mut Fields<'_, '_>) -> Option<String> {
     let (name, span) = fields.string("session", "a session's name, such as \"desktop\"")?;
     if name.is_empty() || name.contains('/') || name.chars().any(char::is_control) {
@@ -18,7 +17,6 @@ pub(super) fn name(fields: &mut Fields<'_, '_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Reads the settings of the tasks' sessions.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, sessions: &mut [Session]) {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[sessions.\"name\"]", value).finish();

@@ -1,4 +1,4 @@
-//! `steps` of a `[[task]]`: what it does in each loop, one table a step.
+//! `steps` of a `[[task]]`: the operations of a loop, each a table.
 
 use toml::de::DeValue;
 
@@ -9,7 +9,6 @@ use crate::names::Interner;
 use crate::program::{Op, WaitMode};
 use crate::suggest::nearest;
 
-/// What a step may be.
 const VERBS: [&str; 17] = [
     "run",
     "sleep",
@@ -30,7 +29,6 @@ const VERBS: [&str; 17] = [
     "spin_barrier",
 ];
 
-/// Reads the steps of a task.
 pub(super) fn parse_all(fields: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> Vec<Op> {
     let DeValue::Array(steps) = value.get_ref() else {
         fields.wrong("steps", value, "a list of steps, such as [{ run = \"1ms\" }, { sleep = \"4ms\" }]");
@@ -52,7 +50,7 @@ fn parse(task: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> O
     let given: Vec<&'static str> = VERBS.into_iter().filter(|verb| fields.get(verb).is_some()).collect();
     let [verb] = given[..] else {
         let mut help = format!("a step has one of {}", VERBS.map(|verb| format!("`{verb}`")).join(", "));
-        // What is wrong is then the name, and not what stands beside it.
+        // Then the name is the error, not the keys beside it.
         let misspelt = fields.keys().into_iter().find_map(|(key, span)| Some((nearest(&key, VERBS)?, key, span)));
         if let Some((verb, key, span)) = misspelt.filter(|_| given.is_empty()) {
             help = format!("did you mean `{verb}`? {help}");
@@ -79,14 +77,14 @@ fn parse(task: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> O
     op
 }
 
-/// `yield = false`.
+/// Rejects `yield = false`.
 fn never(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> bool {
     let message = "a step that does not yield".to_owned();
     fields.bad(value.span(), message, "this step does nothing", "remove it, or write { yield = true }");
     false
 }
 
-/// The name of an object.
+/// Reads an object's name.
 fn name<'a>(fields: &mut Fields<'a, '_>, key: &'static str, what: &str) -> Option<&'a str> {
     let (name, span) = fields.string(key, what)?;
     if name.is_empty() {
@@ -126,7 +124,7 @@ fn wake_up(fields: &mut Fields<'_, '_>, verb: &'static str, queues: &mut Interne
     Some(Op::WakeUp { queue: queues.number(queue?), nr: nr as u32, events: events as u32, sync })
 }
 
-/// A message through a pipe or a socket.
+/// Reads a step that passes a message.
 fn transfer(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
     let pipe = name(fields, verb, "the name of a pipe");
     let bytes = fields.integer("bytes", 1..=i64::from(i32::MAX), "bytes").unwrap_or(1) as u32;
@@ -134,7 +132,7 @@ fn transfer(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObject
     Some(if verb == "write" { Op::PipeWrite { pipe, bytes } } else { Op::PipeRead { pipe, bytes } })
 }
 
-/// A wait that does not sleep, or what ends it.
+/// Reads a step that spins, or ends spinning.
 fn spin(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
     let (word, what) = match verb {
         "spin_lock" | "spin_unlock" => (Word::Lock, "the name of a spinlock"),

@@ -1,4 +1,4 @@
-//! `[[task]]`: the short form for tasks that run and sleep.
+//! `[[task]]`: tasks that run and sleep.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::program::{Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode
 use crate::rtapp::PolicyName;
 use crate::suggest::did_you_mean;
 
-/// Reads one `[[task]]` and adds its instances.
+/// Reads a `[[task]]` and adds its instances.
 pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Merged, max_tasks: u64) {
     let source = problems.source.clone();
     let mut fields = Fields::new(problems, "[[task]]", value);
@@ -26,7 +26,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let limit = i64::try_from(left).unwrap_or(i64::MAX);
     let instances = fields.integer("instance", 1..=limit, "a number of tasks").unwrap_or(1);
     let policy = policy_of_task(&mut fields);
-    // Under SCHED_DEADLINE it is the period of the reservation, and the program says when a job begins.
+    // Under SCHED_DEADLINE it is the reservation's period, and the program decides when a job begins.
     let periodic = !matches!(policy, Policy::Deadline { .. });
     let period = if periodic { fields.length("period") } else { None };
     let cpus = cpus(&mut fields);
@@ -86,7 +86,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         [Phase { name: name.to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops }].into()
     };
     let phases = program(ops.clone());
-    // Each instance waits for a timer of its own.
+    // Each instance has its own timer.
     let timer =
         |instance: i64| period.map(|period| Op::Timer { timer: instance as usize, period, mode: TimerMode::Absolute });
     let timers = (0..if period.is_some() { instances } else { 0 })
@@ -112,20 +112,19 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     merged.add(&workload, places, &placement);
 }
 
-/// What a `period` is for where the policy is not SCHED_DEADLINE.
+/// The meaning of `period` outside of SCHED_DEADLINE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Period {
-    /// The time between two beginnings of a task's work.
+    /// The interval at which a task's work begins.
     OfWork,
     Nothing,
 }
 
-/// Reads the policy of a change, with its parameters.
+/// Reads the policy of a change.
 pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
     policy_beside(fields, Period::Nothing)
 }
 
-/// Reads the policy of a task, with its parameters.
 fn policy_of_task(fields: &mut Fields<'_, '_>) -> Policy {
     policy_beside(fields, Period::OfWork)
 }
@@ -137,7 +136,7 @@ fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
         let names = PolicyName::ALL.iter().map(|(name, _)| *name);
         policy.map_err(|why| fields.bad(span, why, "expected a policy", did_you_mean(name, names))).ok()
     });
-    // Under an unknown policy no key is out of place.
+    // Under an unknown policy, every key is accepted.
     let is_known = named.is_some() || !is_given;
     let policy = named.map_or(PolicyName::Other, |written| written.name);
     let (in_name, times_in_name) = named.map_or((None, None), |written| (written.priority, written.times));
@@ -193,7 +192,7 @@ fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
             let runtime = runtime.unwrap_or(0);
             let period = period.unwrap_or(runtime);
             let deadline = deadline.unwrap_or(period);
-            // What is no time has been told of.
+            // Invalid times have been reported.
             let unread = ["runtime", "deadline", "period"].into_iter().zip(times);
             let unread = unread.filter(|(key, time)| time.is_none() && fields.get(key).is_some()).count();
             if unread == 0 && (runtime < 1024 || runtime > deadline || deadline > period) {
@@ -205,7 +204,7 @@ fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
                     us(period)
                 );
                 let key = if runtime < 1024 || runtime > deadline { "runtime" } else { "deadline" };
-                // What is left out is as long as the next shorter one.
+                // A missing time defaults to the next shorter one.
                 let span = [key, "runtime", "deadline", "period", "policy"].into_iter().find_map(|key| fields.get(key));
                 let span = span.map_or_else(|| fields.span.clone(), Value::span);
                 let help = "set runtime, deadline and period, each a time such as \"10ms\"";
@@ -229,13 +228,13 @@ fn custom_slice(fields: &mut Fields<'_, '_>, slice: Option<u64>) -> Option<u64> 
     slice
 }
 
-/// CPUs as a group's; none, for all of them, if the list is empty.
+/// Reads CPUs. None (all CPUs) if the list is empty.
 pub(super) fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<u32>> {
     let value = fields.get("cpus")?;
     cpuset::any_list(fields, "cpus", value).filter(|cpus| !cpus.is_empty())
 }
 
-/// `group`, as a normal path.
+/// Reads `group` as a normalized path.
 pub(super) fn group_path(fields: &mut Fields<'_, '_>) -> Option<String> {
     let (path, span) = fields.string("group", "a group's path, such as \"/web\"")?;
     normalize_path(path)
@@ -245,7 +244,6 @@ pub(super) fn group_path(fields: &mut Fields<'_, '_>) -> Option<String> {
         .ok()
 }
 
-/// `util_min` and `util_max`.
 pub(super) fn clamps(fields: &mut Fields<'_, '_>) -> (Option<u32>, Option<u32>) {
     let mut clamp = |key| fields.integer(key, 0..=1024, "a utilisation").map(|clamp| clamp as u32);
     let (util_min, util_max) = (clamp("util_min"), clamp("util_max"));

@@ -8,14 +8,13 @@ use crate::units::scaled;
 
 /// A whole CPU.
 const SCALE: u64 = 1024;
-/// Percents are kept in hundredths.
+/// 100 %, in hundredths of a percent.
 const HUNDRED: u64 = 10_000;
 
-/// What a group has without any.
+/// The default.
 pub(super) const NONE: Clamps = Clamps { min: 0, max: SCALE as u32 };
 
-/// Reads the clamps of a group over its earlier ones. None if there are none, or if they are wrong, which is then
-/// reported.
+/// Reads the clamps of a group, with the previous ones as default. None if there are none, or after reporting an error.
 pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> Option<Clamps> {
     let value = fields.get("uclamp")?;
     if !matches!(value.get_ref(), DeValue::Table(_)) {
@@ -66,8 +65,7 @@ fn wrong(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
     fields.bad(value.span(), message, "expected 0 to 100 percent, or \"max\"", help);
 }
 
-/// The utilisation that a percentage, or `max`, stands for, as the kernel rounds it: to hundredths of a percent, then
-/// to a 1024th.
+/// The utilisation of a percentage or `max`, with the kernel's rounding: to hundredths of a percent, then to 1/1024.
 pub(crate) fn utilisation(text: &str) -> Option<u32> {
     if text == "max" {
         return Some(SCALE as u32);

@@ -1,4 +1,4 @@
-//! `[[workload]]`: an rt-app file or a benchmark's model, with its place among others.
+//! `[[workload]]`: an rt-app file or a benchmark.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,21 +15,19 @@ use crate::place::{ClassSite, SourceMap};
 use crate::program::Workload;
 use crate::rtapp::{self, Options, RtApp};
 
-/// The most copies of one workload.
+/// The most copies of a workload.
 const MAX_COPIES: i64 = 1 << 20;
 
-/// The most operations and objects of all copies of all workloads, so that a wrong `copies` does not fill the memory.
+/// The most operations and objects of all copies, against wrong values of `copies`.
 const MAX_EXTENT: u64 = 1 << 24;
 
-/// What a `[[workload]]` gives besides its tasks.
 pub(super) struct Added {
-    /// The duration its rt-app file names, ns.
+    /// The duration of its rt-app file, ns.
     pub(super) duration: Option<u64>,
     pub(super) warnings: Vec<Error>,
 }
 
-/// Reads one `[[workload]]` and adds its tasks. Returns an error in the workload's own file unchanged: it has its own
-/// text.
+/// Reads a `[[workload]]` and adds its tasks. An error in the workload's file refers to that file's text.
 pub(super) fn parse(
     problems: &mut Problems,
     value: &Value<'_>,
@@ -99,18 +97,17 @@ pub(super) fn parse(
     Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
 }
 
-/// The source of a workload.
 enum Content<'a> {
-    /// This file, named there.
+    /// The path of a file, with its place.
     File(&'a str, Range<usize>),
-    /// This text.
+    /// Text of an rt-app file.
     Inline(&'a str),
-    /// A model that was built of a command line, which is there.
+    /// A benchmark, with the place of its command line.
     Model(Box<Workload>, Range<usize>),
 }
 
 impl Content<'_> {
-    /// Reads it. None if the file cannot be read, which is reported as a problem.
+    /// Reads the content. None after reporting an unreadable file.
     fn read(self, problems: &mut Problems, loader: &mut Loader<'_>, options: &Options) -> Result<Option<Read>, Error> {
         Ok(Some(match self {
             Self::File(path, span) => match loader(Path::new(path)) {
@@ -136,8 +133,7 @@ impl Content<'_> {
     }
 }
 
-/// Whether this many copies of a workload, in a group `depth` levels below the root, fit in, and counts them. Otherwise
-/// reports a problem.
+/// Whether copies of a workload, in a group `depth` levels below the root, fit. Counts them, or reports a problem.
 fn has_room(
     problems: &mut Problems,
     merged: &mut Merged,
@@ -163,7 +159,7 @@ fn has_room(
     false
 }
 
-/// Where the copies go; `{copy}` in a name is the copy's number.
+/// The placement of copies. `{copy}` in a name is the copy's number.
 struct Place<'a> {
     group: Option<&'a str>,
     session: Option<&'a str>,
@@ -171,7 +167,6 @@ struct Place<'a> {
     background: bool,
 }
 
-/// What is in the file, or the model.
 struct Read {
     workload: Workload,
     places: SourceMap,
@@ -192,7 +187,7 @@ fn add_copies(merged: &mut Merged, read: &Read, name: Option<&str>, copies: i64,
             None => String::new(),
         };
         let class_prefix = name.map_or_else(String::new, |name| format!("{name}/"));
-        // The path is normal already, and a number does not change that.
+        // The path is normalized, and a number keeps it so.
         let numbered = |name: &str| name.replace("{copy}", &copy.to_string());
         let group = place.group.and_then(|path| normalize_path(&numbered(path)).ok());
         let session = place.session.map(numbered);

@@ -1,4 +1,4 @@
-//! A machine under QEMU's software emulation.
+//! Machines under QEMU's software emulation.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,25 +13,24 @@ use crate::command::command;
 /// The interval of checks whether the machine is off.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What to boot.
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Path,
     pub(crate) initramfs: &'a Path,
-    /// As QEMU's `-smp`.
+    /// QEMU's `-smp`.
     pub(crate) smp: &'a str,
     pub(crate) memory_mib: u32,
-    /// Where its console's log and what it sends go.
+    /// The folder for the console's log and the sent file.
     pub(crate) work: &'a Path,
     pub(crate) timeout: Duration,
 }
 
-/// Boots the machine, and waits until it is off. Returns the file that it has sent.
+/// Boots the machine, waits until it is off, and returns the file that it sent.
 pub(crate) fn boot(machine: &Machine<'_>) -> miette::Result<PathBuf> {
     let (log, sent) = (machine.work.join("console.log"), machine.work.join("sent.tar.gz"));
     let console = File::create(&log).into_diagnostic().wrap_err_with(|| format!("cannot write {}", log.display()))?;
     let mut qemu = command(
         "qemu-system-x86_64",
-        // The time stamp counter is the clock, so that programs read it without a system call.
+        // Programs read the time stamp counter without a system call.
         [
             "-accel",
             "tcg,thread=multi",
@@ -59,7 +58,7 @@ pub(crate) fn boot(machine: &Machine<'_>) -> miette::Result<PathBuf> {
             break status;
         }
         if began.elapsed() > machine.timeout {
-            // Both fail only if it is gone by now, which is what is wanted.
+            // Both fail only if the process has ended.
             let (_killed, _gone) = (child.kill(), child.wait());
             return Err(miette!(
                 help = "give it longer with --timeout, or run less with --scenario",

@@ -1,5 +1,4 @@
-//! Fetches Debian's kernels with an apt configuration of its own. The machine's configuration stays unchanged, and
-//! signatures are checked.
+//! Fetches Debian's kernels with a separate apt configuration, and checks signatures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,6 @@ use crate::command::{command, output};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// A kernel, and whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Release {
     /// Debian 11's: CFS that balances by kind of imbalance
@@ -49,7 +47,6 @@ impl Release {
         }
     }
 
-    /// Where its own things are kept.
     fn folder(self) -> String {
         format!("{}-{}", self.suite(), self.version().trim_end_matches('.'))
     }
@@ -67,7 +64,7 @@ impl Release {
     }
 }
 
-/// The newest kernel of a release, unpacked below `work`: the image itself.
+/// Returns the image of a release's newest kernel, unpacked below `work`.
 pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
     let folder = work.join(release.folder());
     if let Some(image) = image(&folder) {
@@ -76,7 +73,7 @@ pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
     let apt = Apt::new(release, work)?;
     eprintln!("fetching Debian's Linux {}x", release.version());
     output(apt.command("apt-get", &["update"]), "apt")?;
-    // Since 7.1 the image itself is in a package of its own, which linux-image only asks for.
+    // 7.1+: linux-image depends on a separate package with the image.
     let mut names = String::new();
     for kind in ["binary", "image"] {
         let prefix = format!("linux-{kind}-{}", release.version());
@@ -101,7 +98,7 @@ fn entries(folder: &Path) -> miette::Result<Vec<PathBuf>> {
     entries.into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))
 }
 
-/// The kernel of an unpacked package: `boot/vmlinuz-VERSION`, and since 7.2 `usr/lib/modules/VERSION/vmlinuz`.
+/// The kernel of a package: `boot/vmlinuz-VERSION`, 7.2+: `usr/lib/modules/VERSION/vmlinuz`.
 fn image(folder: &Path) -> Option<PathBuf> {
     let is_image = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
     let in_boot = entries(&folder.join("boot")).ok().and_then(|paths| paths.into_iter().find(is_image));
@@ -112,7 +109,7 @@ fn image(folder: &Path) -> Option<PathBuf> {
     in_boot.or_else(beside_modules)
 }
 
-/// The name of a kernel by its image: its version.
+/// The version of an image, by its path.
 pub(crate) fn version_of(image: &Path) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match name(image).strip_prefix("vmlinuz-") {
@@ -127,7 +124,7 @@ pub(crate) fn config_of(image: &Path) -> Option<PathBuf> {
     config.is_file().then_some(config)
 }
 
-/// The one with the greatest numbers in its name, of those for clouds.
+/// The newest kernel for clouds, by the numbers in its name.
 fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let numbers = |name: &str| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
@@ -135,7 +132,6 @@ fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.filter(|name| name.ends_with("-cloud-amd64")).max_by_key(|name| numbers(name))
 }
 
-/// An apt with lists and downloads of its own.
 struct Apt {
     folder: PathBuf,
 }
@@ -167,7 +163,7 @@ impl Apt {
             format!("Dir::State::Lists={folder}/lists"),
             format!("Dir::Cache={folder}/cache"),
             "Acquire::Languages=none".to_owned(),
-            // Lists and downloads lie where the user of this command may write, not apt's own.
+            // Lists and downloads are in the user's folder, not apt's.
             "APT::Sandbox::User=root".to_owned(),
         ];
         let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);

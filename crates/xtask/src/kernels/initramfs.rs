@@ -1,5 +1,4 @@
-//! What a machine finds when it has booted: busybox, `vruntime` with the libraries it wants, and a first process that
-//! runs the suite.
+//! The content of a booted machine: busybox, `vruntime` with its libraries, and a first process that runs the suite.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,15 +9,14 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use super::debian::config_of;
 use crate::command::{command, output};
 
-/// What to run in there.
 pub(crate) struct Suite<'a> {
-    /// Of `vruntime fidelity --suite`.
+    /// `vruntime fidelity --suite`.
     pub(crate) extent: &'a str,
-    /// Of `vruntime fidelity --scenario`.
+    /// `vruntime fidelity --scenario`.
     pub(crate) scenario: Option<&'a str>,
 }
 
-/// What the console shows when the suite came to its end.
+/// The console shows it after the suite.
 pub(crate) const DONE: &str = "xtask: done";
 
 /// Makes the archive below `work`.
@@ -34,9 +32,9 @@ pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, suite: &Suite<'_
         .wrap_err("busybox is needed; on Debian: apt-get install busybox-static")?;
     let bin = root.join("bin/vruntime");
     copy(vruntime, &bin)?;
-    // Debug information is most of it, and would be read through an emulated machine's decompressor.
+    // Most of it is debug information, which the emulated machine would decompress.
     output(command("strip", ["--strip-all".as_ref(), bin.as_os_str()]), "binutils")?;
-    // Says the preemption model where neither debugfs nor the version does.
+    // Has the preemption model, if debugfs and version do not.
     if let Some(config) = config_of(kernel) {
         super::make(&root.join("boot"))?;
         copy(&config, &root.join("boot").join(config.file_name().unwrap_or_default()))?;
@@ -64,7 +62,7 @@ fn copy(from: &Path, to: &Path) -> miette::Result<()> {
     Ok(())
 }
 
-/// The libraries a program is linked to, the loader included.
+/// The libraries of a program, with the loader.
 fn libraries(program: &Path) -> miette::Result<Vec<String>> {
     let listed = output(command("ldd", [program]), "libc-bin")?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -75,12 +73,11 @@ fn libraries(program: &Path) -> miette::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The paths in what `ldd` prints: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
+/// The paths in `ldd`'s output: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
 fn paths(listed: &str) -> Vec<String> {
     listed.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect()
 }
 
-/// The first process.
 fn script(suite: &Suite<'_>) -> String {
     let scenario = suite.scenario.map_or_else(String::new, |part| format!(" --scenario '{}'", part.replace('\'', "")));
     format!(

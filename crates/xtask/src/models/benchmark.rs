@@ -1,4 +1,4 @@
-//! Benchmarks that are there as programs and as models.
+//! Benchmarks that exist as programs and models.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,20 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::command::command;
 
-/// A program, and the model of it.
 #[derive(Clone, Debug)]
 pub(super) struct Benchmark {
     pub(super) program: &'static str,
     pub(super) arguments: Vec<String>,
-    /// Debian's package that has it.
+    /// Debian's package.
     pub(super) package: &'static str,
-    /// As a scenario's `[[workload]]` calls it.
+    /// The name in a scenario's `[[workload]]`.
     pub(super) model: String,
-    /// What its output is, and how the model's is called in JSON.
     pub(super) figure: Figure,
 }
 
-/// What a benchmark prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
-    /// `perf bench sched pipe`: microseconds there and back.
+    /// `perf bench sched pipe`: microseconds of a round trip.
     Turn,
     /// `hackbench`: seconds until all messages are sent.
     Time,
@@ -36,7 +33,7 @@ impl Figure {
         }
     }
 
-    /// What the model's is called in `vruntime run --json`.
+    /// The figure's key in `vruntime run --json`.
     pub(super) fn number(self) -> &'static str {
         match self {
             Self::Turn => "usecs_per_loop",
@@ -52,8 +49,7 @@ impl Figure {
     }
 }
 
-/// Returns all benchmarks. `loops` is for `perf bench sched pipe`, and `messages` is the number for each pair of
-/// hackbench, over all groups.
+/// Returns all benchmarks. `loops`: of `perf bench sched pipe`. `messages`: of each pair of hackbench, over all groups.
 pub(super) fn all(groups: &[u64], loops: u64, messages: u64) -> Vec<Benchmark> {
     let pipe = Benchmark {
         program: "perf",
@@ -88,18 +84,17 @@ fn hackbench(pipes: bool, threads: bool, groups: u64, loops: u64) -> Benchmark {
 }
 
 impl Benchmark {
-    /// Its command line.
     pub(super) fn words(&self) -> String {
         format!("{} {}", self.program, self.arguments.join(" "))
     }
 
-    /// Whether the program can be started at all.
+    /// Whether the program can be started.
     pub(super) fn is_there(&self) -> bool {
         let mut run = command(self.program, ["--help"]);
         run.output().is_ok()
     }
 
-    /// Runs it for real: its figure.
+    /// Runs the program, and returns its figure.
     ///
     /// # Errors
     /// If it cannot be started, takes too long, fails, or prints something else.
@@ -125,7 +120,6 @@ impl Benchmark {
             .ok_or_else(|| miette!("{} printed no figure: {out}", self.words()))
     }
 
-    /// The model as a scenario.
     pub(super) fn scenario(&self) -> String {
         format!("[scenario]\n\n[[workload]]\nmodel = \"{}\"\n", self.model)
     }

@@ -1,4 +1,4 @@
-//! The number of findings that each unit may have. It may only fall.
+//! Allowed findings of each unit. They may only fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,18 +7,18 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-/// The comment at the head of the file.
+/// The head of the file.
 const HEAD: &str = "\
 # The number of findings of `cargo xtask prose` that each text may have. A text that is not listed has none.
 # The numbers may only fall: `cargo xtask prose --update` lowers them.
 ";
 
-/// A number of findings for each unit. A unit without findings has none.
+/// Findings by unit. A missing unit has none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<String, usize>);
 
 impl Counts {
-    /// Counts the units of findings. `all` are the units that were checked.
+    /// Counts findings by unit. `all` are the checked units.
     pub(crate) fn of(all: impl IntoIterator<Item = String>, findings: impl IntoIterator<Item = String>) -> Self {
         let mut counts: BTreeMap<String, usize> = all.into_iter().map(|unit| (unit, 0)).collect();
         for unit in findings {
@@ -27,7 +27,7 @@ impl Counts {
         Self(counts)
     }
 
-    /// Reads the file: a number and a unit a line, and comments.
+    /// Reads lines of a number and a unit, and comments.
     ///
     /// # Errors
     /// If the file cannot be read, or a line has another form.
@@ -66,18 +66,18 @@ impl Counts {
         self.0.get(unit).copied().unwrap_or(0)
     }
 
-    /// These numbers, lowered to `found` where that is less.
+    /// These numbers, at most `found`.
     pub(crate) fn lowered(&self, found: &Self) -> Self {
         Self(self.0.iter().map(|(unit, count)| (unit.clone(), found.get(unit).min(*count))).collect())
     }
 
-    /// A line for each unit that has more findings than these numbers allow.
+    /// A line for each unit with too many findings.
     pub(crate) fn above(&self, found: &Self) -> Vec<String> {
         let above = found.0.iter().filter(|(unit, count)| **count > self.get(unit));
         above.map(|(unit, count)| format!("{unit}: {count} findings, at most {} are allowed", self.get(unit))).collect()
     }
 
-    /// A line for each unit that has fewer findings than these numbers allow.
+    /// A line for each unit with fewer findings than allowed.
     pub(crate) fn below(&self, found: &Self) -> Vec<String> {
         let below = self.0.iter().filter(|(unit, count)| found.get(unit) < **count);
         below.map(|(unit, count)| format!("{unit}: {} findings, {count} are allowed", found.get(unit))).collect()
@@ -88,7 +88,7 @@ impl Counts {
 mod tests {
     use super::*;
 
-    /// A number that is exceeded is found, and so is one that can be lowered. Lowering never raises.
+    /// Higher and lower numbers are found. Lowering never raises.
     #[test]
     fn counts_only_fall() {
         let allowed = Counts::parse("# head\n3 a.md\n2 b.md\n1 gone.md\n").unwrap();

@@ -15,7 +15,6 @@ pub(crate) use counts::Counts;
 pub(crate) use rules::{Finding, Measure};
 pub(crate) use text::Source;
 
-/// The file with the number of findings that each unit may have.
 pub(crate) const ALLOWED: &str = "crates/xtask/prose.txt";
 
 /// Print every finding of the language check, and the word and sentence counts
@@ -73,24 +72,23 @@ fn print_measures(checked: &Checked) {
     }
 }
 
-/// The result of a check of the whole project.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// Every violation of a rule, in the order of the paths.
+    /// In the order of the paths.
     pub(crate) findings: Vec<Finding>,
-    /// Words and sentences of each group of documents.
+    /// Words and sentences by group of documents.
     pub(crate) measures: BTreeMap<&'static str, Measure>,
     units: Vec<String>,
 }
 
 impl Checked {
-    /// The number of findings of each unit: a page, the help texts, or one kind of text of a crate.
+    /// The findings by unit: a page, the help texts, or one kind of a crate's texts.
     pub(crate) fn counts(&self) -> Counts {
         Counts::of(self.units.iter().cloned(), self.findings.iter().map(|finding| finding.unit.clone()))
     }
 }
 
-/// Checks every text of the project that the rules apply to.
+/// Checks all texts of the project.
 ///
 /// # Errors
 /// If a file or folder cannot be read.

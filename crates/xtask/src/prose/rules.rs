@@ -4,17 +4,16 @@ use std::fmt;
 
 use super::text::{Block, Kind, Source};
 
-/// Words of a sentence at most.
+/// Most words of a sentence.
 const SENTENCE: usize = 25;
-/// Words of a table's cell at most.
+/// Most words of a table's cell.
 const CELL: usize = 20;
-/// Columns of a line of Markdown at most. Rows of tables, headings, code, and a line that is one word may be
-/// longer.
+/// Most columns of a line of Markdown, except for table rows, headings, code, and single words.
 const COLUMNS: usize = 100;
-/// Sentences beyond this are counted in the measures.
+/// The measures count longer sentences.
 const LONG: usize = 35;
 
-/// A word or phrase that is not used, and the advice. A space stands for any space.
+/// Words to avoid, and advice. A space is any space.
 const WORDS: &[(&str, &str)] = &[
     ("who", "name the subject"),
     ("whoever", "name the subject"),
@@ -51,19 +50,18 @@ const WORDS: &[(&str, &str)] = &[
     ("anew", "again"),
 ];
 
-/// Phrases that may have such a word: the kernel uses them.
+/// The kernel's phrases with such words.
 const EXCEPTIONS: &[&str] = &["goes offline", "goes online", "comes online"];
 
-/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Finding {
-    /// The text that allowed numbers are kept for.
+    /// The unit of the allowed numbers.
     pub(crate) unit: String,
-    /// The file, from the root of the project.
+    /// Relative to the project's root.
     pub(crate) path: String,
-    /// Counted from 1.
+    /// From 1.
     pub(crate) line: usize,
-    /// What is wrong, and what to do.
+    /// The violation, with advice.
     pub(crate) what: String,
 }
 
@@ -74,7 +72,6 @@ impl fmt::Display for Finding {
 }
 
 impl Source<'_> {
-    /// Every violation of a rule in this text.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut found: Vec<(usize, String)> = Vec::new();
         for block in &self.blocks {
@@ -93,7 +90,7 @@ impl Source<'_> {
     }
 }
 
-/// Words of a block that are not used, by line.
+/// By line.
 fn words(block: &Block) -> Vec<(usize, String)> {
     let lower: String =
         block.text.chars().map(|c| if c.is_whitespace() { ' ' } else { c.to_ascii_lowercase() }).collect();
@@ -111,7 +108,7 @@ fn words(block: &Block) -> Vec<(usize, String)> {
     found
 }
 
-/// Sentences and cells of a block that are too long, by line.
+/// By line.
 fn lengths(block: &Block) -> Vec<(usize, String)> {
     if block.kind == Kind::Cell {
         let words = count(&block.text);
@@ -129,12 +126,11 @@ fn lengths(block: &Block) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The number of words of a text.
 fn count(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(|c: char| c.is_alphanumeric() || c == Block::CODE)).count()
 }
 
-/// The sentences of a text, and where each begins.
+/// With their positions.
 fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut starts = vec![0];
     let mut before = None;
@@ -143,7 +139,7 @@ fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
         match c {
             '.' if ends_abbreviation(&text[..at]) => end = None,
             '.' | '!' | '?' => end = Some(at),
-            // Quotes and brackets close behind the mark.
+            // Quotes and brackets follow the mark.
             ')' | '"' | '\'' | '”' | '*' if end.is_some() => {}
             c if c.is_whitespace() => {}
             c => {
@@ -167,7 +163,6 @@ fn begins_sentence(c: char) -> bool {
     c.is_uppercase() || c.is_numeric() || matches!(c, Block::CODE | '(' | '[' | '"' | '“' | '`')
 }
 
-/// Words and sentences of a group of documents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Measure {
     words: usize,
@@ -177,10 +172,9 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// The head of the table of measures.
     pub(crate) const HEAD: &'static str = "group     words  sentences  words/sentence  over 35 words";
 
-    /// Adds the blocks of a document. Tables and headings count as words, but have no sentences.
+    /// Adds a document's blocks. Tables and headings have words, but no sentences.
     pub(crate) fn add(&mut self, blocks: &[Block]) {
         for block in blocks {
             self.words += count(&block.text);
@@ -196,7 +190,6 @@ impl Measure {
         }
     }
 
-    /// A row of the table of measures.
     pub(crate) fn row(&self, group: &str) -> String {
         let of = |part: usize| part as f64 / self.sentences.max(1) as f64;
         format!(
@@ -246,7 +239,7 @@ mod tests {
         let line = |count: usize| format!("Start.\n{} b\n", "a".repeat(count - 2));
         assert_eq!(findings("docs/a.md", &line(100)), [""; 0]);
         assert_eq!(findings("docs/a.md", &line(101)), ["docs/a.md:2: 101 columns, the most is 100: break the line"]);
-        // What cannot be broken may be longer.
+        // Unbreakable lines may be longer.
         for long in
             [format!("# {}", "a ".repeat(20) + &"b".repeat(80)), "a".repeat(101), format!("```\n{}\n```", line(101))]
         {
@@ -254,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Documentation, comments and names of tests are texts of their own.
+    /// Documentation, comments and names of tests are separate texts.
     #[test]
     fn rust_is_read() {
         let text = "\

@@ -1,11 +1,10 @@
-//! Texts: the prose of pages, of documentation and comments in Rust, and of the command's help.
+//! Texts: pages, documentation and comments in Rust, the command's help.
 
 use std::ops::Range;
 use std::path::Path;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// What a block of text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A paragraph, or an item of a list.
@@ -18,19 +17,17 @@ pub(crate) enum Kind {
     Comment,
 }
 
-/// A paragraph, an item of a list, a heading, a cell, or a comment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
-    /// What it is.
     pub(crate) kind: Kind,
-    /// Its words, with each piece of code as one character.
+    /// The words, with each piece of code as one character.
     pub(crate) text: String,
-    /// Where in the text each line begins, and the line's number.
+    /// The start of each line in `text`, and its number.
     marks: Vec<(usize, usize)>,
 }
 
 impl Block {
-    /// Stands for a piece of code. It counts as a word.
+    /// A piece of code, which counts as a word.
     pub(crate) const CODE: char = '\u{fffc}';
 
     fn new(kind: Kind) -> Self {
@@ -42,35 +39,31 @@ impl Block {
         self.text.push_str(text);
     }
 
-    /// The line of the file that a position in the text is on.
+    /// The file's line of a position in the text.
     pub(crate) fn line(&self, at: usize) -> usize {
         let mark = self.marks.iter().take_while(|(start, _)| *start <= at).last();
         mark.or(self.marks.first()).map_or(1, |(_, line)| *line)
     }
 }
 
-/// Whether a path ends with this extension.
 pub(crate) fn is(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
-/// One text of a file.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// Where it is, from the root of the project.
+    /// Relative to the project's root.
     pub(crate) path: &'a str,
-    /// The text that an allowed number of findings is kept for.
+    /// The unit of the allowed numbers.
     pub(crate) unit: String,
-    /// The group of documents whose words and sentences are counted. None for comments.
+    /// The group of the measures. None for comments.
     pub(crate) group: Option<&'static str>,
-    /// Its paragraphs.
     pub(crate) blocks: Vec<Block>,
-    /// The lines whose length is checked, by number.
+    /// Lines whose length is checked, by number.
     pub(crate) lines: Vec<(usize, &'a str)>,
 }
 
 impl<'a> Source<'a> {
-    /// The texts of a file.
     pub(crate) fn of(path: &'a str, text: &'a str) -> Vec<Self> {
         let source = |unit: String, group, blocks| Self { path, unit, group, blocks, lines: Vec::new() };
         if is(path, "snap") {
@@ -93,12 +86,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The blocks of Markdown whose first line has the number `first`, and the lines that are paragraphs or lists.
+/// The blocks of Markdown from line `first` on, and the line ranges of paragraphs and lists.
 fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
     let starts: Vec<usize> = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) - 1 + first;
     let (mut blocks, mut breakable) = (Vec::new(), Vec::new());
-    // A list's item that has another list ends where that begins.
+    // An item of a list ends where a nested list begins.
     let mut open: Option<Block> = None;
     let mut in_code = false;
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
@@ -136,7 +129,7 @@ fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
         }
     }
     blocks.retain(|block| !block.text.trim().is_empty());
-    // A list without empty lines has no paragraphs: the lines of its items are those of their text.
+    // A list without empty lines has no paragraphs, only its items' lines.
     for block in blocks.iter().filter(|block| block.kind == Kind::Prose) {
         breakable.extend(block.marks.iter().map(|(_, line)| *line..*line + 1));
     }
@@ -154,7 +147,7 @@ fn documentation(text: &str) -> Vec<Block> {
     runs(text, of).into_iter().flat_map(|(first, run)| markdown(&run, first).0).collect()
 }
 
-/// The comments of a Rust file that are no documentation and have a line of their own.
+/// Other comments of a Rust file that have their own line.
 fn comments(text: &str) -> Vec<Block> {
     let of = |line: &'_ str| {
         let rest = line.trim_start().strip_prefix("//")?;
@@ -163,7 +156,6 @@ fn comments(text: &str) -> Vec<Block> {
     runs(text, of).into_iter().map(|(first, run)| plain(Kind::Comment, first, &run)).collect()
 }
 
-/// The names of the functions that are tests, as words.
 fn names_of_tests(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -180,7 +172,7 @@ fn names_of_tests(text: &str) -> Vec<Block> {
     found
 }
 
-/// Neighbouring lines of which `of` has something, with the number of the first.
+/// Runs of lines for which `of` returns text, with the first one's number.
 fn runs(text: &str, of: impl Fn(&str) -> Option<String>) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut goes_on = false;
@@ -208,8 +200,7 @@ fn plain(kind: Kind, first: usize, text: &str) -> Block {
     block
 }
 
-/// The paragraphs of a help text, as the snapshots of the command's tests have it. Command lines are left out. A row of
-/// columns is a text of its own.
+/// The paragraphs of a help text in the tests' snapshots, without command lines. Each row of columns is a text.
 fn help(text: &str) -> Vec<Block> {
     let head = text.lines().skip(1).position(|line| line == "---").map_or(0, |at| at + 2);
     let is_command =

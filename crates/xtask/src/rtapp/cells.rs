@@ -1,4 +1,4 @@
-//! Figures side by side, and what is printed of them.
+//! Figures of both sides, and their output.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,30 +6,27 @@ use std::fmt::Write as _;
 use super::logs::FIGURES;
 use crate::here::Here;
 
-/// A class of tasks and the index of a figure, and what each run gave.
+/// The values of each run, by class of tasks and index of the figure.
 pub(super) type Figures = BTreeMap<(String, usize), Vec<f64>>;
 
-/// One figure of one class of tasks of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     file: String,
     class: String,
     figure: usize,
     theirs: Vec<f64>,
-    /// Empty if vruntime's logs have none.
+    /// Empty if vruntime's logs lack it.
     ours: Vec<f64>,
 }
 
-/// What was run, and what came of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     pub(super) cells: Vec<Cell>,
-    /// Files that were left out, and why.
+    /// Files left out, with the reason.
     pub(super) left_out: Vec<(String, String)>,
 }
 
 impl Comparison {
-    /// Puts the figures of a file side by side.
     pub(super) fn add(&mut self, file: &str, theirs: Figures, ours: &Figures) {
         self.cells.extend(theirs.into_iter().map(|((class, figure), theirs)| {
             let ours = ours.get(&(class.clone(), figure)).cloned().unwrap_or_default();
@@ -42,7 +39,7 @@ impl Comparison {
         format!("inside {inside} of {}", self.cells.len())
     }
 
-    /// A page of it: misses first, then what was left out, then all.
+    /// A page: misses, then files left out, then all.
     pub(super) fn page(&self, here: &Here, command: &str, about: &str) -> String {
         let mut page = String::new();
         // Writing to a string cannot fail.
@@ -97,7 +94,6 @@ impl Cell {
         is_inside(&self.theirs, &self.ours, FIGURES[self.figure].least)
     }
 
-    /// A line for the terminal.
     pub(super) fn line(&self) -> String {
         let verdict = if self.is_inside() { "" } else { "  OUTSIDE" };
         let ours = if self.ours.is_empty() { "none".to_owned() } else { words(&self.ours) };
@@ -117,14 +113,13 @@ fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// Whether the median of ours is as near to the range of theirs as that is wide, or as `least`.
+/// Whether our median is within their range, widened by its width or by `least`.
 fn is_inside(theirs: &[f64], ours: &[f64], least: f64) -> bool {
     let (low, high) = range(theirs);
     let width = (high - low).max(least);
     median(ours).is_some_and(|ours| ours >= low - width && ours <= high + width)
 }
 
-/// The range of what the runs gave.
 fn words(values: &[f64]) -> String {
     let (low, high) = range(values);
     let number = |value: f64| if value.abs() < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };

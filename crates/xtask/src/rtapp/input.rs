@@ -1,14 +1,14 @@
-//! Adapts files for rt-app: sets the speed of its loop, the duration, and the folder of logs.
+//! Adapts files for rt-app: calibration, duration, folder of logs.
 //!
-//! The text is changed and not parsed, since rt-app's files are not always JSON.
+//! Edits the text without parsing, since rt-app's files are not always JSON.
 
-/// The calibration for rt-app: the time of a turn of its loop, nanoseconds.
+/// rt-app's calibration: nanoseconds per turn of its loop.
 ///
-/// rt-app reads whole nanoseconds, and a turn has about 15. A rounded value would change the work by up to 3 %. So
-/// rt-app gets this value, and [`adapted`] lengthens each `run` accordingly.
+/// rt-app reads whole nanoseconds, and a turn has about 15: rounding would change the work by up to 3 %. So rt-app gets
+/// this value, and [`adapted`] lengthens each `run`.
 pub(super) const CALIBRATION_NS: f64 = 100.0;
 
-/// Returns the text with `key` set in its `global`, which is added if it is missing.
+/// Returns the text with `key` set in `global`. Adds a missing `global`.
 pub(super) fn with_global(text: &str, key: &str, value: &str) -> String {
     let quoted = format!("\"{key}\"");
     let ours = format!("{quoted} : {value}");
@@ -55,16 +55,16 @@ fn with_runs(text: &str, times: f64) -> String {
     longer + rest
 }
 
-/// The file, where a turn of rt-app's loop takes `pace_ns`, run for `seconds`.
+/// Adapts a file to a turn of `pace_ns`, and to `seconds`.
 pub(super) fn adapted(text: &str, pace_ns: f64, seconds: u64) -> String {
     let text = with_runs(text, CALIBRATION_NS / pace_ns);
     let text = with_global(&text, "calibration", &format!("{CALIBRATION_NS}"));
     let text = with_global(&text, "duration", &seconds.to_string());
-    // Without it there are no logs.
+    // rt-app requires it for logs.
     with_global(&text, "logdir", "\"./\"")
 }
 
-/// How long a file wants to run, seconds; none if it does not say, or for ever.
+/// The duration of a file, seconds. None if missing or endless.
 pub(super) fn duration(text: &str) -> Option<u64> {
     let global = &text[text.find("\"global\"")?..];
     let behind = global.split("\"duration\"").nth(1)?.trim_start().strip_prefix(':')?.trim_start();

@@ -6,16 +6,16 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, miette};
 
-/// A figure of a class of tasks, by the columns of rt-app's logs.
+/// A figure of a class of tasks, from rt-app's logs.
 pub(super) struct Figure {
     pub(super) name: &'static str,
-    /// What one log gives: its rows, and the seconds that count.
+    /// Its value for a log's rows and the seconds that count.
     pub(super) of: fn(&[Row], f64) -> Option<f64>,
-    /// Differences below this are none.
+    /// Smaller differences do not count.
     pub(super) least: f64,
 }
 
-/// Times of rows are whole microseconds. The requested work of a run is done to within some microseconds.
+/// Times are whole microseconds. A run's work is exact to some microseconds.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure { name: "loops", of: |rows, _| Some(rows.len() as f64), least: 1.0 },
     Figure {
@@ -28,7 +28,7 @@ pub(super) const FIGURES: [Figure; 5] = [
     Figure { name: "wu_lat p90 (us)", of: |rows, _| percentile(late(rows), 90), least: 2.0 },
 ];
 
-/// The row of a loop, microseconds.
+/// A loop, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     start: f64,
@@ -40,9 +40,8 @@ pub(super) struct Row {
     late: f64,
 }
 
-/// Returns the times from one loop to the next. If a timer ends the loop, this is from start to start. The column
-/// `period` lacks the time that rt-app writes between loops, 10 us and more. Without a timer, that time is added to the
-/// loop, and the column is right.
+/// Returns times from loop to loop. With a timer, they are from start to start: the column `period` lacks the 10 us and
+/// more in which rt-app writes between loops. Without a timer, `period` includes them.
 fn periods(rows: &[Row]) -> Vec<f64> {
     if rows.iter().any(|row| row.timers > 0.0) {
         rows.windows(2).map(|pair| pair[1].start - pair[0].start).collect()
@@ -61,7 +60,7 @@ pub(super) fn percentile(values: impl Iterator<Item = f64>, percent: usize) -> O
     values.get(values.len().saturating_sub(1) * percent / 100).copied()
 }
 
-/// The figures of each class, the mean of its tasks.
+/// The figures of each class, averaged over its tasks.
 pub(super) fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<String, BTreeMap<usize, f64>>> {
     let mut sums: BTreeMap<String, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
     for entry in fs::read_dir(folder).into_diagnostic()? {
@@ -73,7 +72,7 @@ pub(super) fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<Strin
         let text = fs::read_to_string(&path).into_diagnostic()?;
         let mut rows = rows(&text).ok_or_else(|| miette!("{} is no log of rt-app's", path.display()))?;
         let first = rows.first().map_or(0.0, |row| row.start);
-        // rt-app ends each loop that it has begun.
+        // rt-app completes loops that have begun.
         rows.retain(|row| row.start + row.period - first <= seconds * 1e6);
         let of_class = sums.entry(class.to_owned()).or_default();
         for (index, figure) in FIGURES.iter().enumerate() {
@@ -87,7 +86,7 @@ pub(super) fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<Strin
     Ok(sums.into_iter().map(|(class, sums)| (class, sums.into_iter().map(mean).collect())).collect())
 }
 
-/// Columns go by their names, which differ between versions.
+/// Finds columns by name, since versions differ.
 pub(super) fn rows(text: &str) -> Option<Vec<Row>> {
     let mut columns: Option<[usize; 6]> = None;
     let mut rows = Vec::new();
@@ -117,7 +116,7 @@ pub(super) fn rows(text: &str) -> Option<Vec<Row>> {
 mod tests {
     use super::*;
 
-    /// Rows that rt-app 1.0 wrote.
+    /// Rows of rt-app 1.0.
     const LOG: &str = "# Policy : SCHED_OTHER priority : 0\n\
         #idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat\n   \
         0    20000     4163    15098            4221           19319            4221       5587       2000      10000       5348\n   \

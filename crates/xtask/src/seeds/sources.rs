@@ -1,32 +1,31 @@
-//! Which tests draw at random, as their sources say.
+//! Finds random tests by their sources.
 
 use std::fs;
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
 
-/// How many cases a property test has unless it says so.
+/// proptest's default number of cases.
 const CASES: u64 = 256;
 
-/// A test that draws at random.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Random {
     /// The name of its function.
     pub(crate) name: String,
-    /// How many cases it draws under one seed.
+    /// Cases under one seed.
     pub(crate) cases: u64,
-    /// The test binary whose source it is in; none if it is in that of the library.
+    /// Its test binary. None for tests of the library.
     pub(crate) target: Option<String>,
 }
 
 impl Random {
-    /// Whether the binary of `target` can have it: `tests/a.rs` and `tests/a/b.rs` are part of `a`.
+    /// Whether the binary of `target` may have it: `tests/a.rs` and `tests/a/b.rs` are part of `a`.
     pub(crate) fn may_be_in(&self, target: &str) -> bool {
         self.target.as_ref().is_none_or(|name| name == target)
     }
 }
 
-/// All tests that draw at random of the package in a folder.
+/// Finds the random tests of the package in a folder.
 ///
 /// # Errors
 /// If a source cannot be read.
@@ -37,8 +36,7 @@ pub(crate) fn random_tests(package: &Path) -> miette::Result<Vec<Random>> {
     Ok(found)
 }
 
-/// Reads all sources below a folder. `target` is the test binary that they are part of; it is empty in `tests` itself,
-/// where each entry is another one.
+/// Reads all sources below a folder. `target` is their test binary, or empty in `tests`, where each entry has one.
 fn walk(folder: &Path, target: Option<&str>, found: &mut Vec<Random>) -> miette::Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -57,8 +55,8 @@ fn walk(folder: &Path, target: Option<&str>, found: &mut Vec<Random>) -> miette:
     Ok(())
 }
 
-/// Returns the random tests of one source, and how many cases each draws. They are in a `proptest!`, or call
-/// `any_seed()`, directly or in a function that they call. The latter count as one case.
+/// Returns a source's random tests and numbers of cases. They are in a `proptest!`, or call `any_seed()`, possibly
+/// through other functions, and then have one case.
 fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -72,7 +70,7 @@ fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     others.push_str(rest);
     let functions: Vec<(&str, &str)> = functions(&others).filter(|(name, _)| *name != "any_seed").collect();
     let mut seeded = vec!["any_seed"];
-    // Until no more are found: a function that calls one of these is one.
+    // Repeats until no function that calls one of these is left.
     while let Some((name, _)) =
         functions.iter().find(|(name, body)| !seeded.contains(name) && seeded.iter().any(|called| calls(body, called)))
     {
@@ -82,7 +80,6 @@ fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     found.into_iter()
 }
 
-/// The names of all functions, and what is between the braces of each.
 fn functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("fn ").filter_map(|(at, _)| {
         let after = &text[at + 3..];
@@ -91,7 +88,7 @@ fn functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Whether a function is called in a body, with types or without.
+/// Whether a body calls a function, with or without types.
 fn calls(body: &str, name: &str) -> bool {
     body.match_indices(name).any(|(at, _)| {
         let before = body[..at].chars().next_back().is_none_or(|char| char != '_' && !char.is_ascii_alphanumeric());
@@ -100,7 +97,7 @@ fn calls(body: &str, name: &str) -> bool {
     })
 }
 
-/// What lies up to the brace that closes the first one.
+/// The text up to the brace that closes the first one.
 fn braced(text: &str) -> &str {
     let mut depth = 0_usize;
     for (at, char) in text.char_indices() {
@@ -114,7 +111,6 @@ fn braced(text: &str) -> &str {
     text
 }
 
-/// The names of the functions that are tests.
 fn tests(text: &str) -> impl Iterator<Item = &str> {
     text.split("#[test]").skip(1).filter_map(|after| {
         let name = &after[after.find("fn ")? + 3..];
@@ -122,7 +118,7 @@ fn tests(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How many cases the tests of a `proptest!` have.
+/// The cases of the tests in a `proptest!`.
 fn cases(block: &str) -> u64 {
     let config = block.find("proptest_config(").map_or("", |at| block[at..].split("#[test]").next().unwrap_or(""));
     let number = ["cases: ", "with_cases(", "config(config("].iter().find_map(|before| {
@@ -138,7 +134,7 @@ mod tests {
 
     #[test]
     fn property_tests_are_found_with_their_cases() {
-        // A file of its own: this source would seem to have these tests.
+        // A separate file, since this source would seem to have these tests.
         let text = include_str!("sources/blocks.txt");
         let found: Vec<(String, u64)> = of_text(text).collect();
         let expected = [("usual", 256), ("seven", 7), ("also", 7), ("sixty", 60)];
@@ -152,7 +148,7 @@ mod tests {
         assert_eq!(found, ["draws", "drives"].map(|name| (name.to_owned(), 1)));
     }
 
-    /// Of this repository: what is in a module of a test, in one file, and in a library.
+    /// Tests in a module of a test, in a single file, and in a library.
     #[test]
     fn those_of_the_workspace_are_found() {
         let found = random_tests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../sched")).unwrap();

@@ -1,22 +1,21 @@
-//! Traces of other projects, and what is in them: counts of event lines are those of an independent parser.
+//! Traces of other projects, with counts of an independent parser.
 
 use serde_json::Value;
 
 use super::Reader;
 
-/// A trace that is known.
 pub(super) struct Known {
     pub(super) file: &'static str,
-    /// What it is and where it is from.
+    /// Description and origin.
     pub(super) source: &'static str,
     kind: &'static str,
     cpus: u64,
-    /// From the first event to the last, seconds, and how far ours may be from it.
+    /// Length, and its tolerance, seconds.
     span_s: (f64, f64),
     events: &'static [(&'static str, u64)],
-    /// Whether switches away from a task or from the idle task are missing in it.
+    /// Whether it lacks switches away from a task or the idle task.
     is_broken: bool,
-    /// What else holds.
+    /// Further checks.
     more: fn(&Reader, &Value) -> miette::Result<Vec<String>>,
 }
 
@@ -92,12 +91,10 @@ pub(super) const KNOWN: [Known; 5] = [
     },
 ];
 
-/// What is known of a file.
 pub(super) fn of(file: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.file == file)
 }
 
-/// What differs, if anything.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -110,7 +107,7 @@ impl Differences {
 }
 
 impl Known {
-    /// What the command says otherwise.
+    /// Returns the differences from the command's results.
     pub(super) fn differences(&self, reader: &Reader) -> miette::Result<Vec<String>> {
         let info = reader.json(&["trace", "info", self.file])?;
         let mut found = Differences::default();
@@ -143,7 +140,7 @@ fn nothing(_: &Reader, _: &Value) -> miette::Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// One line has the time 0.0, and is no part of the length.
+/// A line with time 0.0 does not count for the length.
 #[expect(clippy::unnecessary_wraps, reason = "the others can fail")]
 fn of_a_stray_line(_: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
@@ -154,7 +151,7 @@ fn of_a_stray_line(_: &Reader, info: &Value) -> miette::Result<Vec<String>> {
 
 const JUNO: &str = "lisa-juno6.plat_info.yml";
 
-/// What a task has in one of the runs of a replay, in thousandths of the trace.
+/// CPU time of a task in a run of a replay, in thousandths of the trace.
 fn permille(replay: &Value, task: &str, run: &str) -> u64 {
     let tasks = replay["tasks"].as_array().into_iter().flatten();
     let cpu_ns = tasks.filter(|found| found["name"] == task).find_map(|found| found[run]["cpu_ns"].as_u64());
@@ -162,8 +159,8 @@ fn permille(replay: &Value, task: &str, run: &str) -> u64 {
     cpu_ns.zip(all).map_or(0, |(ns, all)| ns * 1000 / all)
 }
 
-/// Checks that task states are decoded as of a 4.19 kernel. The large task's time on a big CPU must be that on a little
-/// one, times 446 / 1024. `docs/replay.md` must show the command's output.
+/// Checks that task states are decoded as on 4.19. The large task's time on a big CPU must be 446 / 1024 of that on a
+/// little one. `docs/replay.md` must show the command's output.
 fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let file = "lisa-juno6-rtapp.txt";
@@ -192,8 +189,7 @@ fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     Ok(found.0)
 }
 
-/// The large CPUs had at most 800 MHz of 1100, so their work counts for less. A part of the work precedes the first
-/// frequency event.
+/// The large CPUs had at most 800 of 1100 MHz, so their work counts less, some of it before the first frequency event.
 fn of_frequencies(reader: &Reader, _: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let whatif = |machine: &str| -> miette::Result<u64> {

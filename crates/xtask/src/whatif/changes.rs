@@ -1,4 +1,4 @@
-//! What is changed, in a replay and for real.
+//! Changes, in a replay and for real.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use super::programs::{Group, Program};
 use crate::command::{command, output};
 
-/// The program whose tasks compete with the measured one.
+/// The competing program.
 pub(crate) const HOG: &str = "sha256sum";
-/// As many as the recording has.
+/// Number of hogs in the recording.
 pub(crate) const HOGS: usize = 2;
-/// The group that changes make.
+/// The group that changes create.
 const GROUP: &str = "vruntime-whatif";
 
-/// A change of the hogs, or of the program's clients.
+/// A change of the hogs or the program's clients.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// What it is, for the page.
+    /// Description for the page.
     pub(crate) what: &'static str,
-    /// The rules for a replay: [`Change::arguments`].
+    /// Rules for a replay: [`Change::arguments`].
     pub(crate) rules: &'static [&'static str],
     pub(super) make: Make,
 }
@@ -29,24 +29,24 @@ pub(crate) struct Change {
 pub(super) enum Make {
     Nice(i32),
     Removed,
-    /// This number of hogs.
+    /// Number of hogs.
     Number(usize),
-    /// On this CPU.
+    /// CPU of the hogs.
     Pinned(&'static str),
-    /// In a group of this weight.
+    /// Weight of a group of hogs.
     Weight(u64),
-    /// In a group with this limit, of a CPU and of 100 ms.
+    /// Limit of a group of hogs, in each 100 ms.
     LimitMs(u64),
-    /// Beside as many hogs, `sh` runs this too in the program's folder.
+    /// A script that `sh` also runs in the program's folder.
     Client(&'static str),
-    /// The program and the hogs have one CPU.
+    /// One CPU for program and hogs.
     OneCpu,
-    /// `sched_autogroup_enabled` is 0 when program and hogs start: the kernel looks at it when it makes a task.
+    /// `sched_autogroup_enabled` is 0 before program and hogs start, since it matters at a task's creation.
     NoAutogroup,
 }
 
 impl Change {
-    /// What it is for `vruntime replay`. A rule that begins with `--` is an option.
+    /// The arguments of `vruntime replay`. A rule that begins with `--` is an option.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         let of_rule = |rule: &&'static str| match rule.split_once(' ') {
             Some((option, value)) if rule.starts_with("--") => [option, value],
@@ -55,7 +55,7 @@ impl Change {
         self.rules.iter().flat_map(of_rule).collect()
     }
 
-    /// Makes the part of the change that is a setting of the machine. Tasks take it when they start.
+    /// Changes the machine's settings, which starting tasks take over.
     pub(super) fn setting(&self) -> miette::Result<Option<Setting>> {
         if !matches!(self.make, Make::NoAutogroup) {
             return Ok(None);
@@ -67,7 +67,7 @@ impl Change {
     }
 }
 
-/// Autogroups are off, until this is dropped.
+/// Autogroups are off until this is dropped.
 #[derive(Debug)]
 pub(super) struct Setting {
     before: String,
@@ -81,7 +81,6 @@ impl Drop for Setting {
     }
 }
 
-/// Those of the hogs.
 pub(super) const OF_HOGS: &[Change] = &[
     Change { what: "hogs at nice 10", rules: &["comm=sha256sum: nice=10"], make: Make::Nice(10) },
     Change { what: "no hogs", rules: &["comm=sha256sum: remove"], make: Make::Removed },
@@ -101,21 +100,19 @@ pub(super) const OF_HOGS: &[Change] = &[
     Change { what: "no autogroups", rules: &["--set sched_autogroup_enabled=0"], make: Make::NoAutogroup },
 ];
 
-/// The setting of autogroups.
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-/// All that there are of a program.
 pub(crate) fn changes(program: &'static Program) -> impl Iterator<Item = &'static Change> {
     OF_HOGS.iter().chain(&program.clients)
 }
 
-/// The hogs as they really run, and clients that were added.
+/// Running hogs and added clients.
 #[derive(Debug, Default)]
 pub(crate) struct Hogs {
     processes: Vec<Group>,
     clients: Vec<Group>,
     folder: Option<PathBuf>,
-    /// Processes that were confined to one CPU.
+    /// Processes confined to one CPU.
     confined: Vec<u32>,
 }
 
@@ -127,7 +124,7 @@ impl Hogs {
         Ok(hogs)
     }
 
-    /// Starts them as the change has them, beside a program that runs in `folder`.
+    /// Starts hogs with a change, beside a program that runs in `folder`.
     pub(crate) fn changed(change: &Change, folder: &Path, program: &Group) -> miette::Result<Self> {
         let mut hogs = Self::start(match change.make {
             Make::Removed => 0,
@@ -141,7 +138,7 @@ impl Hogs {
             })?,
             Make::Pinned(cpu) => hogs.each(|pid| output(command("taskset", ["-p", "-c", cpu, pid]), "util-linux"))?,
             Make::Weight(weight) => {
-                // `cpu.shares` is 1024 where `cpu.weight` is 100.
+                // `cpu.weight` 100 is `cpu.shares` 1024.
                 hogs.group(
                     &[("cpu.weight", weight.to_string())],
                     &[("cpu.shares", (weight * 1024 / 100).to_string())],
@@ -166,7 +163,7 @@ impl Hogs {
         self.processes.iter().try_for_each(|hog| change(&hog.pid().to_string()).map(drop))
     }
 
-    /// Puts them into a group with these files, of cgroup v2 or v1.
+    /// Moves the hogs into a group with these files of cgroup v2 or v1.
     fn group(&mut self, new: &[(&str, String)], old: &[(&str, String)]) -> miette::Result<()> {
         let (root, files) = hierarchy(new, old)?;
         let folder = root.join(GROUP);
@@ -196,7 +193,7 @@ impl Drop for Hogs {
         self.processes.clear();
         self.clients.clear();
         if let Some(folder) = &self.folder {
-            // An ended process leaves its group a little later.
+            // Ended processes leave the group a little later.
             for _ in 0..100 {
                 if fs::remove_dir(folder).is_ok() {
                     break;
@@ -207,7 +204,7 @@ impl Drop for Hogs {
     }
 }
 
-/// Confines all threads of these processes to CPUs. One that has ended needs nothing.
+/// Confines all threads of processes to CPUs. Ignores ended processes.
 fn confine(processes: &[u32], cpus: &str) -> miette::Result<()> {
     for pid in processes {
         let confined = output(command("taskset", ["-a", "-p", "-c", cpus, &pid.to_string()]), "util-linux");
@@ -218,7 +215,7 @@ fn confine(processes: &[u32], cpus: &str) -> miette::Result<()> {
     Ok(())
 }
 
-/// Where the controller `cpu` is mounted, and which of these files it has.
+/// The mount of the `cpu` controller, and its kind of files.
 fn hierarchy<'a>(
     new: &'a [(&'a str, String)],
     old: &'a [(&'a str, String)],

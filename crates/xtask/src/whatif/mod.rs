@@ -1,7 +1,7 @@
-//! `cargo xtask whatif`: predictions beside what really happens.
+//! `cargo xtask whatif`: compares predictions with reality.
 //!
-//! A program runs beside two hogs and is recorded. The command predicts from that recording what happens when the hogs
-//! are changed, makes the change, and measures it. What is compared is CPU time, of the program and of the hogs.
+//! Records a program beside two hogs. Predicts from the recording the effect of a change of the hogs, makes it, and
+//! measures it. Compares CPU time of program and hogs.
 
 mod changes;
 mod page;
@@ -19,7 +19,7 @@ use crate::command::{build, command, output};
 use changes::{Change, HOG, HOGS, Hogs, changes};
 use programs::{PROGRAMS, Program};
 
-/// How long the machine gets used to a change.
+/// Time for the machine to adapt to a change.
 const SETTLES: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -50,14 +50,14 @@ pub(crate) struct WhatIf {
     list: bool,
 }
 
-/// CPU time of the program and of the hogs, percent of a CPU.
+/// CPU time of program and hogs, percent of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     program: f64,
     hogs: f64,
 }
 
-/// A prediction, and what happened.
+/// A prediction, and its measurements.
 #[derive(Debug)]
 pub(crate) struct Pair {
     program: &'static Program,
@@ -113,7 +113,7 @@ impl WhatIf {
             }
             match self.pairs(program, &tool) {
                 Ok(found) => pairs.extend(found),
-                // The others are worth their time all the same.
+                // The other programs still run.
                 Err(error) => {
                     eprintln!("{}: {error:?}", program.name);
                     left_out.push(format!("{} ({error})", program.name));
@@ -131,7 +131,7 @@ impl WhatIf {
         Ok(())
     }
 
-    /// Records a program, predicts each change, and makes it.
+    /// Records a program, then predicts and makes each change.
     fn pairs(&self, program: &'static Program, tool: &Tool) -> miette::Result<Vec<Pair>> {
         let mut folder = tempfile::tempdir().into_diagnostic()?;
         let mut running = program.start(folder.path())?;
@@ -173,14 +173,13 @@ impl WhatIf {
     }
 }
 
-/// Every change once, and of which program it is if not of all.
+/// Every change, with its program unless it is for all.
 fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
     let of_all = changes::OF_HOGS.iter().map(|change| (change, String::new()));
     of_all
         .chain(PROGRAMS.iter().filter_map(|program| Some((program.clients.as_ref()?, format!(" ({})", program.name)))))
 }
 
-/// The command, and where it leaves what it records.
 #[derive(Debug)]
 struct Tool {
     vruntime: PathBuf,
@@ -194,7 +193,6 @@ impl Tool {
         serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime printed no JSON")
     }
 
-    /// Records this machine.
     /// Predicts each change of a program again, and compares with recordings of earlier runs. Changes without are left
     /// out.
     fn pairs_again(&self, program: &'static Program) -> miette::Result<Vec<Pair>> {
@@ -229,7 +227,7 @@ impl Tool {
         }
     }
 
-    /// What the program and the hogs had in a recording.
+    /// CPU time in a recording.
     fn measured(&self, file: &Path, program: &Program) -> miette::Result<Share> {
         let json = self.ask(&["trace", "analyse", &file.to_string_lossy(), "summary", "--json"])?;
         let rows = json["tables"]["timehist_summary"].as_array().into_iter().flatten();
@@ -237,7 +235,7 @@ impl Tool {
         share(rows, json["elapsed_ns"].as_u64(), program)
     }
 
-    /// What a replay says: its verdict, what it is as recorded, and after the change.
+    /// A replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
         let file = file.to_string_lossy();
         let mut arguments = vec!["replay", &file, "--json"];
@@ -255,7 +253,7 @@ impl Tool {
     }
 }
 
-/// Sums the CPU time of tasks by whose they are.
+/// Sums CPU time by program and hogs.
 fn share(rows: impl Iterator<Item = (String, u64)>, elapsed: Option<u64>, program: &Program) -> miette::Result<Share> {
     let elapsed =
         elapsed.filter(|&elapsed| elapsed > 0).ok_or_else(|| miette!("vruntime did not say how long it is"))?;

@@ -1,4 +1,4 @@
-//! The page that says how predictions and measurements agree.
+//! The page of predictions and measurements.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,11 @@ use miette::IntoDiagnostic;
 use super::{Pair, Share};
 use crate::command::{command, output};
 
-/// A prediction is near if it is off by no more than this, of what was measured.
+/// The largest error of a near prediction, as a part of the measured value.
 const NEAR: f64 = 0.1;
-/// A share that is less says little, percent of a CPU.
+/// Smaller shares say little, percent of a CPU.
 const LITTLE: f64 = 1.0;
 
-/// How a prediction and measurements compare.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     predicted: f64,
@@ -32,7 +31,7 @@ impl Comparison {
         }
     }
 
-    /// How far the prediction is off, of the measured mean.
+    /// The error of the prediction, as a part of the measured mean.
     fn off(self) -> f64 {
         (self.predicted - self.mean) / self.mean.max(LITTLE)
     }
@@ -55,12 +54,11 @@ impl Pair {
         self.program().is_near() && self.hogs().is_near()
     }
 
-    /// The larger of the two errors.
     fn worst(&self) -> f64 {
         self.program().off().abs().max(self.hogs().off().abs())
     }
 
-    /// Whether the prediction has the wrong direction, if the effect is larger than the difference of runs.
+    /// Whether the prediction has the wrong direction, with an effect above the spread of runs.
     fn goes_astray(&self) -> bool {
         let Comparison { predicted, mean, least, most } = self.program();
         let went = mean - self.recorded.program;
@@ -68,7 +66,6 @@ impl Pair {
     }
 }
 
-/// Returns a pair as one line, which shows progress.
 pub(crate) fn line(pair: &Pair) -> String {
     let (program, hogs) = (pair.program(), pair.hogs());
     format!(
@@ -85,7 +82,6 @@ pub(crate) fn line(pair: &Pair) -> String {
     )
 }
 
-/// What this machine is.
 pub(crate) fn machine() -> miette::Result<String> {
     let text = |printed: Vec<u8>| String::from_utf8_lossy(&printed).trim().to_owned();
     let kernel = text(output(command("uname", ["-r"]), "coreutils")?);
@@ -94,7 +90,7 @@ pub(crate) fn machine() -> miette::Result<String> {
     Ok(format!("{cpus} CPUs under Linux {kernel}, {date}"))
 }
 
-/// The whole page: the pairs that are furthest off come first.
+/// The page. The largest errors are first.
 pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: u32, machine: &str) -> String {
     pairs.sort_by(|one, other| {
         (one.is_near(), other.worst()).partial_cmp(&(other.is_near(), one.worst())).unwrap_or(std::cmp::Ordering::Equal)

@@ -1,4 +1,4 @@
-//! The programs that are recorded, and the hogs beside them.
+//! The recorded programs, and processes.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,21 +14,20 @@ use super::changes::{Change, Make};
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// What it is, for the page.
+    /// Description for the page.
     pub(crate) what: &'static str,
-    /// Commands that it needs, and Debian's packages that have them.
+    /// Commands that it needs, with Debian's packages.
     pub(crate) needs: &'static [(&'static str, &'static str)],
-    /// How the names of its tasks begin.
+    /// Prefixes of its tasks' names.
     pub(crate) tasks: &'static [&'static str],
-    /// How long it takes to begin, seconds.
+    /// Time to start, seconds.
     pub(crate) begins_s: u64,
-    /// What `sh` runs in an empty folder.
+    /// A script for `sh` in an empty folder.
     script: &'static str,
-    /// Twice its clients, if they are processes of their own.
+    /// Twice the clients, if they are separate processes.
     pub(crate) clients: Option<Change>,
 }
 
-/// All there are.
 pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "redis",
@@ -184,7 +183,7 @@ node server.js & sleep 1; exec node client.js",
 ];
 
 impl Program {
-    /// What has to be installed for it.
+    /// Missing packages.
     pub(crate) fn lacks(&self) -> Vec<&'static str> {
         let there = |name: &str| {
             let path = std::env::var_os("PATH").unwrap_or_default();
@@ -193,12 +192,12 @@ impl Program {
         self.needs.iter().filter(|(name, _)| !there(name)).map(|(_, package)| *package).collect()
     }
 
-    /// Whether a task of that name (`name-pid`) is its.
+    /// Whether it has a task of this name (`name-pid`).
     pub(crate) fn has(&self, task: &str) -> bool {
         self.tasks.iter().any(|begins| task.starts_with(begins))
     }
 
-    /// Starts it in an empty folder, and waits until it has begun.
+    /// Starts it in an empty folder, and waits until it has started.
     pub(crate) fn start(&self, folder: &Path) -> miette::Result<Group> {
         let group = Group::start("sh", &["-c", self.script], folder)?;
         std::thread::sleep(Duration::from_secs(self.begins_s));
@@ -206,7 +205,7 @@ impl Program {
     }
 }
 
-/// A process and all that it started, which end when this is dropped.
+/// A process and its descendants, which end with this value.
 #[derive(Debug)]
 pub(crate) struct Group {
     child: Child,
@@ -225,7 +224,6 @@ impl Group {
         self.child.id()
     }
 
-    /// Returns the process and all that descend from it.
     pub(crate) fn members(&self) -> Vec<u32> {
         let parents: Vec<(u32, u32)> =
             fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| parent(&entry)).collect();
@@ -238,7 +236,7 @@ impl Group {
         members
     }
 
-    /// Whether it still runs.
+    /// Fails if it has ended.
     pub(crate) fn runs(&mut self) -> miette::Result<()> {
         match self.child.try_wait().into_diagnostic()? {
             None => Ok(()),
@@ -249,16 +247,15 @@ impl Group {
     fn signal(&self, signal: &str) {
         let group = format!("-{}", self.child.id());
         let mut kill = Command::new("kill");
-        // That the group is gone already is well.
+        // The group may have ended.
         let _gone = kill.args(["-s", signal, "--", &group]).stderr(Stdio::null()).status();
     }
 }
 
-/// Returns a process of `/proc`, and its parent.
 fn parent(entry: &fs::DirEntry) -> Option<(u32, u32)> {
     let pid = entry.file_name().to_str()?.parse().ok()?;
     let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-    // The name, in parentheses, may contain anything. The state and the parent follow it.
+    // State and parent follow the name, which may contain parentheses.
     let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
     Some((pid, parent))
 }

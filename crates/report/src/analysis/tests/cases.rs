@@ -1,4 +1,4 @@
-//! Small recordings that were once analysed wrongly, one for each kind of fault.
+//! Small recordings that were once analysed wrongly, one for each fault.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn default(kinds: &[AnalysisKind], text: &str) -> Analyses {
     analyse(kinds, &AnalysisOptions::default(), text)
 }
 
-/// B is woken three times, 100 ms apart, on a CPU without events. Before each further wakeup it must have run.
+/// B is woken three times, 100 ms apart, without events on its CPU. Before each later wakeup it must have run.
 #[test]
 fn a_task_that_is_woken_again_has_run_in_between() {
     let text = include_str!("../../../../trace/tests/data/twice.txt");
@@ -36,8 +36,8 @@ fn a_task_that_is_woken_again_has_run_in_between() {
     }
 }
 
-/// Its CPU has another task meanwhile, and a third CPU is idle. The start of its wait is unknown, so neither counts
-/// until the last wakeup.
+/// Its CPU has another task, and a third CPU is idle. The start of its wait is unknown, so only the time since the last
+/// wakeup counts.
 #[test]
 fn only_the_wait_since_the_last_wakeup_is_known() {
     let text = [
@@ -80,16 +80,16 @@ fn only_the_wait_since_the_last_wakeup_is_known() {
         .iter()
         .map(|row| (row["doing"].as_str().unwrap().to_owned(), row["total_ns"].as_u64().unwrap()))
         .collect();
-    // With 1 ms of its last sleep, which has no end.
+    // With 1 ms of its last, endless sleep.
     assert_eq!(doing[0], ("unknown".to_owned(), 101_000_000), "{doing:?}");
     assert!(doing.contains(&("waits for a CPU".to_owned(), 2_000_000)), "{doing:?}");
     let tables = analyses.tables();
     let idle = tables.iter().find(|table| table.name == "idle_while_waiting").unwrap();
-    // Except for the 1 us before the run queue.
+    // Without 1 us before the run queue.
     assert_eq!(cell(idle, "b-8", "could_ns"), 1_999_000, "{}", idle.json());
 }
 
-/// A task that was preempted on its way to sleep is woken while it waits: it did not run unseen.
+/// A task that was preempted on its way to sleep is woken while it waits, without unseen run.
 #[test]
 fn a_task_preempted_on_its_way_to_sleep_is_woken_while_it_waits() {
     let text = [
@@ -106,14 +106,14 @@ fn a_task_preempted_on_its_way_to_sleep_is_woken_while_it_waits() {
     assert_eq!(cell(&analyses.tables()[0], "a", "total_ns"), 2_000_000);
 }
 
-/// Lines of `timehist`: time in microseconds, and name.
+/// Lines of `timehist`: microseconds and name.
 fn names_of_20(analyses: &Analyses) -> Vec<(u64, String)> {
     let rows = rows(analyses, "timehist");
     let rows = rows.iter().filter(|row| row["pid"] == 20);
     rows.map(|row| (row["time_ns"].as_u64().unwrap() / 1000, row["task"].as_str().unwrap().to_owned())).collect()
 }
 
-/// One arrival is missing, so that steps are delayed while later names are read.
+/// An arrival is missing, so steps are delayed while later names are read.
 #[test]
 fn timehist_has_the_name_of_that_time() {
     let text = include_str!("../../../../trace/tests/data/rename.txt");
@@ -124,7 +124,7 @@ fn timehist_has_the_name_of_that_time() {
     assert!(told.contains("1.002000 [0000]  sh[20]") && told.contains("1.004000 [0000]  gzip[20]"), "{told}");
 }
 
-/// A worker that takes the name of each job.
+/// A worker takes the name of each job.
 #[test]
 fn names_of_a_task_that_has_many_are_kept() {
     for gap in [false, true] {

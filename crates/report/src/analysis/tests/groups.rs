@@ -1,4 +1,4 @@
-//! Groups of recordings, and of traces of ours.
+//! Groups of recordings and of our traces.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use crate::table::has_room_in;
 
 const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling];
 
-/// A machine with known groups of threads.
 #[derive(Debug, Default)]
 struct Said {
     threads: BTreeMap<i32, &'static str>,
@@ -51,7 +50,7 @@ fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
     analyses
 }
 
-/// `a` in a group of weight 300 and `b` in one of 100 want all of a CPU. Each has half of it for 400 ms.
+/// `a` in a group of weight 300 and `b` in one of 100 want a whole CPU. Each has half of it for 400 ms.
 fn halves() -> String {
     let mut text = switch(0, 0, IDLE, "R", A);
     text += &wake("sched_wakeup_new", 0, 0, A, B, 0);
@@ -111,7 +110,8 @@ fn without_weights_there_is_no_entitlement_and_without_groups_nothing() {
     assert!(analyses.tables().is_empty());
 }
 
-/// A forked task is in its parent's group. A moved task takes its further use along, and so does a new weight.
+/// A forked task is in its parent's group. Later use of a moved task counts for the new group, and so does a new
+/// weight.
 #[test]
 fn groups_are_inherited_and_left() {
     let mut text = switch(0, 0, IDLE, "R", A);
@@ -130,7 +130,7 @@ fn groups_are_inherited_and_left() {
     assert!(analyses.notes().is_empty(), "{:?}", analyses.notes());
 }
 
-/// 20 ms in 100 ms: `a` runs for 20 ms and waits for 80, on a CPU that is idle then or that `c` has.
+/// 20 ms in 100 ms: `a` runs for 20 ms and waits for 80, while its CPU is idle or runs `c`.
 #[test]
 fn a_recorded_limit_shows_in_what_is_used_of_it() {
     let mut text = String::new();
@@ -160,11 +160,11 @@ fn a_recorded_limit_shows_in_what_is_used_of_it() {
     assert_eq!((of("periods"), of("used_up")), (11.into(), 10.into()), "{}", table.json());
     let used = of("used").as_f64().expect("it is known");
     assert!((used - 210.0 / 220.0).abs() < 1e-9 && of("most_used") == 1.0, "{}", table.json());
-    // Four waits of 80 ms, and an equal one before C came, are on an idle CPU.
+    // Four waits of 80 ms are on an idle CPU, and an equal one before C.
     assert_eq!((of("throttled_least_ns"), of("throttled_most_ns")), (400_000_000.into(), 800_000_000.into()));
 }
 
-/// In a trace of ours the scheduler reports throttling and policies, regardless of inherited priorities.
+/// In our traces the scheduler reports throttling and policies, regardless of inherited priorities.
 #[test]
 fn marks_tell_exactly() {
     let print = |at: &str, text: &str| format!("  <idle>-0 [000] {at}: print: {text}\n");
@@ -187,7 +187,7 @@ fn marks_tell_exactly() {
     assert!(analyses.notes().is_empty(), "{:?}", analyses.notes());
 }
 
-/// As many groups as lines take bounded time and memory.
+/// Endless new groups take bounded time and memory.
 #[test]
 fn groups_without_end_are_left_out() {
     let attach = |at: u32, path: String| {
@@ -229,7 +229,7 @@ fn who_may_not_run_there_cannot() {
     assert_eq!(could(Some(vec![0])), None);
 }
 
-/// A terminal of 80 columns has fewer columns, instead of broken cells beyond its edge.
+/// A terminal of 80 columns has fewer columns.
 #[test]
 fn the_table_of_groups_fits_a_narrow_terminal() {
     let moved =

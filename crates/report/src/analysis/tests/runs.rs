@@ -1,4 +1,4 @@
-//! Runs of ours and their text traces: wakeups by interrupts, and throttled tasks.
+//! Our runs and their text traces: wakeups by interrupts, and throttled tasks.
 
 use vruntime_trace::{
     CpuId, DeadlineEvent, Event, FtraceWriter, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink,
@@ -9,7 +9,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// The analyses of a run, and of its text trace.
+/// Analyses of a run and of its text trace.
 fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn FnMut(Update<'_>))) -> [Analyses; 2] {
     let mut live = Analyses::new(kinds, options);
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
@@ -48,8 +48,8 @@ fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> 
     Event::Switch { prev: on(prev), prev_state, next: on(next) }
 }
 
-/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60. `noise` has the CPU
-/// for 10 ms of this, and for 3 more after the limit. CPU 1 is idle all along.
+/// `api`, two groups below one with a limit, runs for 1 ms. Then its group is throttled for 60, in which `noise` has
+/// the CPU for 10, and for 3 after the limit. CPU 1 is idle.
 fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Update<'_>)) {
     let zero = CpuId(0);
     for (id, path, parent) in [(0, "/", None), (1, "/pod", Some(GroupId(0))), (2, "/pod/app", Some(GroupId(1)))] {
@@ -60,7 +60,7 @@ fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Update<'_>)) {
     let (name, group) = ("api", GroupId(2));
     tell(Update::Task(0, TaskInfo { name, class: name, group, policy, rt_priority, ..TaskInfo::default() }));
     tell(Update::Task(1, TaskInfo { name: "noise", class: "noise", ..TaskInfo::default() }));
-    // This shows in the text that CPU 1 is idle, too.
+    // Shows in the text that CPU 1 is idle.
     tell(Update::Event(0, 1, Event::CpuFrequency { khz: 1 }));
     let events = [
         (0, Event::Fork { parent: None, child: API }),
@@ -105,7 +105,7 @@ fn who_is_throttled_is_delayed_by_nobody() {
     }
 }
 
-/// CPU 1 was idle, and could not have helped before the limit's next period.
+/// CPU 1 was idle, but could not help before the limit's next period.
 #[test]
 fn who_is_throttled_waits_beside_no_idle_cpu() {
     for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
@@ -150,7 +150,7 @@ fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
     }
 }
 
-/// An interrupt of `noise` ends the sleep of `api` once, and `noise` itself another time.
+/// An interrupt during `noise` ends the sleep of `api` once, and `noise` itself another time.
 #[test]
 fn who_is_hit_by_an_interrupt_wakes_nobody() {
     let run = |tell: &mut dyn FnMut(Update<'_>)| {
@@ -188,7 +188,7 @@ fn who_is_hit_by_an_interrupt_wakes_nobody() {
     }
 }
 
-/// A run of ours with more groups than a recording may have: all are known, with their tasks.
+/// Our run knows all groups and their tasks, even if they exceed a recording's limit.
 #[test]
 fn a_run_may_have_any_number_of_groups() {
     let kinds = [AnalysisKind::Groups, AnalysisKind::Throttling];

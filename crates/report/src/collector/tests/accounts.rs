@@ -3,7 +3,7 @@
 use super::*;
 use crate::results::{DeadlineCount, IdleWaits};
 
-/// Only positive nice values make `nice` time, from their start on.
+/// Only positive nice values make `nice` time.
 #[test]
 fn nice_time_is_of_the_nice() {
     let mut c = Collector::new(1);
@@ -19,7 +19,7 @@ fn nice_time_is_of_the_nice() {
     assert_eq!((times.user, times.nice), (100 + 100, 200));
 }
 
-/// A tick is softirq time if it balances, and not after an earlier, free balancing.
+/// A tick is softirq time if it balances, but not after an earlier, free balancing.
 #[test]
 fn a_search_that_costs_nothing_makes_no_softirq_of_the_next_tick() {
     let mut c = Collector::new(1);
@@ -48,7 +48,7 @@ fn nobody_has_more_system_time_than_time() {
     assert!(results.groups.iter().all(|group| group.system_ns == group.cpu_ns), "{:?}", results.groups);
 }
 
-/// The maximum is kept, for a task and its class, in any order.
+/// Task and class keep the maximum in any order.
 #[test]
 fn the_latest_deadline_and_the_worst_wait_are_kept() {
     let mut c = Collector::new(1);
@@ -88,7 +88,7 @@ fn the_work_of_all_loops_is_summed_and_may_be_forgotten() {
     assert_eq!((results.tasks[0].loop_duration, results.classes[0].loop_duration), (None, None));
 }
 
-/// The root group's throttling is a CPU's; a group's own limit is the group's.
+/// The root group's throttling is a CPU's. A group's limit is the group's.
 #[test]
 fn a_cpu_is_throttled_with_the_root_group() {
     let mut c = Collector::new(2);
@@ -108,7 +108,7 @@ fn a_cpu_is_throttled_with_the_root_group() {
     assert_eq!([of(0), of(1)], [(2, 60), (1, 30)]);
 }
 
-/// Beside a group of weight 100, a SCHED_IDLE task is entitled to 3 of 1027 parts.
+/// Beside a group of weight 100, SCHED_IDLE is entitled to 3 of 1027 parts.
 #[test]
 fn an_idle_task_is_entitled_to_little() {
     let mut c = Collector::new(1);
