@@ -106,7 +106,7 @@ fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);
-        json!({"seed": run.seed, "digest": digest, "elapsed_s": run.outcome.end as f64 / 1e9, "notes": run.outcome.notes,
+        json!({"seed": run.seed, "digest": digest, "elapsed_ns": run.outcome.end, "notes": run.outcome.notes,
             "interrupted": run.outcome.interrupted})
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);

@@ -5,6 +5,7 @@ use std::fmt;
 use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
 use crate::results::Results;
 use crate::spread::Spread;
+use crate::units::printed;
 
 /// A figure of a class of tasks, of a group, or of the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
 #[derive(Clone)]
@@ -75,9 +76,14 @@ impl Figure {
         self.metric.value_of(run, &Index::new(run), subject)
     }
 
-    /// Returns the unit, if the text of a value lacks it.
+    /// Returns the unit of a value.
     pub fn unit(&self) -> &'static str {
-        if matches!(self.metric.unit, "ns" | "J") { "" } else { self.metric.unit }
+        self.metric.unit
+    }
+
+    /// Returns the unit behind the text of a value; empty if the text has it.
+    pub fn printed_unit(&self) -> &'static str {
+        if self.metric.unit == "J" { "" } else { printed(self.metric.unit) }
     }
 
     /// Returns a value as text.
