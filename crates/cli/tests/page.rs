@@ -357,7 +357,7 @@ fn every_table_is_a_file() {
     well(&["trace", "info", "ftrace-tgid.txt", "--tables", &info.display().to_string()], "");
     let read = |table: &str| std::fs::read_to_string(info.join(table)).unwrap();
     assert!(read("events.csv").starts_with("event,count,per_second\nsched_"), "{}", read("events.csv"));
-    assert!(read("tasks.csv").starts_with("task,pid,tgid,cpu_ns,cpu,switches,wakeups,migrations\n"));
+    assert!(read("tasks.csv").starts_with("task,pid,tgid,cpu_ns,share,switches,wakeups,migrations\n"));
     assert!(read("tasks.csv").lines().count() > 10 && read("tasks.csv").contains("\nrustc,"), "{}", read("tasks.csv"));
     let out = folder.path().join("compared").display().to_string();
     well(&["compare", SCENARIO, "--duration", "100ms", "--tables", &out], "");

@@ -177,8 +177,11 @@ fn what_is_printed_of_all_seeds_is_left_as_a_table() {
     let left = fs::read_to_string(&file).expect("it is left there");
     assert_eq!(left.lines().next(), Some("class,group,metric,unit,mean,min,max"));
     let share = left.lines().find(|line| line.starts_with("gold,,CPU %,of a CPU,")).expect("it has a row");
-    let left: Vec<String> =
-        share.split(',').skip(4).map(|value| format!("{:.2}", 100.0 * value.parse::<f64>().expect("a number"))).collect();
+    let left: Vec<String> = share
+        .split(',')
+        .skip(4)
+        .map(|value| format!("{:.2}", 100.0 * value.parse::<f64>().expect("a number")))
+        .collect();
     let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
     assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
 }

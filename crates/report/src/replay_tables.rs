@@ -179,7 +179,11 @@ mod tests {
         let row = tables[0].json()[0].clone();
         assert_eq!((&row["recorded_share"], &row["what_if_share"]), (&0.4.into(), &0.2.into()));
         let row = tables[0].json()[1].clone();
-        assert_eq!((&row["recorded_share"], &row["replayed_switches"]), (&Value::Null, &Value::Null), "it was not there");
+        assert_eq!(
+            (&row["recorded_share"], &row["replayed_switches"]),
+            (&Value::Null, &Value::Null),
+            "it was not there"
+        );
         assert_eq!((&row["what_if_share"], &row["what_if_switches"]), (&0.1.into(), &3.into()));
         let row = tables[1].json()[1].clone();
         assert_eq!((&row["what_if_share"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));

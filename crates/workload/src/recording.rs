@@ -104,11 +104,12 @@ pub struct Observed {
 
 /// What one task got.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "FileTask")]
 pub struct ObservedTask {
     /// Of which it is an instance, where the workload does not name it: it was forked.
     pub class: Option<String>,
-    /// CPU time, seconds.
-    pub cpu_s: f64,
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
     /// Switches because it slept.
     pub nr_voluntary_switches: u64,
     /// Switches because it was preempted.
@@ -118,10 +119,10 @@ pub struct ObservedTask {
     /// Runs completed.
     pub loops: u64,
     /// From when its sleep was due to end until it ran; none for tasks that never sleep.
-    pub wakeup_latency_us: Option<WakeupLatency>,
+    pub wakeup_latency_ns: Option<WakeupLatency>,
 }
 
-/// Percentiles of wakeup latency, microseconds.
+/// Percentiles of wakeup latency, nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WakeupLatency {
     /// Median.
@@ -134,6 +135,43 @@ pub struct WakeupLatency {
     pub max: f64,
 }
 
+/// A task in a file. Recordings up to November 2026 have CPU time in seconds and latencies in microseconds.
+#[derive(Deserialize)]
+struct FileTask {
+    class: Option<String>,
+    cpu_ns: Option<u64>,
+    cpu_s: Option<f64>,
+    nr_voluntary_switches: u64,
+    nr_involuntary_switches: u64,
+    nr_migrations: Option<u64>,
+    loops: u64,
+    wakeup_latency_ns: Option<WakeupLatency>,
+    wakeup_latency_us: Option<WakeupLatency>,
+}
+
+impl TryFrom<FileTask> for ObservedTask {
+    type Error = &'static str;
+
+    fn try_from(file: FileTask) -> Result<Self, Self::Error> {
+        let of_seconds = file.cpu_s.map(|seconds| (seconds * 1e9).round() as u64);
+        let of_us = file.wakeup_latency_us.map(|WakeupLatency { p50, p90, p99, max }| WakeupLatency {
+            p50: p50 * 1e3,
+            p90: p90 * 1e3,
+            p99: p99 * 1e3,
+            max: max * 1e3,
+        });
+        Ok(Self {
+            class: file.class,
+            cpu_ns: file.cpu_ns.or(of_seconds).ok_or("missing field `cpu_ns`")?,
+            nr_voluntary_switches: file.nr_voluntary_switches,
+            nr_involuntary_switches: file.nr_involuntary_switches,
+            nr_migrations: file.nr_migrations,
+            loops: file.loops,
+            wakeup_latency_ns: file.wakeup_latency_ns.or(of_us),
+        })
+    }
+}
+
 /// What one group with a limit went through, pauses between runs included in the periods.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct ObservedGroup {
@@ -141,14 +179,17 @@ pub struct ObservedGroup {
     pub nr_periods: u64,
     /// Those in which it was throttled.
     pub nr_throttled: u64,
+    throttled_ns: Option<u64>,
     throttled_usec: Option<u64>,
     throttled_time: Option<u64>,
 }
 
 impl ObservedGroup {
-    /// How long it was throttled, ns, summed over CPUs. cgroup v2 tells it in microseconds, v1 in nanoseconds.
+    /// Returns the throttled time, nanoseconds, summed over CPUs. Recordings up to November 2026 have the fields of
+    /// `cpu.stat`: `throttled_usec` (cgroup v2) or `throttled_time` (v1, nanoseconds).
     pub fn throttled_ns(&self) -> u64 {
-        self.throttled_usec.map(|us| us.saturating_mul(1000)).or(self.throttled_time).unwrap_or(0)
+        let of_us = self.throttled_usec.map(|us| us.saturating_mul(1000));
+        self.throttled_ns.or(of_us).or(self.throttled_time).unwrap_or(0)
     }
 }
 

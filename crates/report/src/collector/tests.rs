@@ -473,7 +473,10 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     assert_eq!((results.groups[0].limit, results.groups[1].limit), (None, Some(expected)));
     let json = crate::observed_json(&results, 1, 0);
     let group = &json["groups"]["/q"];
-    assert_eq!((&group["nr_periods"], &group["nr_throttled"], &group["burst_ns"]), (&6.into(), &4.into(), &7000.into()));
+    assert_eq!(
+        (&group["nr_periods"], &group["nr_throttled"], &group["burst_ns"]),
+        (&6.into(), &4.into(), &7000.into())
+    );
     assert!(json["groups"]["/"].get("nr_periods").is_none());
     let text = crate::results_table(&results);
     let row = text.lines().skip_while(|line| !line.starts_with("limited group")).nth(2).unwrap();

@@ -282,9 +282,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         key: "above_target",
         unit: OF_ROUNDS,
         family: Family::Latency,
-        read: Read::Class(|results, class| {
-            results.target_ns.and(class.response).map(|response| response.above())
-        }),
+        read: Read::Class(|results, class| results.target_ns.and(class.response).map(|response| response.above())),
         format: percent,
         floor: 0.01,
         samples: rounds,

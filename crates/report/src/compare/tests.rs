@@ -89,7 +89,8 @@ fn a_change_is_what_lies_between_the_spreads() {
 fn a_change_matters_both_ways_or_not_at_all() {
     let share = &metrics::OF_CLASSES[0];
     assert_eq!((share.key, share.floor), ("share", 0.005));
-    for (from, to, matters) in [(0.25, 0.255, true), (0.1, 0.1049, false), (0.992, 1.002, false), (0.992, 1.0025, true)] {
+    for (from, to, matters) in [(0.25, 0.255, true), (0.1, 0.1049, false), (0.992, 1.002, false), (0.992, 1.0025, true)]
+    {
         assert_eq!((share.matters(from, to), share.matters(to, from)), (matters, matters), "{from} {to}");
     }
 }
