@@ -119,6 +119,7 @@ bench: setup
 # For `pip install target/wheels/vruntime-*.whl` on machines without Rust.
 wheel: setup
 	python3 -m venv target/maturin && target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+	rm -f target/wheels/vruntime-*.whl
 	cd python && ../target/maturin/bin/maturin build --release --out ../target/wheels
 
 # The policy is deny.toml. Advisories are checked if their database can be fetched.

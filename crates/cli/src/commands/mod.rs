@@ -13,6 +13,7 @@ mod example;
 mod fidelity;
 mod html;
 mod info;
+mod man;
 mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
@@ -33,7 +34,8 @@ pub(crate) use compare::compare;
 pub(crate) use diff::diff;
 pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
-pub(crate) use info::{completions, kernels, machines, man, notices};
+pub(crate) use info::{completions, kernels, machines, notices};
+pub(crate) use man::man;
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]
