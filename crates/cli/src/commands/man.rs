@@ -31,8 +31,10 @@ fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(page.get_filename()), laid_out(&String::from_utf8_lossy(&text)))
 }
 
-/// Lays out what help indents, which man would fill: `  NAME  TEXT` is a tagged paragraph, and a line that ends with a
-/// colon before such lines is a section of its own.
+/// Lays out indented lines of the help, which man would fill.
+///
+/// `  NAME  TEXT` becomes a tagged paragraph. At the end of the page, a line with a colon before such lines becomes the
+/// heading of a section.
 fn laid_out(page: &str) -> String {
     const EXTRA: &str = ".SH EXTRA";
     let lines: Vec<&str> = page.lines().collect();
@@ -56,7 +58,7 @@ fn laid_out(page: &str) -> String {
                 text.extend([rest.trim_start(), "\n"]);
             }
         } else if is_indented(at) {
-            // The entry goes on.
+            // More of the entry above.
             text.extend([line.trim_start(), "\n"]);
         } else if line.is_empty() {
             // Sections and tagged paragraphs have a line before them.
