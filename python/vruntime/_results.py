@@ -281,9 +281,8 @@ class Run:
 
     def __repr__(self) -> str:
         seeds = "" if len(self.seeds) == 1 else f", {len(self.seeds)} seeds"
-        return (
-            f"<vruntime.Run {self.name!r} under Linux {self.kernel} on {self.topology!r}, {self.duration_ns / 1e9:g} s{seeds}>"
-        )
+        seconds = self.duration_ns / 1e9
+        return f"<vruntime.Run {self.name!r} under Linux {self.kernel} on {self.topology!r}, {seconds:g} s{seeds}>"
 
     def __str__(self) -> str:
         lines = [HEAD, *_table(self)]
