@@ -39,7 +39,9 @@ fn laid_out(page: &str) -> String {
     const EXTRA: &str = ".SH EXTRA";
     let lines: Vec<&str> = page.lines().collect();
     let is_indented = |at: usize| lines.get(at).is_some_and(|line: &&str| line.starts_with("  "));
-    let is_head = |at: usize| lines[at].ends_with(':') && !lines[at].starts_with(['.', ' ']) && is_indented(at + 1);
+    // Options keep their case, so a line that starts with one is no heading.
+    let is_word = |line: &str| line.starts_with(|first: char| first.is_ascii_uppercase());
+    let is_head = |at: usize| lines[at].ends_with(':') && is_word(lines[at]) && is_indented(at + 1);
     let start = lines.iter().position(|line| *line == EXTRA).unwrap_or(lines.len());
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
@@ -87,6 +89,8 @@ mod tests {
                         .SH EXAMPLES\n.TP\nvruntime run web.json\n.TP\n\\&.hidden\na file\n.SH EXIT STATUS\n.TP\n0\nsuccess\n.SH VERSION\n1\n";
         assert_eq!(laid_out(page), expected);
         assert_eq!(laid_out(".SH EXTRA\nSee the page.\n"), ".SH NOTES\nSee the page.\n");
+        let option = laid_out(".SH EXTRA\nExamples:\n  vruntime\n\n\\-\\-out DIR writes:\n  digest  a digest\n");
+        assert_eq!(option, ".SH EXAMPLES\n.TP\nvruntime\n.PP\n\\-\\-out DIR writes:\n.TP\ndigest\na digest\n");
     }
 
     /// Each command has a page, and no page has lines that man would fill.
