@@ -283,7 +283,7 @@ fn every_number_has_the_unit_of_the_page() {
     well(&["run", &file, "--seed", "2", "--out", &other]);
     run("diff", &["diff", &one, &format!("{other}/trace.txt")], true);
     let wasted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/wasted-cores/group-imbalance.toml");
-    run("run with idle CPUs", &["run", wasted, "--detect", "--feature", "OLD_GROUP_AVG", "--duration", "2s"], true);
+    run("run with idle CPUs", &["run", wasted, "--detect", "--feature", "OLD_GROUP_AVG"], true);
     assert!(check.faults.is_empty(), "{:#?}", check.faults);
     // What the page names is there.
     let unmet: Vec<&String> = check.parts.iter().filter(|name| !check.met.contains(*name)).collect();
