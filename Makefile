@@ -10,6 +10,7 @@
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
 #   make soak    random tests of the scheduler for SOAK_SECONDS (default 600), from SOAK_SEED on
 #   make deny    licences, sources and advisories of packages of others (installs cargo-deny)
+#   make package  the packages for crates.io, each built alone
 #   make dist    what a release contains, in target/dist/: command, wheel, man pages, completions, licences, bill of materials
 #   make doc     the API documentation, in target/doc/
 #   make site    the documentation as a site, in target/site/ (needs Python 3.9 or later with venv)
@@ -118,6 +119,7 @@ bench: setup
 # For `pip install target/wheels/vruntime-*.whl` on machines without Rust.
 wheel: setup
 	python3 -m venv target/maturin && target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+	rm -f target/wheels/vruntime-*.whl
 	cd python && ../target/maturin/bin/maturin build --release --out ../target/wheels
 
 # The policy is deny.toml. Advisories are checked if their database can be fetched.
@@ -126,9 +128,9 @@ deny: setup
 	$(CARGO) deny check licenses bans sources
 	$(CARGO) deny check advisories || echo "no advisories: the database cannot be fetched, or it has a finding above"
 
-# Builds each crate from its package alone, as a user of crates.io would.
+# Builds each crate that is published from its package alone, as a user of crates.io would.
 package: setup
-	$(CARGO) package --workspace --allow-dirty
+	$(CARGO) package --workspace --exclude vruntime-xtask --allow-dirty
 
 # A release. Its archive has one folder with the command and all that belongs to it.
 DIST = $(CURDIR)/target/dist

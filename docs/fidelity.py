@@ -131,15 +131,17 @@ def count(some):
     return sum(cell["inside"] for cell in some), len(some)
 
 
-def span(cell):
-    low, high = min(cell["recorded"]), max(cell["recorded"])
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+# The units of this page by those of the JSON, with the factor.
+PRINTED = {"of a CPU": ("%", 100), "ns": ("us", 1e-3)}
 
 
 def row(cell):
+    unit, factor = PRINTED.get(cell["unit"], (cell["unit"], 1))
+    low, high = min(cell["recorded"]) * factor, max(cell["recorded"]) * factor
+    span = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
     verdict = "inside" if cell["inside"] else "**outside**"
-    simulated = "none" if cell["simulated"] is None else f'{cell["simulated"]:.4g}'
-    return f'| {cell["kernel"]} | {cell["scenario"]} | {cell["class"]} | {cell["metric"]} ({cell["unit"]}) | {span(cell)} | {simulated} | {verdict} |'
+    simulated = "none" if cell["simulated"] is None else f'{cell["simulated"] * factor:.4g}'
+    return f'| {cell["kernel"]} | {cell["scenario"]} | {cell["class"]} | {cell["metric"]} ({unit}) | {span} | {simulated} | {verdict} |'
 
 
 HEAD = "| kernel | scenario | class | metric | recorded | simulated | verdict |\n|---|---|---|---|---|---|---|"

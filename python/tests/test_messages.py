@@ -94,7 +94,7 @@ class Errors(unittest.TestCase):
             script.write_text(f'#!/bin/sh\n"{vruntime._command._find()}" "$@"\n')
             script.chmod(0o755)
             with mock.patch.dict(os.environ, {"VRUNTIME": str(script)}):
-                self.assertGreater(vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"].cpu_s, 0)
+                self.assertGreater(vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"].cpu_ns, 0)
 
     def test_mistakes_of_the_command_line_are_told_without_its_usage(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:

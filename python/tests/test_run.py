@@ -18,25 +18,25 @@ class Results(unittest.TestCase):
         run = vruntime.run(DEMO, kernel="6.12", duration="200ms", repeat=2)
         printed = vruntime.command("run", str(DEMO), "--kernel=6.12", "--duration=200ms", "--repeat=2", "--json").json()
         self.assertEqual(run.json, printed)
-        self.assertEqual((run.name, run.kernel, run.nr_cpus, run.duration_s), ("demo", "6.12", 8, 0.2))
+        self.assertEqual((run.name, run.kernel, run.nr_cpus, run.duration_ns), ("demo", "6.12", 8, 200_000_000))
         self.assertEqual([seed.seed for seed in run.seeds], [1, 2])
         self.assertEqual(run.digest, printed["observed"][0]["digest"])
         worker = run.classes["web/worker"]
         there = printed["observed"][0]["classes"]["web/worker"]
-        self.assertEqual((worker.cpu_s, worker.tasks), (there["cpu_s"], 12))
-        self.assertEqual(worker.wakeup_to_run_us.p999, there["wakeup_to_run_us"]["p99.9"])
-        self.assertIsNone(worker.wakeup_latency_us)
+        self.assertEqual((worker.cpu_ns, worker.tasks), (there["cpu_ns"], 12))
+        self.assertEqual(worker.wakeup_to_run_ns.p999, there["wakeup_to_run_ns"]["p99.9"])
+        self.assertIsNone(worker.wakeup_latency_ns)
         self.assertEqual(run.groups["build"].weight, 100)
         self.assertEqual(len(run.cpus), 8)
-        self.assertEqual(run.machine["elapsed_s"], 0.2)
+        self.assertEqual(run.machine["elapsed_ns"], 200_000_000)
         share = next(one for one in run.over_seeds if (one.class_, one.metric) == ("web/worker", "share"))
         self.assertLessEqual(share.min, share.mean)
         self.assertLessEqual(share.mean, share.max)
 
     def test_what_is_not_there_is_told_what_is(self):
         task = vruntime.run(HOGS, machine=1, duration=0.01).tasks["hog-0"]
-        with self.assertRaisesRegex(AttributeError, "TaskResult 'hog-0' has no 'cpu_ns'; it has .*cpu_s"):
-            _ = task.cpu_ns
+        with self.assertRaisesRegex(AttributeError, "TaskResult 'hog-0' has no 'cpu_s'; it has .*cpu_ns"):
+            _ = task.cpu_s
         self.assertFalse(hasattr(task, "anything"))
 
     def test_a_dictionary_is_as_its_file(self):
@@ -65,14 +65,14 @@ class Results(unittest.TestCase):
     def test_a_limit_is_felt(self):
         limited = '[groups."/g"]\nmax = "500m"\n[[task]]\nname = "hog"\ngroup = "/g"\nrun = "1ms"\n'
         run = vruntime.run(vruntime.Toml(limited), machine=1, duration="1s")
-        self.assertAlmostEqual(run.groups["/g"].throttled_s, 0.5, delta=0.1)
+        self.assertAlmostEqual(run.groups["/g"].throttled_ns, 500_000_000, delta=100_000_000)
         self.assertGreater(run.groups["/g"].nr_throttled, 5)
-        self.assertEqual(run.groups["/"].throttled_s, 0)
+        self.assertEqual(run.groups["/"].throttled_ns, 0)
 
     def test_times(self):
         hundred = [0.1, "100ms", datetime.timedelta(milliseconds=100)]
         for duration in hundred:
-            self.assertEqual(vruntime.run(HOGS, machine=1, duration=duration).duration_s, 0.1)
+            self.assertEqual(vruntime.run(HOGS, machine=1, duration=duration).duration_ns, 100_000_000)
         for wrong in ([], True):
             with self.assertRaisesRegex(TypeError, "a time is"):
                 vruntime.run(HOGS, duration=wrong)
@@ -133,7 +133,7 @@ class Results(unittest.TestCase):
         run = vruntime.run(HOGS, machine=1, duration="100ms")
         for other in (pickle.loads(pickle.dumps(run)), copy.deepcopy(run)):
             self.assertEqual(other.tasks["hog-0"], run.tasks["hog-0"])
-            self.assertEqual(other.groups["/"].cpu_s, run.groups["/"].cpu_s)
+            self.assertEqual(other.groups["/"].cpu_ns, run.groups["/"].cpu_ns)
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run("nowhere.json")
         for other in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
@@ -141,8 +141,8 @@ class Results(unittest.TestCase):
 
     def test_what_they_have_is_listed(self):
         task = vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"]
-        self.assertLessEqual({"cpu_s", "nr_migrations", "loop_duration_us"}, set(dir(task)))
-        self.assertIn("<td>cpu_s</td>", task._repr_html_())
+        self.assertLessEqual({"cpu_ns", "nr_migrations", "loop_duration_ns"}, set(dir(task)))
+        self.assertIn("<td>cpu_ns</td>", task._repr_html_())
 
     def test_groups_with_and_without_the_slash(self):
         groups = vruntime.run(DEMO, kernel="6.12", duration="50ms").groups
@@ -245,9 +245,9 @@ class Rows(unittest.TestCase):
         self.assertEqual([row["cpu"] for row in run.rows("cpus")], [0, 1] * 3)
         first = run.rows()[0]
         self.assertEqual((first["kernel"], first["seed"], first["class"], first["tasks"]), ("6.12", 1, "hog", 2))
-        self.assertIn("loop_duration_us_p999", first)
+        self.assertIn("loop_duration_ns_p999", first)
         self.assertIn("cpu_stat_usage_usec", run.rows("groups")[0])
-        self.assertNotIn("wakeup_latency_us", first, "nobody slept")
+        self.assertNotIn("wakeup_latency_ns", first, "nobody slept")
         share = next(row for row in run.rows("over_seeds") if row["metric"] == "share")
         self.assertLessEqual(share["min"], share["mean"])
         with self.assertRaisesRegex(ValueError, "'classes', 'tasks', 'groups', 'cpus', 'over_seeds'; not of 'class'"):
@@ -264,7 +264,7 @@ class Rows(unittest.TestCase):
         frame = run.frame("tasks")
         self.assertIsInstance(frame, pandas.DataFrame)
         self.assertEqual(len(frame), 6)
-        self.assertTrue((frame.groupby("seed").cpu_s.sum() > 0.19).all())
+        self.assertTrue((frame.groupby("seed").cpu_ns.sum() > 190_000_000).all())
 
     def test_shown(self):
         run = vruntime.run(HOGS, machine=1, duration="1s")

@@ -199,8 +199,8 @@ def compare(
     >>> both = compare(hogs, kernel=["6.1", "6.12"], machine=1, duration="1s")
     >>> both.variants
     ('6.1', '6.12')
-    >>> round(both.find("share", class_="hog").values["6.12"].mean)
-    100
+    >>> round(both.find("share", class_="hog").values["6.12"].mean, 3)
+    1.0
     """
     # Nothing but the parameters.
     given = locals()

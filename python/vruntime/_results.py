@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Latency:
-    """A distribution of times, microseconds."""
+    """A distribution of times, nanoseconds."""
 
     count: int
-    mean: float
-    p50: float
-    p90: float
-    p99: float
+    mean: int
+    p50: int
+    p90: int
+    p99: int
     #: ``p99.9``
-    p999: float
-    max: float
+    p999: int
+    max: int
 
     @classmethod
     def _of(cls, json: Mapping[str, Any] | None) -> Latency | None:
@@ -71,15 +71,15 @@ class TaskResult(_Entry):
     fields that only some tasks have (of deadline tasks, of limits, of energy).
     """
 
-    #: Time on a CPU, in user mode and in the kernel, seconds.
-    cpu_s: float
-    user_s: float
-    system_s: float
+    #: Time on a CPU, in user mode and in the kernel, nanoseconds.
+    cpu_ns: int
+    user_ns: int
+    system_ns: int
     #: Time on a CPU as a part of the run: 1 is one CPU all the time.
     share: float
-    #: Time runnable without a CPU, and asleep, seconds.
-    run_delay_s: float
-    sleeping_s: float
+    #: Time runnable without a CPU, and asleep, nanoseconds.
+    run_delay_ns: int
+    sleeping_ns: int
     nr_voluntary_switches: int
     nr_involuntary_switches: int
     nr_migrations: int
@@ -88,24 +88,24 @@ class TaskResult(_Entry):
     tasks: int
 
     @property
-    def wakeup_to_run_us(self) -> Latency | None:
+    def wakeup_to_run_ns(self) -> Latency | None:
         """The time from a wakeup until it runs."""
-        return Latency._of(self.json["wakeup_to_run_us"])
+        return Latency._of(self.json["wakeup_to_run_ns"])
 
     @property
-    def wakeup_latency_us(self) -> Latency | None:
+    def wakeup_latency_ns(self) -> Latency | None:
         """The delay of the return from timed sleeps."""
-        return Latency._of(self.json["wakeup_latency_us"])
+        return Latency._of(self.json["wakeup_latency_ns"])
 
     @property
-    def loop_duration_us(self) -> Latency | None:
+    def loop_duration_ns(self) -> Latency | None:
         """The time of a loop of a phase."""
-        return Latency._of(self.json["loop_duration_us"])
+        return Latency._of(self.json["loop_duration_ns"])
 
     @property
-    def response_us(self) -> Latency | None:
+    def response_ns(self) -> Latency | None:
         """The time from when a round is due until it is done."""
-        return Latency._of(self.json.get("response_us"))
+        return Latency._of(self.json.get("response_ns"))
 
 
 class Groups(Mapping[str, "GroupResult"]):
@@ -130,25 +130,25 @@ class Groups(Mapping[str, "GroupResult"]):
 class GroupResult(_Entry):
     """The results of a task group. ``json`` has ``cpu.stat`` and ``cpu.pressure`` by their names."""
 
-    #: Time on a CPU, and its entitlement by weight, seconds.
-    cpu_s: float
-    entitled_s: float
-    run_delay_s: float
+    #: Time on a CPU, its entitlement by weight, and time runnable without a CPU, nanoseconds.
+    cpu_ns: int
+    entitled_ns: int
+    run_delay_ns: int
     nr_switches: int
     tasks: int
 
     @property
-    def throttled_s(self) -> float:
-        """The throttled time, seconds, as in ``cpu.stat``; 0 without a limit."""
-        return float(self.json.get("throttled_usec", 0)) / 1e6
+    def throttled_ns(self) -> int:
+        """The throttled time, nanoseconds, summed over CPUs; 0 without a limit."""
+        return int(self.json.get("throttled_ns", 0))
 
 
 class CpuResult(_Entry):
-    """The results of a CPU."""
+    """The results of a CPU. Times are nanoseconds."""
 
-    busy_s: float
-    idle_s: float
-    overhead_s: float
+    busy_ns: int
+    idle_ns: int
+    overhead_ns: int
     nr_switches: int
 
 
@@ -213,7 +213,8 @@ class Run:
         self.kernel: str = json["kernel"]
         self.topology: str = json["topology"]
         self.nr_cpus: int = json["cpus"]
-        self.duration_s: float = json["duration_s"]
+        #: The length of the first run, nanoseconds.
+        self.duration_ns: int = json["duration_ns"]
         self.seeds: tuple[Seed, ...] = tuple(Seed(one) for one in json["observed"])
         #: Warnings and notes of the command.
         self.messages: tuple[Message, ...] = tuple(messages)
@@ -252,7 +253,7 @@ class Run:
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
         """Returns a flat dictionary for each of ``"classes"``, ``"tasks"``, ``"groups"`` or ``"cpus"`` and each seed.
-        Nested fields have joined names (``wakeup_to_run_us_p99``). For ``"over_seeds"``: the mean, smallest and largest
+        Nested fields have joined names (``wakeup_to_run_ns_p99``). For ``"over_seeds"``: the mean, smallest and largest
         of each number over all seeds.
         """
         return list(self._rows(of))
@@ -280,9 +281,8 @@ class Run:
 
     def __repr__(self) -> str:
         seeds = "" if len(self.seeds) == 1 else f", {len(self.seeds)} seeds"
-        return (
-            f"<vruntime.Run {self.name!r} under Linux {self.kernel} on {self.topology!r}, {self.duration_s:g} s{seeds}>"
-        )
+        seconds = self.duration_ns / 1e9
+        return f"<vruntime.Run {self.name!r} under Linux {self.kernel} on {self.topology!r}, {seconds:g} s{seeds}>"
 
     def __str__(self) -> str:
         lines = [HEAD, *_table(self)]
@@ -305,25 +305,25 @@ HEAD = ["class", "tasks", "CPU %", "wait %", "p50 ms", "p99 ms", "switch/s"]
 
 def _caption(run: Run) -> str:
     seed = f"seed {run.seeds[0].seed}" + (f" of {len(run.seeds)}" if len(run.seeds) > 1 else "")
-    return f"{run.name} under Linux {run.kernel} on {run.topology}, {run.duration_s:g} s, {seed}"
+    return f"{run.name} under Linux {run.kernel} on {run.topology}, {run.duration_ns / 1e9:g} s, {seed}"
 
 
 def _table(run: Run) -> list[list[str]]:
     """Returns the table of classes of ``vruntime run``: lateness is that of timed sleeps, else of wakeups."""
-    elapsed = run.machine["elapsed_s"] or 1.0
+    elapsed = run.machine["elapsed_ns"] or 1
     lines = []
     for name, one in run.classes.items():
-        late = one.wakeup_latency_us or one.wakeup_to_run_us
+        late = one.wakeup_latency_ns or one.wakeup_to_run_ns
         switches = one.nr_voluntary_switches + one.nr_involuntary_switches
         lines.append(
             [
                 name,
                 str(one.tasks),
                 f"{100 * one.share:.1f}",
-                f"{100 * one.run_delay_s / elapsed:.1f}",
-                f"{late.p50 / 1e3:.3f}" if late else "-",
-                f"{late.p99 / 1e3:.3f}" if late else "-",
-                f"{switches / elapsed / one.tasks:.1f}",
+                f"{100 * one.run_delay_ns / elapsed:.1f}",
+                f"{late.p50 / 1e6:.3f}" if late else "-",
+                f"{late.p99 / 1e6:.3f}" if late else "-",
+                f"{switches * 1e9 / elapsed / one.tasks:.1f}",
             ]
         )
     return lines
@@ -335,7 +335,7 @@ def _flat(json: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         name = before + name.replace("p99.9", "p999").replace(".", "_")
         if isinstance(value, Mapping):
             flat.update(_flat(value, name + "_"))
-        elif value is not None or not name.endswith("_us"):
+        elif value is not None or not name.endswith("_ns"):
             # A latency that nobody had is no column beside those of its parts.
             flat[name] = value
     return flat

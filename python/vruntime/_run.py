@@ -78,7 +78,7 @@ def run(
     :param autogroup: whether the tasks of the root group are in autogroups, one for each session.
     :param rt_group_sched: whether real-time tasks are scheduled by groups.
     :param group_switches: whether the scheduler counts switches away from the tasks of each group.
-    :param target: the response time to meet, as ``duration``: ``response_us.above_target`` of tasks and classes is the
+    :param target: the response time to meet, as ``duration``: ``response_ns.above_target`` of tasks and classes is the
         share of rounds above it.
     :param threads_max: the most tasks alive at a time beyond the workload's own.
     :param every: the length of the intervals of a time series, as ``duration``: load averages, pressure, utilisation
@@ -92,7 +92,7 @@ def run(
     Raises :class:`vruntime.VruntimeError` for faulty input, with its place in the file.
 
     >>> result = run({"tasks": {"t": {"loop": 3, "run": 2000, "sleep": 8000}}}, machine=1)
-    >>> result.tasks["t"].loops, result.tasks["t"].loop_duration_us.p50 > 10_000
+    >>> result.tasks["t"].loops, result.tasks["t"].loop_duration_ns.p50 > 10_000_000
     (3, True)
     """
     # Nothing but the parameters.

@@ -73,8 +73,8 @@ class Sweep(Sequence[Point]):
         lines = []
         for point in self.points:
             for name, one in point.run.classes.items():
-                late = one.wakeup_latency_us or one.wakeup_to_run_us
-                shown = [f"{late.p50 / 1e3:.3f}", f"{late.p99 / 1e3:.3f}"] if late else ["-", "-"]
+                late = one.wakeup_latency_ns or one.wakeup_to_run_ns
+                shown = [f"{late.p50 / 1e6:.3f}", f"{late.p99 / 1e6:.3f}"] if late else ["-", "-"]
                 axes = [str(_plain(value)) for value in point.of.values()]
                 lines.append(html_row([*axes, name, f"{100 * one.share:.1f}", *shown], "td"))
         return f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
@@ -106,7 +106,7 @@ def sweep(
     >>> def hogs(count):
     ...     return {"tasks": {"hog": {"instance": count, "loop": -1, "run": 1000}}}
     >>> found = sweep(hogs, {"count": [2, 3], "hz": [100, 1000]}, machine=1, duration="1s")
-    >>> [(row["count"], row["hz"], round(row["cpu_s"])) for row in found.rows()]
+    >>> [(row["count"], row["hz"], round(row["cpu_ns"] / 1e9)) for row in found.rows()]
     [(2, 100, 1), (2, 1000, 1), (3, 100, 1), (3, 1000, 1)]
     """
     axes = {name: _axis(name, values) for name, values in over.items()}

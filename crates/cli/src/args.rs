@@ -178,7 +178,7 @@ pub(crate) enum Command {
                       wakeup_latency_pNN   20 % or 100 us (30 % or 500 us; not judged if emulated on > 2 CPUs)\n  \
                       migrations           a factor of 2, or 10\n  \
                       nr_throttled         10 %, for each group with a limit: throttled periods\n  \
-                      throttled_usec       15 %, for each group with a limit: throttled time, summed over CPUs\n\n\
+                      throttled_for        15 %, for each group with a limit: throttled time, summed over CPUs\n\n\
                       Recordings that cannot be simulated are listed first, with the reason, and do not count. The last line \
                       is `inside N of M cells`.",
         after_long_help = "Examples:\n  \

@@ -26,7 +26,7 @@ pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns:
         cpus: plan.config.machine.topology.nr_cpus(),
         topology: plan.machine.clone(),
         host_cpus: plan.config.machine.host_cpus,
-        duration_s: duration_ns as f64 / 1e9,
+        duration_ns,
         hz: plan.config.machine.hz,
         preempt: plan.config.preempt.name().to_owned(),
         autogroup: plan.config.autogroup,

@@ -88,7 +88,7 @@ fn the_known_causes_are_named() {
     // 5.10 switched the feature off.
     assert_eq!(explained_by(URGENT, "5.4", "5.10", &["--metric", "share(fair)"]), ["RT_RUNTIME_SHARE"]);
     let found = bisect(URGENT, "5.4", "5.10", &["--metric", "share(fair)"]);
-    assert_eq!(found["explained_percent"].as_f64().map(f64::round), Some(100.0));
+    assert_eq!(found["explained_share"].as_f64().map(|share| (100.0 * share).round()), Some(100.0));
 }
 
 /// Two kernels that differ in one behaviour: it is found, and no other blamed.
@@ -233,7 +233,7 @@ fn the_setting_that_did_it_is_named() {
         "bisect", "--from", &from, "--to", &other, "--metric", "share(c)", "--seeds", "1", "--json",
     ]))
     .expect("it is JSON");
-    let joint = found["explained_percent"].as_f64().expect("it is a number");
+    let joint = 100.0 * found["explained_share"].as_f64().expect("it is a number");
     assert!((90.0..110.0).contains(&joint), "{found}");
     let told = fails(&["bisect", "--from", "6.1", "--to", "6.12"]);
     assert!(told.contains("there is no workload to run") && told.contains("--from A.toml --to B.toml"), "{told}");

@@ -46,9 +46,9 @@ fn what_groups_are_entitled_to_is_what_they_get() {
         fs::write(&file, scenario).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
         let group = &run["observed"][0]["groups"]["/a"];
-        let of = |field: &str| group[field].as_f64().expect("a number") / 4.0;
-        assert!((of("cpu_s") - part).abs() < 0.005, "{what}: got {}, by hand {part}", of("cpu_s"));
-        assert!((of("entitled_s") - part).abs() < 0.005, "{what}: entitled to {}, by hand {part}", of("entitled_s"));
+        let of = |field: &str| group[field].as_f64().expect("a number") / 4e9;
+        assert!((of("cpu_ns") - part).abs() < 0.005, "{what}: got {}, by hand {part}", of("cpu_ns"));
+        assert!((of("entitled_ns") - part).abs() < 0.005, "{what}: entitled to {}, by hand {part}", of("entitled_ns"));
     }
 }
 
@@ -76,9 +76,9 @@ fn who_asks_for_little_is_entitled_to_no_more() {
         let file = folder.path().join("little.toml");
         fs::write(&file, scenario).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
-        let of = |field: &str| run["observed"][0]["groups"]["/a"][field].as_f64().expect("a number");
-        assert!((of("cpu_s") - entitled).abs() < 1e-4, "{what}: got {}", of("cpu_s"));
-        assert!((of("entitled_s") - entitled).abs() < 1e-4, "{what}: entitled to {}", of("entitled_s"));
+        let of = |field: &str| run["observed"][0]["groups"]["/a"][field].as_f64().expect("a number") / 1e9;
+        assert!((of("cpu_ns") - entitled).abs() < 1e-4, "{what}: got {}", of("cpu_ns"));
+        assert!((of("entitled_ns") - entitled).abs() < 1e-4, "{what}: entitled to {}", of("entitled_ns"));
     }
 }
 
@@ -101,7 +101,7 @@ fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
         fs::write(&file, workload(sleep)).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
         let group = &run["observed"][0]["groups"]["/a"];
-        ["cpu_s", "entitled_s"].map(|field| group[field].as_f64().expect("a number"))
+        ["cpu_ns", "entitled_ns"].map(|field| group[field].as_f64().expect("a number") / 1e9)
     };
     let [got, entitled] = of("'timer': { 'ref': 't', 'period': 10000 }");
     assert!((got - 0.8).abs() < 0.01 && (entitled - got).abs() < 0.01, "by a clock: {got}, entitled to {entitled}");
@@ -125,9 +125,9 @@ fn classes_are_entitled_to_their_guarantees() {
     fs::write(&file, scenario).unwrap();
     let run = json(&["run", file.to_str().unwrap(), "--json"]);
     let groups = &run["observed"][0]["groups"];
-    let entitled = |group: &str| groups[&format!("/{group}")]["entitled_s"].as_f64().expect("a number");
+    let entitled = |group: &str| groups[&format!("/{group}")]["entitled_ns"].as_f64().expect("a number") / 1e9;
     assert!((entitled("a") - 12.0).abs() < 0.1 && (entitled("b") - 2.0).abs() < 0.1, "{groups}");
-    assert_eq!(groups["/a"]["guarantee"], 60, "{groups}");
+    assert_eq!(groups["/a"]["guarantee"], 0.6, "{groups}");
     let table = well(&["run", file.to_str().unwrap()]);
     assert!(table.lines().any(|line| line.starts_with("/a ") && line.contains("60 %")), "{table}");
 }

@@ -105,7 +105,7 @@ fn fidelity_judges_throttling() {
     let cells = json(&["fidelity", "--kernel", "6.12", "--scenario", "quota-hogs", "--json"]);
     let of_group: Vec<_> = cells.as_array().unwrap().iter().filter(|cell| cell["class"] == "/Q").collect();
     assert_eq!(of_group.len(), 2);
-    for (cell, metric) in of_group.iter().zip(["nr_throttled", "throttled_usec"]) {
+    for (cell, metric) in of_group.iter().zip(["nr_throttled", "throttled_for"]) {
         assert_eq!((&cell["metric"], &cell["inside"]), (&metric.into(), &true.into()), "{cell}");
     }
 }
@@ -170,7 +170,7 @@ fn the_help_has_every_tolerance() {
         let named = if metric.starts_with("wakeup_latency") { "wakeup_latency_pNN" } else { metric };
         assert!(help.lines().any(|line| line.trim_start().starts_with(named)), "{metric}: {help}");
     }
-    for line in ["nr_throttled         10 %", "throttled_usec       15 %"] {
+    for line in ["nr_throttled         10 %", "throttled_for        15 %"] {
         assert!(help.contains(line), "{line}: {help}");
     }
 }

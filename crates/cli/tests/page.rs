@@ -357,7 +357,7 @@ fn every_table_is_a_file() {
     well(&["trace", "info", "ftrace-tgid.txt", "--tables", &info.display().to_string()], "");
     let read = |table: &str| std::fs::read_to_string(info.join(table)).unwrap();
     assert!(read("events.csv").starts_with("event,count,per_second\nsched_"), "{}", read("events.csv"));
-    assert!(read("tasks.csv").starts_with("task,pid,tgid,cpu_ns,cpu,switches,wakeups,migrations\n"));
+    assert!(read("tasks.csv").starts_with("task,pid,tgid,cpu_ns,share,switches,wakeups,migrations\n"));
     assert!(read("tasks.csv").lines().count() > 10 && read("tasks.csv").contains("\nrustc,"), "{}", read("tasks.csv"));
     let out = folder.path().join("compared").display().to_string();
     well(&["compare", SCENARIO, "--duration", "100ms", "--tables", &out], "");
@@ -416,7 +416,7 @@ const PRINTED: [Printed; 9] = [
         "classes",
         &[
             ("tasks", "class"),
-            ("CPU %", "cpu"),
+            ("CPU %", "share"),
             ("wait %", "run_delay"),
             ("lateness p50", "late_p50_ns"),
             ("p99", "late_p99_ns"),
@@ -458,7 +458,7 @@ const PRINTED: [Printed; 9] = [
             ("group", "group"),
             ("weight", "weight"),
             ("tasks", "tasks"),
-            ("CPU %", "cpu"),
+            ("CPU %", "share"),
             ("entitled %", "entitled"),
             ("% of entitled", "of_entitled"),
             ("wait %", "run_delay"),
@@ -471,10 +471,10 @@ const PRINTED: [Printed; 9] = [
         &[
             ("limited group", "group"),
             ("limit %", "limit"),
-            ("CPU %", "cpu"),
+            ("CPU %", "share"),
             ("periods", "nr_periods"),
             ("throttled", "nr_throttled"),
-            ("% of periods", "throttled"),
+            ("% of periods", "throttled_periods"),
             ("throttled for", "throttled_ns"),
             ("bursts", "nr_bursts"),
             ("burst", "burst_ns"),
@@ -654,7 +654,7 @@ fn how_busy_cpus_were_has_one_figure() {
     }
     let (json, html) = told(&["run", SCENARIO, "--kernel", "6.12", "--duration", "100ms"]);
     let seen = &json["observed"][0];
-    let busy = seen["cpus"].as_array().unwrap().iter().map(|cpu| cpu["busy_s"].as_f64().unwrap() / 0.1);
+    let busy = seen["cpus"].as_array().unwrap().iter().map(|cpu| cpu["busy_ns"].as_f64().unwrap() / 1e8);
     let expected = format!("<li>{}", sentence(&busy.collect::<Vec<f64>>()));
     assert!(html.contains(&expected), "{expected}");
 }

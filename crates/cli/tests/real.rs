@@ -60,13 +60,13 @@ fn a_workload_runs_for_real() {
     }
     assert_eq!((json["topology"].as_str(), json["observed"].as_array().map(Vec::len)), (Some("host"), Some(2)));
     let beat = &json["observed"][0]["tasks"]["beat"];
-    assert!(beat["cpu_s"].as_f64() > Some(0.0) && beat["loops"].as_u64() > Some(0), "{beat}");
-    assert!(beat["wakeup_latency_us"]["p50"].as_f64() > Some(0.0), "{beat}");
+    assert!(beat["cpu_ns"].as_u64() > Some(0) && beat["loops"].as_u64() > Some(0), "{beat}");
+    assert!(beat["wakeup_latency_ns"]["p50"].as_u64() > Some(0), "{beat}");
     assert!(json["observed"][0].get("digest").is_none(), "no two are alike");
     // What the second table shows, as `run --json` has it.
     let over: Vec<&Value> = json["over_seeds"].as_array().expect("two runs").iter().collect();
     let cell = over.iter().find(|cell| cell["class"] == "hog" && cell["metric"] == "share").expect("the hogs' CPU");
-    let of_run = |run: usize| json["observed"][run]["classes"]["hog"]["share"].as_f64().unwrap() * 100.0;
+    let of_run = |run: usize| json["observed"][run]["classes"]["hog"]["share"].as_f64().unwrap();
     let mean = f64::midpoint(of_run(0), of_run(1));
     assert!((cell["mean"].as_f64().unwrap() - mean).abs() < 1e-6 * mean, "{cell} {mean}");
 }
@@ -103,13 +103,13 @@ fn what_is_not_measured_is_no_zero() {
     };
     for kind in ["tasks", "classes"] {
         for (name, task) in observed[kind].as_object().unwrap() {
-            assert!(task["cpu_s"].as_f64() > Some(0.0), "{name}: {task}");
-            null(task, &["user_s", "system_s", "idle_waits", "wakeup_to_run_us"]);
+            assert!(task["cpu_ns"].as_u64() > Some(0), "{name}: {task}");
+            null(task, &["user_ns", "system_ns", "idle_waits", "wakeup_to_run_ns"]);
             // Of who ends by himself nobody reads it.
             if name.starts_with("child") {
-                null(task, &["run_delay_s", "sleeping_s", "nr_migrations"]);
+                null(task, &["run_delay_ns", "sleeping_ns", "nr_migrations"]);
             } else {
-                assert!(task["run_delay_s"].is_f64() && task["nr_migrations"].is_u64(), "{name}: {task}");
+                assert!(task["run_delay_ns"].is_u64() && task["nr_migrations"].is_u64(), "{name}: {task}");
             }
         }
     }
@@ -133,11 +133,11 @@ fn what_is_not_measured_is_no_zero() {
     assert!(!spread.contains("pressure %"), "pressure is not measured: {spread}");
     let child = spread.split("child").nth(1).and_then(|rest| rest.split("noise").next()).unwrap_or_default();
     assert!(child.contains("CPU %") && !child.contains("wait %") && !child.contains("migrations"), "{spread}");
-    null(group, &["entitled_s", "cpu.pressure"]);
+    null(group, &["entitled_ns", "cpu.pressure"]);
     null(&group["cpu.stat"], &["user_usec", "system_usec"]);
     assert!(group["cpu.stat"]["usage_usec"].as_u64() > Some(0) && group["nr_throttled"].is_u64(), "{group}");
-    assert!(group["run_delay_s"].is_f64(), "{group}");
-    null(&observed["groups"]["/"], &["run_delay_s"]);
+    assert!(group["run_delay_ns"].is_u64(), "{group}");
+    null(&observed["groups"]["/"], &["run_delay_ns"]);
 }
 
 /// A replay of what the kernel recorded knows the kernel and the groups that were made.

@@ -19,7 +19,7 @@ fn observed(name: &str, kernel: &str) -> Value {
 
 /// CPU time of a task, seconds.
 fn cpu_s(observed: &Value, task: &str) -> f64 {
-    observed["tasks"][task]["cpu_s"].as_f64().unwrap_or_else(|| panic!("there is no {task} in {observed}"))
+    observed["tasks"][task]["cpu_ns"].as_f64().unwrap_or_else(|| panic!("there is no {task} in {observed}")) / 1e9
 }
 
 fn explained_by(name: &str, from: &str, to: &str, metric: &str) -> Vec<String> {
@@ -81,7 +81,7 @@ fn expiring_slices_keep_small_workers_below_their_quota() {
     let used = |kernel: &str| {
         let observed = observed("quota", kernel);
         let tasks = observed["tasks"].as_object().expect("it is a table");
-        tasks.values().filter_map(|task| task["cpu_s"].as_f64()).sum::<f64>()
+        tasks.values().filter_map(|task| task["cpu_ns"].as_f64()).sum::<f64>() / 1e9
     };
     let [old, el8] = ["3.12", "4.18-el8"].map(used);
     let [ineffective, removed] = ["3.18", "5.4"].map(used);

@@ -55,7 +55,7 @@ fn a_comparison_tells_what_was_run() {
         let alone = json(&alone.concat());
         assert_eq!(head(run), head(&alone));
         assert_eq!(seeds(run), seeds(&alone));
-        assert_eq!((&run["hz"], &run["costs"], &run["duration_s"]), (&json!(1000), &json!("vm"), &json!(0.07)));
+        assert_eq!((&run["hz"], &run["costs"], &run["duration_ns"]), (&json!(1000), &json!("vm"), &json!(70_000_000)));
         assert_eq!((&run["file"], &run["finished"]), (&json!("groups.toml"), &json!(2)));
     }
     assert_eq!(runs[0]["changes"], json!(["base_slice_ns = 5000000"]));
@@ -176,9 +176,12 @@ fn what_is_printed_of_all_seeds_is_left_as_a_table() {
     let printed = printed.split_once("Over all 3 seeds:").expect("it is there").1;
     let left = fs::read_to_string(&file).expect("it is left there");
     assert_eq!(left.lines().next(), Some("class,group,metric,unit,mean,min,max"));
-    let share = left.lines().find(|line| line.starts_with("gold,,CPU %,% of a CPU,")).expect("it has a row");
-    let left: Vec<String> =
-        share.split(',').skip(4).map(|value| format!("{:.2}", value.parse::<f64>().expect("a number"))).collect();
+    let share = left.lines().find(|line| line.starts_with("gold,,CPU %,of a CPU,")).expect("it has a row");
+    let left: Vec<String> = share
+        .split(',')
+        .skip(4)
+        .map(|value| format!("{:.2}", 100.0 * value.parse::<f64>().expect("a number")))
+        .collect();
     let row = printed.lines().find(|line| line.starts_with("gold")).expect("it has a row");
     assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
 }
@@ -202,14 +205,14 @@ fn json_has_what_is_printed_of_all_seeds() {
     let observed = told["observed"].as_array().expect("a list");
     let each: Vec<f64> = observed.iter().map(|run| run["classes"]["a"]["share"].as_f64().expect("a number")).collect();
     let share = cells.iter().find(|cell| cell["class"] == "a" && cell["metric"] == "share").expect("it is there");
-    assert_eq!((&share["group"], &share["unit"]), (&Value::Null, &json!("% of a CPU")));
-    let near = |field: &str, value: f64| (share[field].as_f64().expect("a number") - 100.0 * value).abs() < 1e-6;
+    assert_eq!((&share["group"], &share["unit"]), (&Value::Null, &json!("of a CPU")));
+    let near = |field: &str, value: f64| (share[field].as_f64().expect("a number") - value).abs() < 1e-8;
     assert!(near("mean", each.iter().sum::<f64>() / 3.0), "{share} of {each:?}");
     assert!(near("min", each.iter().copied().fold(f64::MAX, f64::min)), "{share} of {each:?}");
     assert!(near("max", each.iter().copied().fold(0.0, f64::max)), "{share} of {each:?}");
     // Runs that end by themselves are of unequal length: the head has the first's.
-    let lengths: Vec<&Value> = observed.iter().map(|run| &run["machine"]["elapsed_s"]).collect();
-    assert!(lengths[0] == &told["duration_s"] && lengths[0] != lengths[1], "{lengths:?}");
+    let lengths: Vec<&Value> = observed.iter().map(|run| &run["machine"]["elapsed_ns"]).collect();
+    assert!(lengths[0] == &told["duration_ns"] && lengths[0] != lengths[1], "{lengths:?}");
     let compared = json(&["compare", &file, "--machine", "2", "--machine", "4", "--repeat", "3", "--json"]);
     let cell = |cell: &Value| {
         let value = &cell["values"][0];
@@ -219,7 +222,7 @@ fn json_has_what_is_printed_of_all_seeds() {
     let of_compare: Value = compared["cells"].as_array().expect("a list").iter().map(cell).collect();
     assert_eq!(of_compare, told["over_seeds"]);
     let of_compare = compared["runs"][0]["observed"].as_array().expect("a list");
-    assert_eq!(of_compare.iter().map(|run| &run["elapsed_s"]).collect::<Vec<_>>(), lengths);
+    assert_eq!(of_compare.iter().map(|run| &run["elapsed_ns"]).collect::<Vec<_>>(), lengths);
     let alone = json(&["run", &file, "--json"]);
     assert_eq!(alone.get("over_seeds"), None);
 }

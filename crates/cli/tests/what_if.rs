@@ -10,8 +10,8 @@ use support::{fails, json, text, vruntime, well};
 /// CPU time of a class of tasks in the only run, in thousandths.
 fn permille(arguments: &[&str], class: &str) -> u64 {
     let json = json(&[arguments, &["--json"]].concat());
-    let cpu_s = json["observed"][0]["classes"][class]["cpu_s"].as_f64().expect("a number");
-    (cpu_s / json["duration_s"].as_f64().expect("a number") * 1000.0).round() as u64
+    let cpu_ns = json["observed"][0]["classes"][class]["cpu_ns"].as_f64().expect("a number");
+    (cpu_ns / json["duration_ns"].as_f64().expect("a number") * 1000.0).round() as u64
 }
 
 const RUN: [&str; 2] = ["run", "groups.toml"];
@@ -70,7 +70,7 @@ fn a_group_without_tasks_of_its_own_is_changed() {
     let shop = "../../../../scenarios/limits/shop.toml";
     let limit = |map: &[&str]| {
         let json = json(&[&["run", shop, "--duration", "300ms", "--json"], map].concat());
-        json["observed"][0]["groups"]["/shop"]["cpu_s"].as_f64().expect("a number")
+        json["observed"][0]["groups"]["/shop"]["cpu_ns"].as_f64().expect("a number") / 1e9
     };
     let (before, after) = (limit(&[]), limit(&["--map", "cgroup=/shop: max=500m"]));
     assert!(before > 0.4 && after < 0.2, "{before} s, then {after} s");
@@ -124,7 +124,7 @@ fn a_comparison_of_a_file_with_what_if() {
     let cells = json["cells"].as_array().expect("a list");
     let share = cells.iter().find(|cell| cell["class"] == "iron" && cell["metric"] == "share").expect("it is there");
     let [before, after] = [0, 1].map(|side| share["values"][side]["mean"].as_f64().expect("a number"));
-    assert!((22.0..28.0).contains(&before) && (47.0..53.0).contains(&after), "{share}");
+    assert!((0.22..0.28).contains(&before) && (0.47..0.53).contains(&after), "{share}");
     let told = well(&what_if);
     let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, preempt voluntary, 0.2 s simulated, with cgroup=/iron: weight=300";
     assert!(told.lines().any(|line| line == lead), "{told}");

@@ -14,6 +14,7 @@ use crate::page::{Bar, Bars};
 use crate::results::Results;
 use crate::spread::{self, Spread};
 use crate::table::{grid, wrap};
+use crate::units::OF_A_CPU;
 pub use figure::Figure;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
 use rows::Row;
@@ -184,7 +185,7 @@ impl Comparison {
         // Counts of runs with unequal length, and maxima of unequal numbers, are not comparable.
         let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
-        let text = spread::change(base, other, row.metric.unit == "% of a CPU", self.repeats() > 1);
+        let text = spread::change(base, other, row.metric.unit == OF_A_CPU, self.repeats() > 1);
         let elsewhere = if row.cells[0].is_none() { ELSEWHERE } else { "" };
         text + elsewhere
     }

@@ -5,12 +5,12 @@
 //!
 //! | metric | value | tolerance | if emulated |
 //! |---|---|---|---|
-//! | `cpu_share` | mean CPU time of a task over the duration, % of one CPU | 0.5 points if all tasks are confined to one CPU, else 1.5 | same |
+//! | `cpu_share` | mean CPU time of a task over the duration, of one CPU | 0.5 points if all tasks are confined to one CPU, else 1.5 | same |
 //! | `switches` | mean of voluntary + involuntary switches of a task | 10 % | 20 % |
-//! | `wakeup_latency_p50`, `_p90`, `_p99` | mean of its tasks' percentiles, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
+//! | `wakeup_latency_p50`, `_p90`, `_p99` | mean of its tasks' percentiles, ns | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
 //! | `migrations` | mean of migrations of a task | a factor of 2, or 10 | same |
 //! | `nr_throttled` | periods in which a group with a limit was throttled | 10 % | same |
-//! | `throttled_usec` | duration of that, summed over CPUs | 15 % | same |
+//! | `throttled_for` | duration of that, summed over CPUs, ns | 15 % | same |
 //!
 //! A group's cell has the path as its class.
 
@@ -23,6 +23,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use crate::data::{DataTable, Kind};
 use crate::results::Results;
 use crate::table::grid;
+use crate::units::OF_A_CPU;
 
 pub use page::page;
 
@@ -42,8 +43,8 @@ pub struct ObservedGroup {
     pub path: String,
     /// Periods in which it was throttled.
     pub nr_throttled: f64,
-    /// Time throttled, summed over CPUs, microseconds.
-    pub throttled_usec: f64,
+    /// Time throttled, summed over CPUs, nanoseconds.
+    pub throttled_ns: f64,
 }
 
 /// A task.
@@ -51,34 +52,34 @@ pub struct ObservedGroup {
 pub struct ObservedTask {
     /// The class of identical tasks.
     pub class: String,
-    /// CPU time, seconds.
-    pub cpu_s: f64,
+    /// CPU time, nanoseconds.
+    pub cpu_ns: f64,
     /// Voluntary and involuntary switches.
     pub switches: f64,
     /// Migrations, if they were counted.
     pub migrations: Option<f64>,
-    /// p50, p90 and p99 of timed sleeps' lateness, microseconds. None without sleeps.
-    pub wakeup_latency_us: Option<[f64; 3]>,
+    /// p50, p90 and p99 of the lateness of timed sleeps, nanoseconds. None for a task that never sleeps.
+    pub wakeup_latency_ns: Option<[f64; 3]>,
 }
 
 impl From<&Results> for Observation {
     fn from(results: &Results) -> Self {
         let tasks = results.tasks.iter().map(|task| ObservedTask {
             class: results.classes[task.class].name.clone(),
-            cpu_s: task.account.cpu_ns as f64 / 1e9,
-            // The recorder's tasks read their counters before exiting.
+            cpu_ns: task.account.cpu_ns as f64,
+            // The recorder's tasks read their counters before they exit.
             switches: task.account.switches().saturating_sub(u64::from(task.ended)) as f64,
             migrations: Some(task.account.migrations as f64),
-            wakeup_latency_us: task
+            wakeup_latency_ns: task
                 .sleep_return
-                .map(|latency| [latency.p50_ns, latency.p90_ns, latency.p99_ns].map(|ns| ns as f64 / 1e3)),
+                .map(|latency| [latency.p50_ns, latency.p90_ns, latency.p99_ns].map(|ns| ns as f64)),
         });
         let groups = results.groups.iter().filter_map(|group| {
             let limit = group.limit?;
             Some(ObservedGroup {
                 path: group.path.clone(),
                 nr_throttled: limit.nr_throttled as f64,
-                throttled_usec: limit.throttled_ns as f64 / 1e3,
+                throttled_ns: limit.throttled_ns as f64,
             })
         });
         Self { tasks: tasks.collect(), groups: groups.collect() }
@@ -98,8 +99,8 @@ pub struct Recorded {
     pub one_cpu: bool,
     /// Whether software emulated the machine.
     pub emulated: bool,
-    /// Length of a run, seconds.
-    pub duration_s: f64,
+    /// Length of a run, nanoseconds.
+    pub duration_ns: f64,
     /// The runs.
     pub runs: Vec<Observation>,
 }
@@ -246,18 +247,18 @@ struct Metric {
 type Value = fn(&ObservedTask) -> Option<f64>;
 
 fn metrics(recorded: &Recorded) -> Vec<Metric> {
-    let points = if recorded.one_cpu { 0.5 } else { 1.5 };
+    let points = if recorded.one_cpu { 0.005 } else { 0.015 };
     let (switches, latency) = if recorded.emulated {
-        (0.20, Tolerance::Around { relative: 0.30, absolute: 500.0 })
+        (0.20, Tolerance::Around { relative: 0.30, absolute: 500_000.0 })
     } else {
-        (0.10, Tolerance::Around { relative: 0.20, absolute: 100.0 })
+        (0.10, Tolerance::Around { relative: 0.20, absolute: 100_000.0 })
     };
     let mut metrics = vec![
         Metric {
             name: "cpu_share",
-            unit: "%",
+            unit: OF_A_CPU,
             tolerance: Tolerance::Around { relative: 0.0, absolute: points },
-            value: |task| Some(task.cpu_s),
+            value: |task| Some(task.cpu_ns),
         },
         Metric {
             name: "switches",
@@ -274,11 +275,11 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
     ];
     if !(recorded.emulated && recorded.cpus > 2) {
         let percentiles: [(&'static str, Value); 3] = [
-            ("wakeup_latency_p50", |task| task.wakeup_latency_us.map(|latency| latency[0])),
-            ("wakeup_latency_p90", |task| task.wakeup_latency_us.map(|latency| latency[1])),
-            ("wakeup_latency_p99", |task| task.wakeup_latency_us.map(|latency| latency[2])),
+            ("wakeup_latency_p50", |task| task.wakeup_latency_ns.map(|latency| latency[0])),
+            ("wakeup_latency_p90", |task| task.wakeup_latency_ns.map(|latency| latency[1])),
+            ("wakeup_latency_p99", |task| task.wakeup_latency_ns.map(|latency| latency[2])),
         ];
-        metrics.extend(percentiles.map(|(name, value)| Metric { name, unit: "us", tolerance: latency, value }));
+        metrics.extend(percentiles.map(|(name, value)| Metric { name, unit: "ns", tolerance: latency, value }));
     }
     metrics
 }
@@ -300,8 +301,8 @@ pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Ve
     let mut cells = Vec::new();
     for class in classes {
         for metric in metrics(recorded) {
-            let scale = if metric.name == "cpu_share" { 100.0 / recorded.duration_s } else { 1.0 };
-            let of = |run| mean(run, class, metric.value).map(|value| value * scale);
+            let per = if metric.unit == OF_A_CPU { recorded.duration_ns } else { 1.0 };
+            let of = |run| mean(run, class, metric.value).map(|value| value / per);
             let values: Vec<f64> = recorded.runs.iter().filter_map(of).collect();
             if values.is_empty() {
                 continue;
@@ -318,7 +319,7 @@ fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> 
     type Value = fn(&ObservedGroup) -> f64;
     const METRICS: [(&str, &str, f64, Value); 2] = [
         ("nr_throttled", "count", 0.10, |group| group.nr_throttled),
-        ("throttled_usec", "us", 0.15, |group| group.throttled_usec),
+        ("throttled_for", "ns", 0.15, |group| group.throttled_ns),
     ];
     let paths: BTreeSet<&str> =
         recorded.runs.iter().flat_map(|run| &run.groups).map(|group| group.path.as_str()).collect();
@@ -372,16 +373,27 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Returns the table of all cells, and [`closing_line`].
+/// Returns the unit in which a value is printed, and the factor to that unit.
+fn printed(unit: &'static str) -> (&'static str, f64) {
+    match unit {
+        OF_A_CPU => ("%", 100.0),
+        "ns" => ("us", 1e-3),
+        unit => (unit, 1.0),
+    }
+}
+
+/// Returns the table of all cells, with [`closing_line`] at its end.
 pub fn table(cells: &[Cell]) -> String {
     let rows = cells.iter().map(|cell| {
+        let (unit, factor) = printed(cell.unit);
+        let number = |value: f64| number(value * factor);
         let (low, high) = cell.range();
         vec![
             cell.kernel.clone(),
             cell.scenario.clone(),
             cell.class.clone(),
             cell.metric.to_owned(),
-            cell.unit.to_owned(),
+            unit.to_owned(),
             if low.to_bits() == high.to_bits() { number(low) } else { format!("{}..{}", number(low), number(high)) },
             cell.found.map_or_else(|| "none".to_owned(), number),
             if cell.inside { "inside" } else { "OUTSIDE" }.to_owned(),

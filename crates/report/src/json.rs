@@ -1,4 +1,5 @@
-//! Results as JSON, in the recordings' format with more fields: the setup, then `observed` with an entry per run.
+//! Results as JSON: the setup, then `observed` with an entry for each run. Names are those of the recordings, and
+//! times are nanoseconds. Objects that are called as a file of the kernel have its fields and units.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,8 @@ pub struct RunInfo {
     /// CPUs of a virtual machine's simulated host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<u32>,
-    /// Length of the first run, seconds.
-    pub duration_s: f64,
+    /// Length of the first run, nanoseconds.
+    pub duration_ns: u64,
     /// Ticks per second.
     pub hz: u32,
     /// Preemption model.
@@ -70,12 +71,12 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             let json = Group {
                 weight: group.weight,
                 idle: group.idle,
-                guarantee: group.guarantee,
+                guarantee: group.guarantee.map(|percent| f64::from(percent) / 100.0),
                 nice: group.nice,
                 tasks: group.tasks,
-                cpu_s: seconds(group.cpu_ns),
-                entitled_s: seconds(group.entitled_ns),
-                run_delay_s: seconds(group.run_delay_ns),
+                cpu_ns: group.cpu_ns,
+                entitled_ns: group.entitled_ns,
+                run_delay_ns: group.run_delay_ns,
                 nr_switches: group.switches,
                 nr_switches_counted: group.counted_switches,
                 cpu_stat: CpuStat::new(group.cpu_ns, group.system_ns),
@@ -88,11 +89,11 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
         })),
         cpus: results.cpus.iter().map(Cpu::new).collect(),
         machine: Machine {
-            elapsed_s: seconds(results.elapsed_ns),
+            elapsed_ns: results.elapsed_ns,
             cpu: Cpu::new(&results.machine()),
             loadavg: results.loadavg.map(|load| load.hundredths().map(|value| value as f64 / 100.0)),
             cpu_frequency: results.frequencies.iter().map(Frequency::new).collect(),
-            overutilized_s: results.overutilized_ns.map(seconds),
+            overutilized_ns: results.overutilized_ns,
             nr_migrations: results.account.migrations,
             h_load: results.h_load.map(|visits| HLoad {
                 updates: visits.updates,
@@ -102,16 +103,16 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             unexplained_switches: results.unexplained,
             migrations: Causes(results.migrations),
             work_conservation: results.conservation.map(|conservation| WorkConservation {
-                balance_interval_us: [conservation.least_interval_ns, conservation.most_interval_ns].map(micros),
+                balance_interval_ns: [conservation.least_interval_ns, conservation.most_interval_ns],
                 idle_waits: Waits::new(&results.account.idle_waits),
                 worst: conservation.worst.map(|worst| WorstWait {
                     task: results.tasks[worst.task].name.clone(),
                     cpu: worst.cpu,
-                    waited_from_s: seconds(worst.since),
-                    waited_until_s: seconds(worst.at),
+                    waited_from_ns: worst.since,
+                    waited_until_ns: worst.at,
                 }),
             }),
-            wakeup_to_run_us: results.wakeup_latency.map(Percentiles::new),
+            wakeup_to_run_ns: results.wakeup_latency.map(Percentiles::new),
         },
     })
 }
@@ -130,15 +131,6 @@ pub fn run_json(info: &RunInfo, observed: Vec<Value>) -> Value {
 #[expect(clippy::expect_used, reason = "plain structs with string keys and finite numbers have no way to fail")]
 fn to_value(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("results are representable as JSON")
-}
-
-/// Nanoseconds as seconds. Exact for up to 104 days.
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-fn micros(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 struct Map<I>(I);
@@ -201,7 +193,7 @@ impl Attributes {
 
 #[derive(Serialize)]
 struct Counts {
-    cpu_s: f64,
+    cpu_ns: u64,
     nr_voluntary_switches: u64,
     nr_involuntary_switches: u64,
     nr_migrations: u64,
@@ -213,7 +205,7 @@ struct Counts {
 #[derive(Serialize)]
 struct Deadline {
     misses: u64,
-    max_late_us: f64,
+    max_late_ns: u64,
     nr_throttled: u64,
     nr_overruns: u64,
 }
@@ -221,14 +213,14 @@ struct Deadline {
 impl Counts {
     fn new(account: &Account) -> Self {
         Self {
-            cpu_s: seconds(account.cpu_ns),
+            cpu_ns: account.cpu_ns,
             nr_voluntary_switches: account.voluntary,
             nr_involuntary_switches: account.involuntary,
             nr_migrations: account.migrations,
             loops: account.loops,
             deadline: account.deadline.map(|deadline| Deadline {
                 misses: deadline.misses,
-                max_late_us: micros(deadline.max_late_ns),
+                max_late_ns: deadline.max_late_ns,
                 nr_throttled: deadline.throttled,
                 nr_overruns: deadline.overruns,
             }),
@@ -239,10 +231,10 @@ impl Counts {
 #[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "the recordings' names carry their unit")]
 struct Latencies {
-    wakeup_latency_us: Option<Percentiles>,
-    wakeup_to_run_us: Option<Percentiles>,
-    loop_duration_us: Option<Percentiles>,
-    response_us: Option<ResponseTimes>,
+    wakeup_latency_ns: Option<Percentiles>,
+    wakeup_to_run_ns: Option<Percentiles>,
+    loop_duration_ns: Option<Percentiles>,
+    response_ns: Option<ResponseTimes>,
 }
 
 /// From rounds' due times to their ends.
@@ -251,7 +243,7 @@ struct ResponseTimes {
     #[serde(flatten)]
     times: Percentiles,
     #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<f64>,
+    target: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     above_target: Option<f64>,
 }
@@ -259,44 +251,44 @@ struct ResponseTimes {
 impl Latencies {
     fn new(wakeup: Option<Latency>, sleep_return: Option<Latency>, loops: Option<Latency>) -> Self {
         Self {
-            wakeup_latency_us: sleep_return.map(Percentiles::new),
-            wakeup_to_run_us: wakeup.map(Percentiles::new),
-            loop_duration_us: loops.map(Percentiles::new),
-            response_us: None,
+            wakeup_latency_ns: sleep_return.map(Percentiles::new),
+            wakeup_to_run_ns: wakeup.map(Percentiles::new),
+            loop_duration_ns: loops.map(Percentiles::new),
+            response_ns: None,
         }
     }
 
     fn with_response(self, response: Option<Response>, target: Option<u64>) -> Self {
-        let response_us = response.map(|response| ResponseTimes {
+        let response_ns = response.map(|response| ResponseTimes {
             times: Percentiles::new(response.times),
-            target: target.map(micros),
+            target,
             above_target: target.map(|_| response.above()),
         });
-        Self { response_us, ..self }
+        Self { response_ns, ..self }
     }
 }
 
 #[derive(Serialize)]
 struct Percentiles {
-    p50: f64,
-    p90: f64,
-    p99: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
     #[serde(rename = "p99.9")]
-    p999: f64,
-    max: f64,
-    mean: f64,
+    p999: u64,
+    max: u64,
+    mean: u64,
     count: u64,
 }
 
 impl Percentiles {
     fn new(latency: Latency) -> Self {
         Self {
-            p50: micros(latency.p50_ns),
-            p90: micros(latency.p90_ns),
-            p99: micros(latency.p99_ns),
-            p999: micros(latency.p999_ns),
-            max: micros(latency.max_ns),
-            mean: micros(latency.mean_ns),
+            p50: latency.p50_ns,
+            p90: latency.p90_ns,
+            p99: latency.p99_ns,
+            p999: latency.p999_ns,
+            max: latency.max_ns,
+            mean: latency.mean_ns,
             count: latency.count,
         }
     }
@@ -305,25 +297,25 @@ impl Percentiles {
 #[derive(Serialize)]
 struct More {
     share: f64,
-    user_s: f64,
-    system_s: f64,
-    run_delay_s: f64,
-    sleeping_s: f64,
-    life_s: f64,
-    loop_work_s: f64,
+    user_ns: u64,
+    system_ns: u64,
+    run_delay_ns: u64,
+    sleeping_ns: u64,
+    life_ns: u64,
+    loop_work_ns: u64,
     idle_waits: Waits,
 }
 
 #[derive(Serialize)]
 struct Waits {
     count: u64,
-    total_us: f64,
-    worst_us: f64,
+    total_ns: u64,
+    worst_ns: u64,
 }
 
 impl Waits {
     fn new(waits: &IdleWaits) -> Self {
-        Self { count: waits.count, total_us: micros(waits.total_ns), worst_us: micros(waits.worst_ns) }
+        Self { count: waits.count, total_ns: waits.total_ns, worst_ns: waits.worst_ns }
     }
 }
 
@@ -331,12 +323,12 @@ impl More {
     fn new(account: &Account, results: &Results) -> Self {
         Self {
             share: results.share(account.cpu_ns),
-            user_s: seconds(account.cpu_ns - account.system_ns),
-            system_s: seconds(account.system_ns),
-            run_delay_s: seconds(account.run_delay_ns),
-            sleeping_s: seconds(account.sleeping_ns),
-            life_s: seconds(account.life_ns),
-            loop_work_s: seconds(account.loop_work_ns),
+            user_ns: account.cpu_ns - account.system_ns,
+            system_ns: account.system_ns,
+            run_delay_ns: account.run_delay_ns,
+            sleeping_ns: account.sleeping_ns,
+            life_ns: account.life_ns,
+            loop_work_ns: account.loop_work_ns,
             idle_waits: Waits::new(&account.idle_waits),
         }
     }
@@ -366,14 +358,15 @@ struct Group {
     weight: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     idle: bool,
+    /// Part of the machine, of 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    guarantee: Option<u32>,
+    guarantee: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nice: Option<i8>,
     tasks: usize,
-    cpu_s: f64,
-    entitled_s: f64,
-    run_delay_s: f64,
+    cpu_ns: u64,
+    entitled_ns: u64,
+    run_delay_ns: u64,
     nr_switches: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     nr_switches_counted: Option<u64>,
@@ -393,13 +386,13 @@ struct Group {
 #[derive(Serialize)]
 struct RtThrottled {
     nr_rt_throttled: u64,
-    rt_throttled_s: f64,
+    rt_throttled_ns: u64,
 }
 
 impl RtThrottled {
     fn new(group: &GroupResult) -> Option<Self> {
         let (count, ns) = (group.nr_rt_throttled, group.rt_throttled_ns);
-        (count > 0).then(|| Self { nr_rt_throttled: count, rt_throttled_s: seconds(ns) })
+        (count > 0).then(|| Self { nr_rt_throttled: count, rt_throttled_ns: ns })
     }
 }
 
@@ -420,24 +413,26 @@ impl Cpuset {
 
 #[derive(Serialize)]
 struct Limit {
-    /// Quota and period, microseconds.
-    max: Option<[u64; 2]>,
+    /// Null if the events lack them.
+    quota_ns: Option<u64>,
+    period_ns: Option<u64>,
     nr_periods: u64,
     nr_throttled: u64,
-    throttled_usec: u64,
+    throttled_ns: u64,
     nr_bursts: u64,
-    burst_usec: u64,
+    burst_ns: u64,
 }
 
 impl Limit {
     fn new(limit: LimitResult) -> Self {
         Self {
-            max: limit.max.map(|(quota, period)| [quota / 1000, period / 1000]),
+            quota_ns: limit.max.map(|(quota, _)| quota),
+            period_ns: limit.max.map(|(_, period)| period),
             nr_periods: limit.nr_periods,
             nr_throttled: limit.nr_throttled,
-            throttled_usec: limit.throttled_ns / 1000,
+            throttled_ns: limit.throttled_ns,
             nr_bursts: limit.nr_bursts,
-            burst_usec: limit.burst_ns / 1000,
+            burst_ns: limit.burst_ns,
         }
     }
 }
@@ -488,11 +483,11 @@ impl StallLine {
 
 #[derive(Serialize)]
 struct Cpu {
-    busy_s: f64,
-    overhead_s: f64,
-    idle_s: f64,
-    rt_throttled_s: f64,
-    #[serde(rename = "stat_s")]
+    busy_ns: u64,
+    overhead_ns: u64,
+    idle_ns: u64,
+    rt_throttled_ns: u64,
+    #[serde(rename = "stat_ns")]
     times: Times,
     nr_switches: u64,
     balance_attempts: u64,
@@ -504,10 +499,10 @@ impl Cpu {
     fn new(cpu: &CpuResult) -> Self {
         let balance = cpu.balance_total();
         Self {
-            busy_s: seconds(cpu.busy_ns),
-            overhead_s: seconds(cpu.overhead_ns),
-            idle_s: seconds(cpu.idle_ns),
-            rt_throttled_s: seconds(cpu.rt_throttled_ns),
+            busy_ns: cpu.busy_ns,
+            overhead_ns: cpu.overhead_ns,
+            idle_ns: cpu.idle_ns,
+            rt_throttled_ns: cpu.rt_throttled_ns,
             times: Times(cpu.times),
             nr_switches: cpu.switches,
             balance_attempts: balance.attempts,
@@ -517,12 +512,12 @@ impl Cpu {
     }
 }
 
-/// As in `/proc/stat`, but seconds.
+/// As in `/proc/stat`, but nanoseconds.
 struct Times(CpuTimes);
 
 impl Serialize for Times {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, ns)| (name, seconds(ns))))
+        serializer.collect_map(self.0.iter())
     }
 }
 
@@ -535,7 +530,7 @@ struct HLoad {
 
 #[derive(Serialize)]
 struct Machine {
-    elapsed_s: f64,
+    elapsed_ns: u64,
     #[serde(flatten)]
     cpu: Cpu,
     /// 1, 5 and 15 minutes.
@@ -544,7 +539,7 @@ struct Machine {
     cpu_frequency: Vec<Frequency>,
     /// Time in which wakeups ignored energy, if they ever consider it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    overutilized_s: Option<f64>,
+    overutilized_ns: Option<u64>,
     nr_migrations: u64,
     /// Only for 3.10.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -553,7 +548,7 @@ struct Machine {
     migrations: Causes,
     /// Null for one CPU.
     work_conservation: Option<WorkConservation>,
-    wakeup_to_run_us: Option<Percentiles>,
+    wakeup_to_run_ns: Option<Percentiles>,
 }
 
 /// As in `cpufreq/stats`.
@@ -562,8 +557,8 @@ struct Frequency {
     cpu: u32,
     mean_khz: u64,
     total_trans: u64,
-    /// Seconds by frequency in kHz.
-    time_in_state: BTreeMap<u32, f64>,
+    /// Time by frequency in kHz.
+    time_in_state_ns: BTreeMap<u32, u64>,
     /// Energy while busy, joules, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     energy_j: Option<f64>,
@@ -575,7 +570,7 @@ impl Frequency {
             cpu: frequency.cpu,
             mean_khz: frequency.mean_khz(),
             total_trans: frequency.changes,
-            time_in_state: frequency.residency.iter().map(|&(khz, ns)| (khz, seconds(ns))).collect(),
+            time_in_state_ns: frequency.residency.iter().copied().collect(),
             energy_j: frequency.energy_uj.map(|uj| uj as f64 / 1e6),
         }
     }
@@ -583,8 +578,8 @@ impl Frequency {
 
 #[derive(Serialize)]
 struct WorkConservation {
-    /// Shortest and longest.
-    balance_interval_us: [f64; 2],
+    /// The shortest and the longest.
+    balance_interval_ns: [u64; 2],
     idle_waits: Waits,
     worst: Option<WorstWait>,
 }
@@ -593,6 +588,6 @@ struct WorkConservation {
 struct WorstWait {
     task: String,
     cpu: u32,
-    waited_from_s: f64,
-    waited_until_s: f64,
+    waited_from_ns: u64,
+    waited_until_ns: u64,
 }

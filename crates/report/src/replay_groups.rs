@@ -173,9 +173,9 @@ impl ReplayCheck {
         const NS: Kind = Kind::Nanoseconds;
         let heads: [(&'static str, &'static str, Kind); 15] = [
             ("group", "Group", Kind::Text),
-            ("recorded_cpu", "CPU: recorded", Kind::Share),
-            ("replayed_cpu", "CPU: replayed", Kind::Share),
-            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("recorded_share", "CPU: recorded", Kind::Share),
+            ("replayed_share", "CPU: replayed", Kind::Share),
+            ("what_if_share", "CPU: what if", Kind::Share),
             ("replayed_entitled", "Entitled: replayed", Kind::Share),
             ("what_if_entitled", "Entitled: what if", Kind::Share),
             ("replayed_nr_throttled", "Throttled: replayed", Kind::Count),
@@ -213,7 +213,7 @@ impl ReplayCheck {
                 "entitled_ns": measure.entitled_ns,
                 "run_delay_ns": measure.run_delay_ns,
                 "nr_throttled": measure.throttled.map(|(times, _)| times),
-                "throttled_usec": measure.throttled.map(|(_, ns)| ns / 1000),
+                "throttled_ns": measure.throttled.map(|(_, ns)| ns),
             })
         };
         let group = |group: &ReplayGroup| {

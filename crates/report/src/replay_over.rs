@@ -12,7 +12,7 @@ use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
 use crate::replay_progress::Progress;
 use crate::spread::{Spread, certain, change};
 use crate::table::{fit_text, grid};
-use crate::units::{count, percent, time};
+use crate::units::{OF_A_CPU, OF_THE_TIME, count, percent, time};
 
 #[derive(Debug)]
 struct Metric {
@@ -34,27 +34,22 @@ const fn metric(
     Metric { name, key, unit, format, floor }
 }
 
-fn percentage(value: f64) -> String {
-    percent(value / 100.0)
-}
-
 fn times(value: f64) -> String {
     format!("{value:.2}")
 }
 
-const OF_A_CPU: &str = "% of a CPU";
-const CPU: Metric = metric("CPU %", "share", OF_A_CPU, percentage, 0.5);
-const WAIT: Metric = metric("wait %", "run_delay", "% of the time", percentage, 1.0);
+const CPU: Metric = metric("CPU %", "share", OF_A_CPU, percent, 0.005);
+const WAIT: Metric = metric("wait %", "run_delay", OF_THE_TIME, percent, 0.01);
 const SWITCHES: Metric = metric("switches", "switches", "count", count, 20.0);
 const P50: Metric = metric("p50", "wakeup_latency_p50", "ns", time, 50_000.0);
 const P99: Metric = metric("p99", "wakeup_latency_p99", "ns", time, 100_000.0);
-const ENTITLED: Metric = metric("entitled %", "entitled", OF_A_CPU, percentage, 0.5);
+const ENTITLED: Metric = metric("entitled %", "entitled", OF_A_CPU, percent, 0.005);
 const THROTTLED: Metric = metric("throttled", "nr_throttled", "count", count, 2.0);
-const THROTTLED_FOR: Metric = metric("throttled for", "throttled", "ns", time, 1_000_000.0);
+const THROTTLED_FOR: Metric = metric("throttled for", "throttled_for", "ns", time, 1_000_000.0);
 const PROGRESS: Metric = metric("times as fast", "progress", "times the recorded work", times, 0.01);
 const ROUNDS: Metric = metric("rounds/s", "rounds_per_s", "per second", count, 5.0);
 const DONE: Metric = metric("work done after", "work_done", "ns", time, 1_000_000.0);
-const BUSY: Metric = metric("busy %", "busy", OF_A_CPU, percentage, 0.5);
+const BUSY: Metric = metric("busy %", "busy", OF_A_CPU, percent, 0.005);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject<'a> {
@@ -156,17 +151,17 @@ type ReadTask = fn(&ReplayMeasure, u64) -> Option<f64>;
 type ReadGroup = fn(&ReplayGroupMeasure, u64) -> Option<f64>;
 
 const OF_TASKS: [(&Metric, ReadTask); 5] = [
-    (&CPU, |run, of| Some(share(run.cpu_ns, of) * 100.0)),
-    (&WAIT, |run, of| Some(share(run.run_delay_ns?, of) * 100.0)),
+    (&CPU, |run, of| Some(share(run.cpu_ns, of))),
+    (&WAIT, |run, of| Some(share(run.run_delay_ns?, of))),
     (&SWITCHES, |run, _| Some(run.switches as f64)),
     (&P50, |run, _| Some(run.wakeup?.p50_ns as f64)),
     (&P99, |run, _| Some(run.wakeup?.p99_ns as f64)),
 ];
 
 const OF_GROUPS: [(&Metric, ReadGroup); 5] = [
-    (&CPU, |run, of| Some(share(run.cpu_ns, of) * 100.0)),
-    (&ENTITLED, |run, of| Some(share(run.entitled_ns, of) * 100.0)),
-    (&WAIT, |run, of| Some(share(run.run_delay_ns, of) * 100.0)),
+    (&CPU, |run, of| Some(share(run.cpu_ns, of))),
+    (&ENTITLED, |run, of| Some(share(run.entitled_ns, of))),
+    (&WAIT, |run, of| Some(share(run.run_delay_ns, of))),
     (&THROTTLED, |run, _| Some(run.throttled?.0 as f64)),
     (&THROTTLED_FOR, |run, _| Some(run.throttled?.1 as f64)),
 ];
@@ -220,7 +215,7 @@ impl<'a> Each<'a> {
 
     fn rows_of_group(&self, group: &'a ReplayGroup) -> Vec<Row<'a>> {
         let subject = Subject::Group(&group.path);
-        let recorded = group.recorded_ns.map(|ns| share(ns, self.check.elapsed_ns.0) * 100.0);
+        let recorded = group.recorded_ns.map(|ns| share(ns, self.check.elapsed_ns.0));
         let rows = OF_GROUPS.into_iter().map(|(metric, read)| Row {
             subject,
             metric,
@@ -259,7 +254,7 @@ impl<'a> Each<'a> {
     }
 
     fn rows_of_cpu(&self, cpu: usize) -> Row<'a> {
-        let busy = |run| self.spread(move |seed| Some(seed.busy(run).get(cpu)? * 100.0));
+        let busy = |run| self.spread(move |seed| seed.busy(run).get(cpu).copied());
         let [recorded, replayed, what_if] = RUNS.map(busy);
         let recorded = recorded.map(|spread| spread.mean);
         Row { subject: Subject::Cpu(cpu), metric: &BUSY, recorded, replayed, what_if }
@@ -540,7 +535,7 @@ mod tests {
             "wait % 10.00 10.00 ±0.50 21.50 ±2.75 +115.0 %",
             "switches 200 200 ±10 430 ±55 +115.0 %",
             "times as fast 1.00 - 2.15 ±0.28 +115.0 %",
-            "beside CPU % - - 10.75 ±1.38",
+            "beside CPU % - - 10.75 ±1.37",
             "group /web CPU % 20.00 20.00 ±1.00 43.00 ±5.50 +23.00 pp",
             "CPU 0 busy % 20.00 20.00 ±1.00 43.00 ±5.50 +23.00 pp",
         ] {
@@ -550,8 +545,8 @@ mod tests {
         let cell =
             cells.as_array().unwrap().iter().find(|cell| cell["task"] == "server-1" && cell["metric"] == "share");
         let cell = cell.unwrap();
-        assert_eq!((&cell["recorded"], &cell["unit"]), (&20.0.into(), &OF_A_CPU.into()));
-        assert_eq!(cell["what_if"], json!({ "mean": 43.0, "min": 39.0, "max": 50.0 }));
+        assert_eq!((&cell["recorded"], &cell["unit"]), (&0.2.into(), &OF_A_CPU.into()));
+        assert_eq!(cell["what_if"], json!({ "mean": 0.43, "min": 0.39, "max": 0.5 }));
         assert_eq!(all.json()["verdict"]["of_seeds"], json!(["good", "good", "good"]));
         assert!(all.verdict_line().ends_with("Of the seeds, 3 are good."), "{}", all.verdict_line());
         assert!(all.progress_sentence().unwrap().contains("server gets on 2.15 ±0.28 times as fast"));

@@ -242,8 +242,8 @@ impl ReplayCheck {
         let heads: [(&'static str, &'static str, Kind); 10] = [
             ("task", "Task", Kind::Text),
             ("group", "Group", Kind::Text),
-            ("replayed_cpu", "CPU: replayed", Kind::Share),
-            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("replayed_share", "CPU: replayed", Kind::Share),
+            ("what_if_share", "CPU: what if", Kind::Share),
             ("replayed_run_delay_ns", "Waited: replayed", NS),
             ("what_if_run_delay_ns", "Waited: what if", NS),
             ("recorded_rounds_per_s", "Rounds/s: recorded", Kind::Number),

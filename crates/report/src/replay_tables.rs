@@ -12,9 +12,9 @@ impl ReplayCheck {
     /// Returns the tables of tasks, groups and CPUs.
     pub fn tables(&self) -> Vec<DataTable> {
         let measures: [Head; 18] = [
-            ("recorded_cpu", "CPU: recorded", Kind::Share),
-            ("replayed_cpu", "CPU: replayed", Kind::Share),
-            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("recorded_share", "CPU: recorded", Kind::Share),
+            ("replayed_share", "CPU: replayed", Kind::Share),
+            ("what_if_share", "CPU: what if", Kind::Share),
             ("recorded_run_delay_ns", "Waited: recorded", Kind::Nanoseconds),
             ("replayed_run_delay_ns", "Waited: replayed", Kind::Nanoseconds),
             ("what_if_run_delay_ns", "Waited: what if", Kind::Nanoseconds),
@@ -177,13 +177,17 @@ mod tests {
         };
         let tables = check.tables();
         let row = tables[0].json()[0].clone();
-        assert_eq!((&row["recorded_cpu"], &row["what_if_cpu"]), (&0.4.into(), &0.2.into()));
+        assert_eq!((&row["recorded_share"], &row["what_if_share"]), (&0.4.into(), &0.2.into()));
         let row = tables[0].json()[1].clone();
-        assert_eq!((&row["recorded_cpu"], &row["replayed_switches"]), (&Value::Null, &Value::Null), "it was not there");
-        assert_eq!((&row["what_if_cpu"], &row["what_if_switches"]), (&0.1.into(), &3.into()));
+        assert_eq!(
+            (&row["recorded_share"], &row["replayed_switches"]),
+            (&Value::Null, &Value::Null),
+            "it was not there"
+        );
+        assert_eq!((&row["what_if_share"], &row["what_if_switches"]), (&0.1.into(), &3.into()));
         let row = tables[1].json()[1].clone();
-        assert_eq!((&row["what_if_cpu"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
-        assert_eq!((&row["what_if_nr_throttled"], &row["replayed_cpu"]), (&7.into(), &serde_json::Value::Null));
+        assert_eq!((&row["what_if_share"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
+        assert_eq!((&row["what_if_nr_throttled"], &row["replayed_share"]), (&7.into(), &serde_json::Value::Null));
         assert_eq!(tables[2].rows.len(), 2);
         assert_eq!(tables[2].json()[1]["replayed_busy"], serde_json::Value::Null);
         let all = check.share_bars();

@@ -10,7 +10,7 @@ pub(crate) type Head = (&'static str, &'static str, Kind);
 
 const ACCOUNT: [Head; 11] = [
     ("cpu_ns", "CPU time", Kind::Nanoseconds),
-    ("cpu", "CPU", Kind::Share),
+    ("share", "CPU", Kind::Share),
     ("run_delay_ns", "Waited", Kind::Nanoseconds),
     ("run_delay", "Waited", Kind::Share),
     ("sleeping_ns", "Slept", Kind::Nanoseconds),
@@ -29,7 +29,7 @@ pub(crate) const LIMIT: [Head; 9] = [
     ("limit", "Limit", Kind::Share),
     ("nr_periods", "Periods", Kind::Count),
     ("nr_throttled", "Throttled", Kind::Count),
-    ("throttled", "Of the periods", Kind::Share),
+    ("throttled_periods", "Of the periods", Kind::Share),
     ("throttled_ns", "Throttled for", Kind::Nanoseconds),
     ("nr_bursts", "Bursts", Kind::Count),
     ("burst_ns", "Burst", Kind::Nanoseconds),
@@ -213,7 +213,7 @@ impl Results {
             ("guarantee", "Guarantee", Kind::Share),
             ("tasks", "Tasks", Kind::Count),
             ("cpu_ns", "CPU time", Kind::Nanoseconds),
-            ("cpu", "CPU", Kind::Share),
+            ("share", "CPU", Kind::Share),
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
             ("of_entitled", "CPU / entitled", Kind::Share),

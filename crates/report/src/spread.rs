@@ -48,11 +48,11 @@ pub(crate) fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
     base.is_disjoint(other).then_some(ends)
 }
 
-/// Returns the change: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. With `several` runs,
-/// `~` marks a change within the spread.
+/// Returns the change as text: `+13.5 pp` of parts of a CPU (`in_points`), else `+24.3 %` or `x12.0`. With
+/// `several` runs, `~` marks a change within the spread.
 pub(crate) fn change(base: Spread, other: Spread, in_points: bool, several: bool) -> String {
     let text = if in_points {
-        let points = format!("{:+.2} pp", other.mean - base.mean);
+        let points = format!("{:+.2} pp", (other.mean - base.mean) * 100.0);
         if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) { "0 pp".to_owned() } else { points }
     } else if base.is(other) {
         "0 %".to_owned()
@@ -90,7 +90,7 @@ mod tests {
         let (low, high, wide) = (spread(1.0, 2.0), spread(3.0, 4.0), spread(1.5, 3.5));
         assert_eq!(change(low, high, false, true), "+133.3 %");
         assert_eq!(change(low, wide, false, true), "~+66.7 %");
-        assert_eq!(change(low, wide, true, false), "+1.00 pp");
+        assert_eq!(change(low, wide, true, false), "+100.00 pp");
         assert_eq!(change(spread(0.0, 0.0), high, false, true), "from 0");
         assert_eq!(change(low, spread(20.0, 22.0), false, true), "x14.0");
         assert_eq!((certain(low, high), certain(low, wide)), (Some((2.0, 3.0)), None));

@@ -1,4 +1,22 @@
-//! Numbers with three significant digits and a suitable unit.
+//! Units of figures, and numbers for reading: three significant digits and a suitable unit.
+
+/// Unit of a part of one CPU: 1 is one CPU all the time. Printed in percent.
+pub(crate) const OF_A_CPU: &str = "of a CPU";
+/// Unit of a part of the time, summed over tasks. Printed in percent.
+pub(crate) const OF_THE_TIME: &str = "of the time";
+/// Unit of a part of the rounds. Printed in percent.
+pub(crate) const OF_ROUNDS: &str = "of rounds";
+
+/// Returns the unit behind a printed value; empty if the value has its unit.
+pub(crate) fn printed(unit: &'static str) -> &'static str {
+    match unit {
+        OF_A_CPU => "% of a CPU",
+        OF_THE_TIME => "% of the time",
+        OF_ROUNDS => "% of rounds",
+        "ns" => "",
+        unit => unit,
+    }
+}
 
 /// `87 ns`, `4.2 us`, `12.3 ms`, `5.00 s`.
 pub(crate) fn time(ns: f64) -> String {

@@ -71,8 +71,10 @@ pub struct Side {
     /// Number of CPUs.
     pub count: usize,
     /// Busy CPUs, on average.
+    #[serde(rename = "busy_cpus")]
     pub busy: f64,
     /// Waiting tasks, on average.
+    #[serde(rename = "waiting_tasks")]
     pub waiting: f64,
 }
 

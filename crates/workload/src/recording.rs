@@ -103,12 +103,13 @@ pub struct Observed {
 
 /// Measurements of one task.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "FileTask")]
 pub struct ObservedTask {
     /// The class of a forked task, which the workload does not name.
     pub class: Option<String>,
-    /// CPU time, seconds.
-    pub cpu_s: f64,
-    /// Switches to sleep.
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Switches because it slept.
     pub nr_voluntary_switches: u64,
     /// Preemptions.
     pub nr_involuntary_switches: u64,
@@ -116,11 +117,11 @@ pub struct ObservedTask {
     pub nr_migrations: Option<u64>,
     /// Loops completed.
     pub loops: u64,
-    /// From the end of the intended sleep until it ran. None for tasks that never sleep.
-    pub wakeup_latency_us: Option<WakeupLatency>,
+    /// From when its sleep was due to end until it ran; none for tasks that never sleep.
+    pub wakeup_latency_ns: Option<WakeupLatency>,
 }
 
-/// Percentiles of wakeup latency, microseconds.
+/// Percentiles of wakeup latency, nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WakeupLatency {
     /// Median.
@@ -133,21 +134,61 @@ pub struct WakeupLatency {
     pub max: f64,
 }
 
-/// Measurements of a group with a limit. Periods include the pauses between runs.
+/// A task in a file. Recordings up to November 2026 have CPU time in seconds and latencies in microseconds.
+#[derive(Deserialize)]
+struct FileTask {
+    class: Option<String>,
+    cpu_ns: Option<u64>,
+    cpu_s: Option<f64>,
+    nr_voluntary_switches: u64,
+    nr_involuntary_switches: u64,
+    nr_migrations: Option<u64>,
+    loops: u64,
+    wakeup_latency_ns: Option<WakeupLatency>,
+    wakeup_latency_us: Option<WakeupLatency>,
+}
+
+impl TryFrom<FileTask> for ObservedTask {
+    type Error = &'static str;
+
+    fn try_from(file: FileTask) -> Result<Self, Self::Error> {
+        let of_seconds = file.cpu_s.map(|seconds| (seconds * 1e9).round() as u64);
+        let of_us = file.wakeup_latency_us.map(|WakeupLatency { p50, p90, p99, max }| WakeupLatency {
+            p50: p50 * 1e3,
+            p90: p90 * 1e3,
+            p99: p99 * 1e3,
+            max: max * 1e3,
+        });
+        Ok(Self {
+            class: file.class,
+            cpu_ns: file.cpu_ns.or(of_seconds).ok_or("missing field `cpu_ns`")?,
+            nr_voluntary_switches: file.nr_voluntary_switches,
+            nr_involuntary_switches: file.nr_involuntary_switches,
+            nr_migrations: file.nr_migrations,
+            loops: file.loops,
+            wakeup_latency_ns: file.wakeup_latency_ns.or(of_us),
+        })
+    }
+}
+
+/// What one group with a limit went through, pauses between runs included in the periods.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct ObservedGroup {
     /// Elapsed periods.
     pub nr_periods: u64,
     /// Periods in which it was throttled.
     pub nr_throttled: u64,
+    throttled_ns: Option<u64>,
     throttled_usec: Option<u64>,
     throttled_time: Option<u64>,
 }
 
 impl ObservedGroup {
-    /// Returns the throttled time summed over CPUs, ns. The file has microseconds in cgroup v2, nanoseconds in v1.
+    /// Returns the throttled time, nanoseconds, summed over CPUs. Recordings up to November 2026 have the fields of
+    /// `cpu.stat`: `throttled_usec` (cgroup v2) or `throttled_time` (v1, nanoseconds).
     pub fn throttled_ns(&self) -> u64 {
-        self.throttled_usec.map(|us| us.saturating_mul(1000)).or(self.throttled_time).unwrap_or(0)
+        let of_us = self.throttled_usec.map(|us| us.saturating_mul(1000));
+        self.throttled_ns.or(of_us).or(self.throttled_time).unwrap_or(0)
     }
 }
 

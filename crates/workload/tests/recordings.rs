@@ -33,8 +33,9 @@ fn a_recording_is_read() {
     let limit = Bandwidth { quota: 50_000_000, period: 100_000_000, burst: 0 };
     assert_eq!(groups, [("/", 100, None), ("/Q", 100, Some(limit)), ("/B", 100, None), ("/B/x", 300, None)]);
     let seen = &recording.observed[0];
-    assert_eq!(seen.tasks["q-0"].wakeup_latency_us.map(|latency| latency.p90), Some(2.0));
-    assert!(seen.tasks["q-1"].wakeup_latency_us.is_none());
+    assert_eq!(seen.tasks["q-0"].wakeup_latency_ns.map(|latency| latency.p90), Some(2000.0));
+    assert!(seen.tasks["q-1"].wakeup_latency_ns.is_none());
+    assert_eq!(seen.tasks["q-1"].cpu_ns, 500_000_000);
     assert_eq!((seen.groups["/Q"].nr_periods, seen.groups["/Q"].throttled_ns()), (50, 7000));
 }
 
@@ -46,6 +47,31 @@ fn cgroup_v1_tells_throttled_time_in_ns_and_may_have_no_topology() {
     let recording = recording::parse("quota.json", text.as_bytes()).expect("it is right");
     assert_eq!(recording.observed[0].groups["/Q"].throttled_ns(), 7);
     assert_eq!(recording.topology, Smp { sockets: 1, cores: 8, threads: 1 });
+}
+
+/// Earlier recordings have seconds and microseconds, as above.
+#[test]
+fn a_recording_of_nanoseconds_is_the_same() {
+    let text = RECORDING
+        .replace("\"cpu_s\": 0.5", "\"cpu_ns\": 500000000")
+        .replace(
+            "\"wakeup_latency_us\": { \"p50\": 1.5, \"p90\": 2, \"p99\": 3, \"max\": 4 }",
+            "\"wakeup_latency_ns\": { \"p50\": 1500, \"p90\": 2000, \"p99\": 3000, \"max\": 4000 }",
+        )
+        .replace("\"throttled_usec\": 7", "\"throttled_ns\": 7000");
+    let [earlier, now] =
+        [RECORDING, &text].map(|text| recording::parse("quota.json", text.as_bytes()).expect("it is right"));
+    assert_ne!(RECORDING, text);
+    for name in ["q-0", "q-1"] {
+        let [earlier, now] = [&earlier, &now].map(|recording| &recording.observed[0].tasks[name]);
+        let percentiles =
+            |task: &recording::ObservedTask| task.wakeup_latency_ns.map(|of| [of.p50, of.p90, of.p99, of.max]);
+        assert_eq!((earlier.cpu_ns, percentiles(earlier)), (now.cpu_ns, percentiles(now)));
+    }
+    assert_eq!(earlier.observed[0].groups["/Q"].throttled_ns(), now.observed[0].groups["/Q"].throttled_ns());
+    let error =
+        recording::parse("quota.json", text.replace("\"cpu_ns\": 500000000,", "").as_bytes()).expect_err("no time");
+    assert!(error.message().contains("cpu_ns"), "{}", error.message());
 }
 
 #[test]

@@ -16,28 +16,47 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo prints UTF-8")
 }
 
-#[test]
-fn crates_have_what_a_registry_asks_for() {
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// The packages that are published.
+fn published() -> Vec<Value> {
     let metadata: Value =
         serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).expect("it is JSON");
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut published = Vec::new();
-    for package in list(&metadata["packages"]) {
-        // An empty list of registries: it is not published.
-        if package["publish"].as_array().is_some_and(Vec::is_empty) {
-            continue;
-        }
+    // An empty list of registries: it is not published.
+    let is_published = |package: &Value| package["publish"].as_array().is_none_or(|registries| !registries.is_empty());
+    list(&metadata["packages"]).into_iter().filter(is_published).collect()
+}
+
+#[test]
+fn crates_have_what_a_registry_asks_for() {
+    let published = published();
+    for package in &published {
         let name = package["name"].as_str().expect("a package has a name").to_owned();
         for field in ["description", "license", "repository", "readme"] {
             assert!(package[field].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {field}");
         }
-        assert!(list(&package["keywords"]).len() > 2 && !list(&package["categories"]).is_empty(), "{name}");
+        // crates.io takes at most 5 of each.
+        let [keywords, categories] = ["keywords", "categories"].map(|field| list(&package[field]).len());
+        assert!((3..=5).contains(&keywords) && (1..=5).contains(&categories), "{name}");
         for dependency in list(&package["dependencies"]) {
             assert_ne!(dependency["req"], "*", "{name}: {} has a path and no version", dependency["name"]);
         }
-        published.push(name);
     }
-    assert!(published.len() >= 8, "{published:?}");
+    assert!(published.len() >= 8, "{} packages", published.len());
+}
+
+/// Both licences ask for their text in every copy.
+#[test]
+fn packages_have_their_licences_and_the_readme() {
+    for package in published() {
+        let name = package["name"].as_str().expect("a package has a name");
+        let files = cargo(&["package", "--list", "--package", name, "--allow-dirty", "--offline"]);
+        for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "Cargo.lock"] {
+            assert!(files.lines().any(|line| line == file), "{name}: no {file}");
+        }
+    }
 }
 
 /// Recordings and scenarios are outside its folder, and its package has them all the same.

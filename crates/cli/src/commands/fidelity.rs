@@ -362,7 +362,7 @@ fn recorded(recording: &Recording, kernel: &str) -> Recorded {
         cpus: recording.cpus as usize,
         one_cpu: one_cpu || recording.cpus == 1,
         emulated: recording.emulated,
-        duration_s: recording.duration as f64 / 1e9,
+        duration_ns: recording.duration as f64,
         runs: recording.observed.iter().map(|run| observation(run, &class_of)).collect(),
     }
 }
@@ -370,15 +370,15 @@ fn recorded(recording: &Recording, kernel: &str) -> Recorded {
 fn observation(run: &Observed, class_of: &dyn Fn(&str) -> String) -> Observation {
     let tasks = run.tasks.iter().map(|(name, task)| ObservedTask {
         class: task.class.clone().unwrap_or_else(|| class_of(name)),
-        cpu_s: task.cpu_s,
+        cpu_ns: task.cpu_ns as f64,
         switches: (task.nr_voluntary_switches + task.nr_involuntary_switches) as f64,
         migrations: task.nr_migrations.map(|count| count as f64),
-        wakeup_latency_us: task.wakeup_latency_us.map(|latency| [latency.p50, latency.p90, latency.p99]),
+        wakeup_latency_ns: task.wakeup_latency_ns.map(|latency| [latency.p50, latency.p90, latency.p99]),
     });
     let groups = run.groups.iter().map(|(path, group)| ObservedGroup {
         path: path.clone(),
         nr_throttled: group.nr_throttled as f64,
-        throttled_usec: group.throttled_ns() as f64 / 1e3,
+        throttled_ns: group.throttled_ns() as f64,
     });
     Observation { tasks: tasks.collect(), groups: groups.collect() }
 }

@@ -1,7 +1,6 @@
 //! `vruntime kernels`, `vruntime machines`, completions, man pages and licences.
 
 use clap::CommandFactory;
-use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Map, Value, json};
 use vruntime_report::{fit_text, grid};
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow, Of};
@@ -9,7 +8,7 @@ use vruntime_sched::kernels::{KernelRow, has_feature, with_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
-use crate::args::{Arguments, Completions, Kernels, Machines, Man};
+use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
@@ -245,14 +244,6 @@ pub(crate) fn completions(completions: &Completions) -> miette::Result<Ended> {
 
 /// The licences of third-party packages.
 const THIRD_PARTY: &str = include_str!("../../THIRD-PARTY.txt");
-
-pub(crate) fn man(man: &Man) -> miette::Result<Ended> {
-    std::fs::create_dir_all(&man.folder)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), &man.folder))
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot write man pages to {}", man.folder.display()))?;
-    Ok(Ended::Well)
-}
 
 #[expect(clippy::unnecessary_wraps, reason = "every command has the same shape")]
 pub(crate) fn notices() -> miette::Result<Ended> {

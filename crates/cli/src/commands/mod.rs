@@ -13,6 +13,7 @@ mod example;
 mod fidelity;
 mod html;
 mod info;
+mod man;
 mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
@@ -33,7 +34,8 @@ pub(crate) use compare::compare;
 pub(crate) use diff::diff;
 pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
-pub(crate) use info::{completions, kernels, machines, man, notices};
+pub(crate) use info::{completions, kernels, machines, notices};
+pub(crate) use man::man;
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]
@@ -103,7 +105,7 @@ fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);
-        json!({"seed": run.seed, "digest": digest, "elapsed_s": run.outcome.end as f64 / 1e9, "notes": run.outcome.notes,
+        json!({"seed": run.seed, "digest": digest, "elapsed_ns": run.outcome.end, "notes": run.outcome.notes,
             "interrupted": run.outcome.interrupted})
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);

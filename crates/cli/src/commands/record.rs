@@ -233,7 +233,7 @@ struct Told {
     stopped: Stopped,
     file: String,
     replaced: bool,
-    seconds: f64,
+    duration_ns: u64,
     events: u64,
     lost: u64,
     cost_ns: Option<u64>,
@@ -248,7 +248,7 @@ impl Told {
             stopped: recorded.stopped,
             file: path.display().to_string(),
             replaced,
-            seconds: recorded.ended_ns.saturating_sub(recorded.began_ns) as f64 / 1e9,
+            duration_ns: recorded.ended_ns.saturating_sub(recorded.began_ns),
             events: recorded.events,
             lost: recorded.lost,
             cost_ns: recorded.cost.map(|cost| cost.ns),
@@ -260,7 +260,7 @@ impl Told {
 
     fn json(&self, size: u64) -> Value {
         json!({
-            "file": self.file, "replaced": self.replaced, "bytes": size, "seconds": self.seconds, "events": self.events,
+            "file": self.file, "replaced": self.replaced, "bytes": size, "duration_ns": self.duration_ns, "events": self.events,
             "lost": self.lost, "event_cost_ns": self.cost_ns, "cpus": self.cpus, "tasks": self.tasks,
             "stopped": word(self.stopped), "command_exit": self.command.and_then(|ended| ended.code),
             "command_signal": self.command.and_then(|ended| ended.signal),
@@ -268,8 +268,9 @@ impl Told {
     }
 
     fn text(&self, size: u64) -> String {
-        let Self { file, seconds, events, lost, .. } = self;
-        let rate = if *seconds > 0.0 { *events as f64 / seconds } else { 0.0 };
+        let Self { file, events, lost, .. } = self;
+        let seconds = self.duration_ns as f64 / 1e9;
+        let rate = if seconds > 0.0 { *events as f64 / seconds } else { 0.0 };
         let mut lines = vec![
             format!("recording  {file}{}", if self.replaced { " (replaced the file that was there)" } else { "" }),
             format!("size       {:.1} MB", size as f64 / 1e6),

@@ -180,7 +180,7 @@ fn summary_tables(summary: &Summary) -> [DataTable; 2] {
         ("pid", "Pid", Column::Count),
         ("tgid", "Tgid", Column::Count),
         ("cpu_ns", "CPU time", Column::Nanoseconds),
-        ("cpu", "CPU", Column::Share),
+        ("share", "CPU", Column::Share),
         ("switches", "Switches", Column::Count),
         ("wakeups", "Wakeups", Column::Count),
         ("migrations", "Migrations", Column::Count),

@@ -17,12 +17,12 @@ fn a_run_without_costs_or_jitter_is_what_the_file_says() {
     let run = json(&["run", "beat.json", "--machine", "2", "--costs", "zero", "--seed", "0", "--json"]);
     assert_eq!((&run["name"], &run["kernel"], &run["cpus"]), (&"beat".into(), &"6.12".into(), &2.into()));
     let tasks = &run["observed"][0]["tasks"];
-    assert_eq!(tasks["beat-0"]["cpu_s"], 0.02);
+    assert_eq!(tasks["beat-0"]["cpu_ns"], 20_000_000);
     assert_eq!(tasks["beat-1"]["loops"], 10);
-    assert_eq!(tasks["hog"]["cpu_s"], 0.05);
-    assert_eq!(tasks["hog"]["run_delay_s"], 0.0);
-    assert!(tasks["hog"]["wakeup_latency_us"].is_null());
-    assert!(tasks["beat-0"]["wakeup_latency_us"]["p99"].is_number());
+    assert_eq!(tasks["hog"]["cpu_ns"], 50_000_000);
+    assert_eq!(tasks["hog"]["run_delay_ns"], 0);
+    assert!(tasks["hog"]["wakeup_latency_ns"].is_null());
+    assert!(tasks["beat-0"]["wakeup_latency_ns"]["p99"].is_u64());
 }
 
 #[test]
@@ -33,14 +33,17 @@ fn the_fields_are_those_of_the_recordings() {
     let (ours, theirs) = (&run["observed"][0]["tasks"], &recording["observed"][0]["tasks"]);
     for (name, task) in theirs.as_object().unwrap() {
         for (field, value) in task.as_object().unwrap() {
-            let simulated = &ours[name][field];
+            // The recordings have their kernel's seconds and microseconds.
+            let unit = ["_s", "_us"].iter().find_map(|unit| field.strip_suffix(unit));
+            let called = unit.map_or_else(|| field.clone(), |name| format!("{name}_ns"));
+            let simulated = &ours[name][&called];
             assert_eq!(simulated.is_null(), value.is_null(), "{name} {field}: {simulated} for {value}");
             for percentile in value.as_object().into_iter().flat_map(|fields| fields.keys()) {
                 assert!(simulated[percentile].is_number(), "{name} {field} {percentile}");
             }
         }
     }
-    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus", "topology", "duration_s"] {
+    for field in ["name", "kernel", "hz", "preempt", "autogroup", "gate", "cpus", "topology", "duration_ns"] {
         assert!(!run[field].is_null(), "{field}");
     }
     assert_eq!((&run["hz"], &run["preempt"], &run["autogroup"]), (&250.into(), &"voluntary".into(), &true.into()));
@@ -51,10 +54,10 @@ fn the_fields_are_those_of_the_recordings() {
 fn groups_get_what_they_are_entitled_to() {
     let run = json(&["run", "groups.toml", "--kernel", "6.12", "--json"]);
     let groups = &run["observed"][0]["groups"];
-    let got = |group: &str, field: &str| groups[&format!("/{group}")][field].as_f64().unwrap();
-    assert!((got("gold", "entitled_s") - 0.15).abs() < 1e-6, "{groups}");
-    assert!((got("gold", "cpu_s") - 0.15).abs() < 0.005, "{groups}");
-    assert!((got("iron", "cpu_s") - 0.05).abs() < 0.005, "{groups}");
+    let got = |group: &str, field: &str| groups[&format!("/{group}")][field].as_f64().unwrap() / 1e9;
+    assert!((got("gold", "entitled_ns") - 0.15).abs() < 1e-6, "{groups}");
+    assert!((got("gold", "cpu_ns") - 0.15).abs() < 0.005, "{groups}");
+    assert!((got("iron", "cpu_ns") - 0.05).abs() < 0.005, "{groups}");
 }
 
 /// The kernel's files at an instant; looking changes nothing.
@@ -344,12 +347,12 @@ fn response_times_are_told_of_tasks_that_work_in_rounds() {
     let file = file.to_str().unwrap();
     let run = json(&["run", file, "--target", "150ms", "--json"]);
     let web = &run["observed"][0]["classes"]["web"];
-    let response = |of: &serde_json::Value, key: &str| of["response_us"][key].as_f64().expect("a number");
-    assert!(web["wakeup_latency_us"]["p99"].as_f64().unwrap() < 100.0, "{web}");
-    assert!(response(web, "p50") > 200e3 && response(web, "p99") > response(web, "p90"), "{web}");
-    assert_eq!(web["response_us"]["target"], 150e3);
+    let response = |of: &serde_json::Value, key: &str| of["response_ns"][key].as_f64().expect("a number");
+    assert!(web["wakeup_latency_ns"]["p99"].as_f64().unwrap() < 100e3, "{web}");
+    assert!(response(web, "p50") > 200e6 && response(web, "p99") > response(web, "p90"), "{web}");
+    assert_eq!(web["response_ns"]["target"], 150_000_000);
     assert!((0.7..1.0).contains(&response(web, "above_target")), "{web}");
-    assert!(run["observed"][0]["tasks"]["web-3"]["response_us"]["count"].as_u64().unwrap() > 5, "{web}");
+    assert!(run["observed"][0]["tasks"]["web-3"]["response_ns"]["count"].as_u64().unwrap() > 5, "{web}");
     let table = well(&["run", file, "--target", "150ms"]);
     let head = table.lines().find(|line| line.contains("response p50")).expect("a table of them");
     assert!(head.contains("rounds") && head.contains("p90") && head.contains("above 150 ms %"), "{table}");

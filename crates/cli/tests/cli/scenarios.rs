@@ -90,7 +90,7 @@ fn long_idle_cpus_of_virtual_machines_wake_late() {
         let task = format!("[[task]]\nname = \"a\"\nrun = \"10us\"\nsleep = \"{sleep}\"\n");
         std::fs::write(&path, format!("[scenario]\nduration = \"1s\"\n{machine}\n{task}")).unwrap();
         let run = json(&["run", path.to_str().unwrap(), "--costs", costs, "--seed", "0", "--json"]);
-        run["observed"][0]["tasks"]["a"]["wakeup_latency_us"]["p50"].as_f64().unwrap()
+        run["observed"][0]["tasks"]["a"]["wakeup_latency_ns"]["p50"].as_f64().unwrap() / 1e3
     };
     let near = |value: f64, expected: f64| (value - expected).abs() < 2.0;
     let state = "[[machine.idle_state]]\nname = \"C1\"\nexit_latency = \"1ns\"\n";
@@ -119,12 +119,12 @@ fn a_thundering_herd_costs_what_exclusive_waiters_save() {
 fn changes_are_made_and_told() {
     let run = json(&["run", "../../../../scenarios/limits/night.toml", "--json"]);
     let build = &run["observed"][0]["groups"]["/build"];
-    let cpu = build["cpu_s"].as_f64().unwrap();
+    let cpu = build["cpu_ns"].as_f64().unwrap() / 1e9;
     // Half a CPU for two seconds, then all that the player leaves of two.
     assert!((4.4..4.8).contains(&cpu), "{build}");
     assert_eq!(build["weight"], 500, "{build}");
     // By hand: the limit, then two CPUs less the quarter of one that the player would use.
-    assert!((build["entitled_s"].as_f64().unwrap() - 4.5).abs() < 0.02, "{build}");
+    assert!((build["entitled_ns"].as_f64().unwrap() / 1e9 - 4.5).abs() < 0.02, "{build}");
 }
 
 /// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them. What

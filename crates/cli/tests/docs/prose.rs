@@ -27,7 +27,7 @@ fn waits_of_a_web_server() {
     let [old, new] = ["6.1", "6.12"].map(|kernel| {
         let run = run("classes/yielding.toml", &["--kernel", kernel]);
         let web = &run["observed"][0]["classes"]["web"];
-        format!("{:.2}", 100.0 * number(&web["run_delay_s"]) / number(&run["duration_s"]))
+        format!("{:.2}", 100.0 * number(&web["run_delay_ns"]) / number(&run["duration_ns"]))
     });
     page.has(format!("the same web server waits {old} % of its time and not {new} ("));
     page.check();
@@ -41,7 +41,7 @@ fn energy_of_wakeups() {
         let observed = &run("capacity/energy.toml", more)["observed"][0];
         let cpus = observed["machine"]["cpu_frequency"].as_array().expect("a list").iter();
         let joules: f64 = cpus.map(|cpu| number(&cpu["energy_j"])).sum();
-        (joules, number(&observed["classes"]["app"]["loop_duration_us"]["p50"]) / 1e3)
+        (joules, number(&observed["classes"]["app"]["loop_duration_ns"]["p50"]) / 1e6)
     });
     page.has(format!("With `--set sched_energy_aware=0` it is {:.2} J:", not.0));
     // A frame is a loop less the 14 ms of its sleep.

@@ -29,11 +29,11 @@ fn a_recorded_machine_says_its_groups_besides() {
     // The kernel kept what the weights say of them, to two points.
     for (group, weight, tasks) in [("/vr-web", 200.0, 3.0), ("/vr-batch", 50.0, 2.0), ("/vr-capped", 100.0, 1.0)] {
         assert_eq!((of(group, "weight"), of(group, "tasks")), (weight, tasks), "{group}");
-        assert!((of(group, "cpu") - of(group, "entitled")).abs() < 0.025, "{group}: {tables}");
+        assert!((of(group, "share") - of(group, "entitled")).abs() < 0.025, "{group}: {tables}");
     }
-    assert!((of("/", "cpu") - 2.0).abs() < 0.01, "both CPUs were busy: {tables}");
+    assert!((of("/", "share") - 2.0).abs() < 0.01, "both CPUs were busy: {tables}");
     assert!(
-        (of("/vr-capped", "cpu") - 0.2).abs() < 0.002 && (of("/vr-capped", "limit") - 0.2).abs() < 1e-9,
+        (of("/vr-capped", "share") - 0.2).abs() < 0.002 && (of("/vr-capped", "limit") - 0.2).abs() < 1e-9,
         "{tables}"
     );
     // By its `cpu.stat` it was throttled in 57 of 59 periods, for 3.24 s; half of them are in these three seconds.

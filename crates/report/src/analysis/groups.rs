@@ -214,7 +214,7 @@ impl Analysis for GroupUse {
             ("limit", "Limit", Kind::Share),
             ("tasks", "Tasks", Kind::Count),
             ("cpu_ns", "CPU time", Kind::Nanoseconds),
-            ("cpu", "CPU", Kind::Share),
+            ("share", "CPU", Kind::Share),
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
             ("difference_ns", "Difference", Kind::Nanoseconds),

@@ -473,11 +473,14 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
     assert_eq!((results.groups[0].limit, results.groups[1].limit), (None, Some(expected)));
     let json = crate::observed_json(&results, 1, 0);
     let group = &json["groups"]["/q"];
-    assert_eq!((&group["nr_periods"], &group["nr_throttled"], &group["burst_usec"]), (&6.into(), &4.into(), &7.into()));
+    assert_eq!(
+        (&group["nr_periods"], &group["nr_throttled"], &group["burst_ns"]),
+        (&6.into(), &4.into(), &7000.into())
+    );
     assert!(json["groups"]["/"].get("nr_periods").is_none());
     let text = crate::results_table(&results);
     let row = text.lines().skip_while(|line| !line.starts_with("limited group")).nth(2).unwrap();
-    assert_eq!(group["max"], serde_json::json!([5, 10]));
+    assert_eq!((&group["quota_ns"], &group["period_ns"]), (&5000.into(), &10_000.into()));
     assert!(
         row.starts_with("/q")
             && row.contains("50.00")
@@ -625,5 +628,5 @@ fn cpu_time_in_the_words_of_proc_stat() {
         json["groups"]["/g"]["cpu.stat"],
         serde_json::json!({"usage_usec": 0, "user_usec": 0, "system_usec": 0})
     );
-    assert_eq!(json["cpus"][0]["stat_s"]["softirq"], 7e-9);
+    assert_eq!(json["cpus"][0]["stat_ns"]["softirq"], 7);
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
 use crate::results::Results;
 use crate::spread::Spread;
+use crate::units::printed;
 
 /// A figure of a class, a group, or the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
 #[derive(Clone)]
@@ -74,9 +75,14 @@ impl Figure {
         self.metric.value_of(run, &Index::new(run), subject)
     }
 
-    /// Returns the unit, if texts of values lack it.
+    /// Returns the unit of a value.
     pub fn unit(&self) -> &'static str {
-        if matches!(self.metric.unit, "ns" | "J") { "" } else { self.metric.unit }
+        self.metric.unit
+    }
+
+    /// Returns the unit behind the text of a value; empty if the text has it.
+    pub fn printed_unit(&self) -> &'static str {
+        if self.metric.unit == "J" { "" } else { printed(self.metric.unit) }
     }
 
     /// Returns a value as text.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
-use crate::units::{count, joules, percent, time};
+use crate::units::{OF_A_CPU, OF_ROUNDS, OF_THE_TIME, count, joules, percent, time};
 
 /// How to read and print a figure, and which changes matter.
 pub(super) struct Metric {
@@ -120,11 +120,11 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         name: "CPU %",
         phrase: "CPU time",
         key: "share",
-        unit: "% of a CPU",
+        unit: OF_A_CPU,
         family: Family::Cpu,
-        read: Read::Class(|results, class| Some(results.share(class.account.cpu_ns) * 100.0)),
-        format: |value| percent(value / 100.0),
-        floor: 0.5,
+        read: Read::Class(|results, class| Some(results.share(class.account.cpu_ns))),
+        format: percent,
+        floor: 0.005,
         samples: |_| 0,
         least: 0,
     },
@@ -132,13 +132,13 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         name: "wait %",
         phrase: "time spent waiting for a CPU",
         key: "run_delay",
-        unit: "% of the time",
+        unit: OF_THE_TIME,
         family: Family::Cpu,
         read: Read::Class(|results, class| {
-            (!class.account.unmeasured.waits).then(|| results.share(class.account.run_delay_ns) * 100.0)
+            (!class.account.unmeasured.waits).then(|| results.share(class.account.run_delay_ns))
         }),
-        format: |value| percent(value / 100.0),
-        floor: 1.0,
+        format: percent,
+        floor: 0.01,
         samples: |_| 0,
         least: 0,
     },
@@ -280,13 +280,11 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         name: "above target %",
         phrase: "share of rounds above the target",
         key: "above_target",
-        unit: "% of rounds",
+        unit: OF_ROUNDS,
         family: Family::Latency,
-        read: Read::Class(|results, class| {
-            results.target_ns.and(class.response).map(|response| response.above() * 100.0)
-        }),
-        format: percentage,
-        floor: 1.0,
+        read: Read::Class(|results, class| results.target_ns.and(class.response).map(|response| response.above())),
+        format: percent,
+        floor: 0.01,
         samples: rounds,
         least: SEVERAL,
     },
@@ -314,31 +312,27 @@ const fn of_groups(
     Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
 }
 
-fn percentage(value: f64) -> String {
-    percent(value / 100.0)
-}
-
 pub(super) const OF_GROUPS: [Metric; 5] = [
     of_groups(
-        ("CPU %", "CPU time", "share", "% of a CPU"),
+        ("CPU %", "CPU time", "share", OF_A_CPU),
         Family::Cpu,
-        |results, group| Some(results.share(group.cpu_ns) * 100.0),
-        percentage,
-        0.5,
+        |results, group| Some(results.share(group.cpu_ns)),
+        percent,
+        0.005,
     ),
     of_groups(
-        ("wait %", "time spent waiting for a CPU", "run_delay", "% of the time"),
+        ("wait %", "time spent waiting for a CPU", "run_delay", OF_THE_TIME),
         Family::Cpu,
-        |results, group| (!group.unmeasured.waits).then(|| results.share(group.run_delay_ns) * 100.0),
-        percentage,
-        1.0,
+        |results, group| (!group.unmeasured.waits).then(|| results.share(group.run_delay_ns)),
+        percent,
+        0.01,
     ),
     of_groups(
-        ("pressure %", "CPU pressure", "pressure_some", "% of the time"),
+        ("pressure %", "CPU pressure", "pressure_some", OF_THE_TIME),
         Family::Cpu,
-        |results, group| (!group.unmeasured.pressure).then(|| results.share(group.pressure.some.total_ns) * 100.0),
-        percentage,
-        1.0,
+        |results, group| (!group.unmeasured.pressure).then(|| results.share(group.pressure.some.total_ns)),
+        percent,
+        0.01,
     ),
     of_groups(
         ("throttled", "number of throttled periods", "nr_throttled", "count"),
@@ -348,12 +342,12 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         2.0,
     ),
     of_groups(
-        // A group is throttled on each CPU. As CPU time, the sum is relative to one CPU.
-        ("throttled %", "throttled time, summed over CPUs,", "throttled", "% of a CPU"),
+        // A group is throttled on each CPU. Like CPU time, the sum is relative to one CPU.
+        ("throttled %", "throttled time, summed over CPUs,", "throttled", OF_A_CPU),
         Family::Limits,
-        |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
-        percentage,
-        1.0,
+        |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns))),
+        percent,
+        0.01,
     ),
 ];
 

@@ -88,8 +88,9 @@ fn a_change_is_what_lies_between_the_spreads() {
 #[test]
 fn a_change_matters_both_ways_or_not_at_all() {
     let share = &metrics::OF_CLASSES[0];
-    assert_eq!((share.key, share.floor), ("share", 0.5));
-    for (from, to, matters) in [(10.0, 10.5, true), (10.0, 10.49, false), (99.2, 100.2, false), (99.2, 100.25, true)] {
+    assert_eq!((share.key, share.floor), ("share", 0.005));
+    for (from, to, matters) in [(0.25, 0.255, true), (0.1, 0.1049, false), (0.992, 1.002, false), (0.992, 1.0025, true)]
+    {
         assert_eq!((share.matters(from, to), share.matters(to, from)), (matters, matters), "{from} {to}");
     }
 }
@@ -180,7 +181,7 @@ fn json_has_mean_and_range_of_every_cell() {
     let json = comparison.json();
     let cell = &json["cells"][0];
     assert_eq!((&cell["class"], &cell["metric"]), (&json!("web"), &json!("share")));
-    assert_eq!(cell["values"][0], json!({"variant": "a", "mean": 30.5, "min": 30.0, "max": 31.0}));
+    assert_eq!(cell["values"][0], json!({"variant": "a", "mean": 0.305, "min": 0.3, "max": 0.31}));
 }
 
 #[test]
@@ -410,8 +411,8 @@ fn data_has_every_figure_of_every_group() {
         let fitting = |cell: &&Value| cell["group"] == path && cell["metric"] == metric && cell["class"].is_null();
         cells.iter().find(fitting).map(|cell| [0, 1].map(|variant| cell["values"][variant]["mean"].clone()))
     };
-    assert_eq!(of("/all/web", "share"), Some([json!(30.0), json!(30.0)]));
-    assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(25.0)]), "no limit throttles nobody");
+    assert_eq!(of("/all/web", "share"), Some([json!(0.3), json!(0.3)]));
+    assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(0.25)]), "no limit throttles nobody");
     assert_eq!(of("/all", "throttled"), None, "there is none in any");
     assert!(of("/empty", "share").is_some());
     assert!(

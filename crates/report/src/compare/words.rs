@@ -7,7 +7,7 @@ use crate::explain::Explained;
 use crate::printable::printable;
 use crate::spread::{Spread, certain};
 use crate::table::wrap;
-use crate::units::three;
+use crate::units::{printed, three};
 
 /// The most changes beside the first.
 const ALSO: usize = 4;
@@ -55,8 +55,10 @@ impl Standout<'_> {
         let metric = self.row.metric;
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            // Times have a unit.
-            if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
+            match printed(metric.unit) {
+                unit if unit.starts_with('%') || unit == "J" => format!("{text} {unit}"),
+                _ => text,
+            }
         };
         let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
         format!("{} against {}{rate}", format(&self.other), format(&self.base))

@@ -1,6 +1,6 @@
 //! The cells as a page: the number inside, those outside with distances, and all.
 
-use super::{Against, Cell, closing_line};
+use super::{Against, Cell, closing_line, printed};
 use crate::data::{DataTable, Kind};
 use crate::page::{Bar, Bars, Page, TableGroup};
 
@@ -88,14 +88,15 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
     let mut table = DataTable::new("fidelity", title, &columns);
     for cell in cells {
         let (low, high) = cell.range();
+        let (unit, factor) = printed(cell.unit);
         table.push(vec![
             cell.kernel.as_str().into(),
             cell.scenario.as_str().into(),
             cell.class.as_str().into(),
-            format!("{} ({})", cell.metric, cell.unit).into(),
-            low.into(),
-            high.into(),
-            cell.found.into(),
+            format!("{} ({unit})", cell.metric).into(),
+            (low * factor).into(),
+            (high * factor).into(),
+            cell.found.map(|value| value * factor).into(),
             cell.strain().into(),
             if cell.inside { "inside" } else { "outside" }.into(),
         ]);

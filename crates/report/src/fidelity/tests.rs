@@ -3,7 +3,14 @@
 use super::*;
 
 fn task(class: &str, cpu_s: f64, switches: f64, migrations: f64, latency: Option<[f64; 3]>) -> ObservedTask {
-    ObservedTask { class: class.to_owned(), cpu_s, switches, migrations: Some(migrations), wakeup_latency_us: latency }
+    let wakeup_latency_ns = latency.map(|us| us.map(|us| us * 1e3));
+    ObservedTask {
+        class: class.to_owned(),
+        cpu_ns: cpu_s * 1e9,
+        switches,
+        migrations: Some(migrations),
+        wakeup_latency_ns,
+    }
 }
 
 fn run(tasks: impl IntoIterator<Item = ObservedTask>) -> Observation {
@@ -12,7 +19,7 @@ fn run(tasks: impl IntoIterator<Item = ObservedTask>) -> Observation {
 
 fn recorded(runs: Vec<Observation>) -> Recorded {
     let (kernel, scenario) = ("6.18".to_owned(), "s".to_owned());
-    Recorded { kernel, scenario, cpus: 2, one_cpu: false, emulated: false, duration_s: 5.0, runs }
+    Recorded { kernel, scenario, cpus: 2, one_cpu: false, emulated: false, duration_ns: 5e9, runs }
 }
 
 /// Whether a task with these values is inside `recorded`, for one metric.
@@ -46,7 +53,7 @@ fn the_median_of_what_was_found_is_judged() {
         let runs: Vec<Observation> = all.iter().map(|&cpu_s| run([share(cpu_s)])).collect();
         cells(&recorded, Against::Simulation, &runs)[0].found
     };
-    assert_eq!((found(&[3.0, 1.0, 2.0]), found(&[4.0, 1.0, 2.0, 3.0]), found(&[])), (Some(40.0), Some(50.0), None));
+    assert_eq!((found(&[3.0, 1.0, 2.0]), found(&[4.0, 1.0, 2.0, 3.0]), found(&[])), (Some(0.4), Some(0.5), None));
 }
 
 #[test]
@@ -211,9 +218,9 @@ fn json_of_a_cell_has_the_promised_fields() {
 
 #[test]
 fn throttling_of_a_group_is_within_its_tolerances() {
-    let group = |nr_throttled, throttled_usec| Observation {
+    let group = |nr_throttled, throttled_ns| Observation {
         tasks: vec![share(1.0)],
-        groups: vec![ObservedGroup { path: "/Q".to_owned(), nr_throttled, throttled_usec }],
+        groups: vec![ObservedGroup { path: "/Q".to_owned(), nr_throttled, throttled_ns }],
     };
     let recorded = recorded(vec![group(50.0, 2e6), group(54.0, 3e6)]);
     for (periods, time, expected) in [
@@ -224,7 +231,7 @@ fn throttling_of_a_group_is_within_its_tolerances() {
     ] {
         let cells = cells(&recorded, Against::Simulation, &[group(periods, time)]);
         let of_group: Vec<&Cell> = cells.iter().filter(|cell| cell.class == "/Q").collect();
-        assert_eq!(of_group.iter().map(|cell| cell.metric).collect::<Vec<_>>(), ["nr_throttled", "throttled_usec"]);
+        assert_eq!(of_group.iter().map(|cell| cell.metric).collect::<Vec<_>>(), ["nr_throttled", "throttled_for"]);
         assert_eq!(of_group.iter().map(|cell| cell.inside).collect::<Vec<_>>(), expected, "{periods} {time}");
     }
     // A run without the limit is not inside.

@@ -20,8 +20,14 @@ pub(super) struct Report<'a> {
     pub(super) notes: Vec<String>,
 }
 
-fn percent(part: f64, total: f64) -> f64 {
-    if total == 0.0 { 0.0 } else { 100.0 * part / total }
+/// Returns a part of the whole, of 1.
+fn part(part: f64, total: f64) -> f64 {
+    if total == 0.0 { 0.0 } else { part / total }
+}
+
+/// Returns a part of the whole in whole percent, for reading.
+fn percent(of: f64, total: f64) -> f64 {
+    (100.0 * part(of, total)).round()
 }
 
 impl Report<'_> {
@@ -44,7 +50,10 @@ impl Report<'_> {
         let Self { from, to, figure, found, .. } = self;
         let (total, noise) = (found.total(), found.noise());
         let seeds = if self.seeds > 1 { format!(", seeds ± {}", figure.text(noise)) } else { String::new() };
-        let unit = if figure.unit().is_empty() { String::new() } else { format!(", {}", figure.unit()) };
+        let unit = match figure.printed_unit() {
+            "" => String::new(),
+            unit => format!(", {unit}"),
+        };
         let moved = format!(
             "{}{unit}: {} under {from}, {} under {to}{seeds}.",
             figure.phrase(),
@@ -58,7 +67,7 @@ impl Report<'_> {
             return format!("{moved} No set of differences was found that explains it.");
         }
         let of = figure.text(total.abs());
-        let share = percent(found.joint, total).round();
+        let share = percent(found.joint, total);
         let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.names(&found.together));
         let switches: Vec<&str> = found.together.iter().map(|&one| self.words[one].switch.as_str()).collect();
         let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
@@ -103,7 +112,7 @@ impl Report<'_> {
     }
 
     fn share(&self, effect: &Effect) -> i64 {
-        percent(effect.mean(), self.found.total()).round() as i64
+        percent(effect.mean(), self.found.total()) as i64
     }
 
     fn explains(&self, effect: &Effect) -> &'static str {
@@ -151,7 +160,7 @@ impl Report<'_> {
                 "switch": some(&words.switch),
                 "alone": effect.alone.unwrap_or(0.0),
                 "left_out": effect.left_out.unwrap_or(0.0),
-                "share_percent": percent(effect.mean(), total),
+                "share": part(effect.mean(), total),
                 "with": names(&effect.with),
             })
         };
@@ -162,7 +171,7 @@ impl Report<'_> {
         json!({
             "what": self.what,
             "metric": figure.name(),
-            "unit": some(figure.unit()),
+            "unit": figure.unit(),
             "seeds": self.seeds,
             "from": {"kernel": from, "mean": found.from.mean(), "values": found.from.values},
             "to": {"kernel": to, "mean": found.to.mean(), "values": found.to.values},
@@ -171,7 +180,7 @@ impl Report<'_> {
             "within_noise": !self.differs(),
             "explained_by": names(&found.together),
             "explained": found.joint,
-            "explained_percent": percent(found.joint, total),
+            "explained_share": part(found.joint, total),
             "effects": found.effects.iter().map(effect).collect::<Vec<Value>>(),
             "differences": found.of,
             "combinations": found.combinations,
@@ -193,7 +202,7 @@ impl Report<'_> {
             name,
             share: (by / total).abs(),
             mark: None,
-            text: format!("{} ({} %)", figure.text(by), percent(by, total).round()),
+            text: format!("{} ({} %)", figure.text(by), percent(by, total)),
         };
         let singles = self.moving().filter(|_| total != 0.0).take(24);
         let mut rows: Vec<Bar> =
@@ -241,7 +250,7 @@ impl Report<'_> {
                 words.certainty.into(),
                 measure(effect.alone),
                 measure(effect.left_out),
-                (percent(effect.mean(), self.found.total()) / 100.0).into(),
+                part(effect.mean(), self.found.total()).into(),
                 self.explains(effect).into(),
                 self.what_of(effect).into(),
             ]);

@@ -297,9 +297,8 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
     let named: BTreeSet<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let forked = |name: &str| !named.contains(name);
     let latency = |latency: Latency| {
-        let us = |ns: u64| ns as f64 / 1e3;
         json!({
-            "p50": us(latency.p50_ns), "p90": us(latency.p90_ns), "p99": us(latency.p99_ns), "max": us(latency.max_ns),
+            "p50": latency.p50_ns, "p90": latency.p90_ns, "p99": latency.p99_ns, "max": latency.max_ns,
         })
     };
     let tasks: BTreeMap<&str, Value> = results
@@ -309,12 +308,12 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
         .map(|(task, counted)| {
             let account = &task.account;
             let mut value = json!({
-                "cpu_s": account.cpu_ns as f64 / 1e9,
+                "cpu_ns": account.cpu_ns,
                 "nr_voluntary_switches": counted.voluntary,
                 "nr_involuntary_switches": account.involuntary,
                 "nr_migrations": counted.migrations,
                 "loops": account.loops,
-                "wakeup_latency_us": task.sleep_return.map(latency),
+                "wakeup_latency_ns": task.sleep_return.map(latency),
             });
             // The workload has the class of other tasks.
             if forked(&task.name) {
@@ -329,7 +328,7 @@ fn observed_of(workload: &Workload, results: &Results, measured: &Measured) -> V
             let value = json!({
                 "nr_periods": stat.nr_periods,
                 "nr_throttled": stat.nr_throttled,
-                "throttled_usec": stat.throttled_ns / 1000,
+                "throttled_ns": stat.throttled_ns,
             });
             (group.path.trim_start_matches('/'), value)
         })

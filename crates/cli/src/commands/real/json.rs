@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use vruntime_linux::Measured;
 use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json, spread_json};
 
-/// Unknown fields of tasks and classes.
-const OF_TASKS: [&str; 3] = ["user_s", "system_s", "idle_waits"];
-/// Unknown fields of groups.
-const OF_GROUPS: [&str; 2] = ["entitled_s", "cpu.pressure"];
+/// Of tasks and classes only a simulation knows these.
+const OF_TASKS: [&str; 3] = ["user_ns", "system_ns", "idle_waits"];
+/// And of groups these.
+const OF_GROUPS: [&str; 2] = ["entitled_ns", "cpu.pressure"];
 
 pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {
     let first = runs.first();
@@ -18,7 +18,7 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
         kernel: first.map(|run| run.kernel.clone()).unwrap_or_default(),
         cpus: first.map_or(0, |run| run.cpus),
         topology: "host".to_owned(),
-        duration_s: first.map_or(0, |run| run.elapsed_ns) as f64 / 1e9,
+        duration_ns: first.map_or(0, |run| run.elapsed_ns),
         gate: true,
         ..RunInfo::default()
     };
@@ -71,7 +71,7 @@ fn unmeasured(json: &mut Value, results: &Results) {
         forget(&mut group["cpu.stat"], &["user_usec", "system_usec"]);
         let same = |known: &&GroupResult| known.path.trim_start_matches('/') == path.trim_start_matches('/');
         if results.groups.iter().find(same).is_some_and(|known| known.unmeasured.waits) {
-            forget(group, &["run_delay_s"]);
+            forget(group, &["run_delay_ns"]);
         }
     }
 }
@@ -79,7 +79,7 @@ fn unmeasured(json: &mut Value, results: &Results) {
 fn of_task(json: &mut Value, unmeasured: Unmeasured) {
     forget(json, &OF_TASKS);
     if unmeasured.waits {
-        forget(json, &["run_delay_s", "sleeping_s"]);
+        forget(json, &["run_delay_ns", "sleeping_ns"]);
     }
     if unmeasured.migrations {
         forget(json, &["nr_migrations"]);
