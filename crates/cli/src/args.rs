@@ -125,7 +125,8 @@ pub(crate) enum Command {
             vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
             vruntime compare web.json --machine laptop --machine server\n  \
             vruntime compare shop.toml --map 'cgroup=/shop/batch: weight=10'\n  \
-            vruntime compare before.toml after.toml"
+            vruntime compare before.toml after.toml\n  \
+            vruntime compare before/results.json after/results.json"
     )]
     Compare(Compare),
     /// Find which differences of two kernels, or of two scenarios, move a figure

@@ -13,6 +13,8 @@ mod runs;
 mod scenarios;
 #[path = "../../../tests/skip.rs"]
 mod skip;
+#[path = "cli/saved.rs"]
+mod saved;
 #[cfg(unix)]
 #[path = "cli/stopped.rs"]
 mod stopped;

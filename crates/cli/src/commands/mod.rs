@@ -22,6 +22,7 @@ mod replay;
 mod replay_input;
 mod reproduce;
 mod run;
+mod saved;
 mod section;
 mod trace;
 
