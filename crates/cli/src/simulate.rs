@@ -27,7 +27,7 @@ use crate::benchmarks::{self, Output};
 use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
-use crate::{error_place, interrupt};
+use crate::{error_place, interrupt, policies};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -265,7 +265,11 @@ fn one_in<'scope>(
         calls += 1;
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let mut outcome = simulated(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
+    let outcome = match policies::named(&job.kernel) {
+        Some((policy, _)) => policy.run(job.workload, &job.config, &mut sink, &mut watch),
+        None => simulated(job.workload, &job.config, &mut sink, &mut watch),
+    };
+    let mut outcome = outcome.map_err(Failure::Refused)?;
     let ((digest, stat), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));

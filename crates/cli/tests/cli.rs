@@ -9,12 +9,12 @@ mod counts;
 mod for_all;
 #[path = "cli/runs.rs"]
 mod runs;
+#[path = "cli/saved.rs"]
+mod saved;
 #[path = "cli/scenarios.rs"]
 mod scenarios;
 #[path = "../../../tests/skip.rs"]
 mod skip;
-#[path = "cli/saved.rs"]
-mod saved;
 #[cfg(unix)]
 #[path = "cli/stopped.rs"]
 mod stopped;

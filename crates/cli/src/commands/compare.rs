@@ -22,7 +22,7 @@ use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
 use crate::vary::{self, Point};
-use crate::{Ended, error_place, input, leftovers, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, leftovers, output, policies, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -210,9 +210,9 @@ impl<'a> Ran<'a> {
         let embedded = if input.example.is_some() { " (embedded example)" } else { "" };
         let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
         format!(
-            "{label}: {}{embedded} under Linux {} on {}{default}, preempt {}, {seconds} s simulated{stopped}{with}",
+            "{label}: {}{embedded} under {} on {}{default}, preempt {}, {seconds} s simulated{stopped}{with}",
             file,
-            plan.kernel,
+            policies::words(&plan.kernel),
             machine_words(plan),
             plan.config.preempt.name()
         )
@@ -256,8 +256,8 @@ impl<'a> Compared<'a> {
             label: ran.side.label.clone(),
             runs: ran.counted(unfinished).map(|run| run.results.clone()).collect(),
         };
-        let comparison =
-            Comparison::new(columns(&ran, saved, of_side, Saved::variant)).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+        let comparison = Comparison::new(columns(&ran, saved, of_side, Saved::variant))
+            .ok_or_else(|| miette!("nothing was run that could be compared"))?;
         let comparison = if unfinished { comparison.unfinished() } else { comparison };
         Ok(Self { ran, saved, unfinished, comparison, checks })
     }
@@ -456,7 +456,11 @@ fn varied<'a>(
                 groups: match_groups(input, inputs),
                 what_if: false,
                 changes: rules::changes(&rules, &model),
-                label: if compare.files.len() + saved > 1 { format!("{file}, {}", point.label) } else { point.label.clone() },
+                label: if compare.files.len() + saved > 1 {
+                    format!("{file}, {}", point.label)
+                } else {
+                    point.label.clone()
+                },
             });
         }
     }

@@ -13,6 +13,7 @@ mod example;
 mod fidelity;
 mod html;
 mod info;
+mod new_policy;
 mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
@@ -35,6 +36,7 @@ pub(crate) use diff::diff;
 pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines, man, notices};
+pub(crate) use new_policy::new_policy;
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::{Value, json};
-use vruntime_report::{
-    SavedResults, SavedRun, Variant, counted, is_saved_comparison, is_saved_results, printable,
-};
+use vruntime_report::{SavedResults, SavedRun, Variant, counted, is_saved_comparison, is_saved_results, printable};
 
 use super::compare::file_names;
 use crate::args::Compare;
