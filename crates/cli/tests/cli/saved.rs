@@ -67,7 +67,9 @@ fn results_of_another_version_say_what_they_lack() {
     let mut older = read(&new);
     for run in older["observed"].as_array_mut().unwrap() {
         for class in run["classes"].as_object_mut().unwrap().values_mut() {
-            ["response_us", "idle_waits"].map(|key| class.as_object_mut().unwrap().remove(key));
+            for key in ["response_us", "idle_waits"] {
+                class.as_object_mut().unwrap().remove(key);
+            }
         }
         for group in run["groups"].as_object_mut().unwrap().values_mut() {
             group.as_object_mut().unwrap().remove("cpu.pressure");
