@@ -11,7 +11,7 @@ use vruntime_report::counted;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::plan::Machine;
 
-use crate::{machine_file, plan};
+use crate::{machine_file, output, plan};
 
 /// The machine that `text` names, or describes, and what is known of it.
 pub(crate) fn known(text: &str) -> miette::Result<Machine> {
@@ -35,9 +35,11 @@ pub(crate) fn known(text: &str) -> miette::Result<Machine> {
     Machine::described(text).map_err(|error| plan::report(&error))
 }
 
-/// The shape of the machine that `text` names, or describes.
+/// Returns the shape of the machine that `text` names, or describes. Prints what a file has that is ignored.
 pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
-    Ok(known(text)?.topology)
+    let machine = known(text)?;
+    machine.ignored.iter().for_each(|note| output::note(note));
+    Ok(machine.topology)
 }
 
 /// A machine as LISA describes it.
