@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_are_told_with_their_place() {
+    fn errors_of_bad_files_have_a_place() {
         let told = |json: Value| saved(&json).unwrap_err().to_string();
         assert_eq!(told(json!([])), "the file has no results: expected a JSON object");
         assert_eq!(told(json!({})), "the file has no results: expected a list `observed`");
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_told_from_workloads_and_comparisons() {
+    fn results_differ_from_workloads_and_comparisons() {
         assert!(is_saved_results(br#"{"observed": []}"#));
         assert!(!is_saved_results(br#"{"observed": [], "workload": {}}"#), "a recording is a workload");
         assert!(!is_saved_results(br#"{"tasks": {"observed": {}}}"#));
