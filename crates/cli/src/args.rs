@@ -23,7 +23,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use self::bisect::Bisect;
-pub(crate) use self::example::{ExampleOf, Init};
+pub(crate) use self::example::{ExampleOf, Init, NewPolicy};
 pub(crate) use self::fidelity::Fidelity;
 #[cfg(target_os = "linux")]
 pub(crate) use self::fidelity::Suite;
@@ -125,7 +125,8 @@ pub(crate) enum Command {
             vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
             vruntime compare web.json --machine laptop --machine server\n  \
             vruntime compare shop.toml --map 'cgroup=/shop/batch: weight=10'\n  \
-            vruntime compare before.toml after.toml"
+            vruntime compare before.toml after.toml\n  \
+            vruntime compare before/results.json after/results.json"
     )]
     Compare(Compare),
     /// Find which differences of two kernels, or of two scenarios, move a figure
@@ -162,6 +163,15 @@ pub(crate) enum Command {
             vruntime init shop.toml"
     )]
     Init(Init),
+    /// Create a crate with a scheduling policy of your own, to run it beside the built-in kernels
+    #[command(
+        long_about = "Creates a crate with a scheduling policy to change: round robin, its test, and a scenario. Its program has all \
+                      commands of vruntime, and --kernel takes NAME, too. The crate needs Rust and a checkout of vruntime.",
+        after_long_help = "Examples:\n  \
+            vruntime new-policy mine && cd mine && cargo test\n  \
+            cargo run -- compare scenario.toml --kernel 6.18 --kernel mine"
+    )]
+    NewPolicy(NewPolicy),
     /// List the supported kernels, or the features and tunables of one
     #[command(after_help = "For example: vruntime kernels 6.12")]
     Kernels(Kernels),

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
-use vruntime_report::{counted, printable};
+use vruntime_report::{counted, is_saved_results, printable};
 use vruntime_sim::plan;
-use vruntime_trace::read::{Kind as TraceKind, TextReader, detect};
+use vruntime_trace::read::{Kind as TraceKind, TextReader, detect, unsupported};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
@@ -125,8 +125,20 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     } else {
         workload(path)?
     };
-    if let Some(kind) = trace_in(path, &bytes[..bytes.len().min(START)]) {
+    let start = &bytes[..bytes.len().min(START)];
+    if let Some(kind) = trace_in(path, start) {
         return Err(is_trace(path, &name, kind));
+    }
+    let may_be_rtapp = start.windows(7).any(|window| window == b"\"tasks\"");
+    let may_be_scenario = path.extension().is_some_and(|extension| extension == "toml");
+    if let Some(error) = unsupported(start).filter(|_| !may_be_rtapp && !may_be_scenario) {
+        let help = error.help().unwrap_or_default();
+        return Err(miette!(help = help, "{name} is no workload: {error}"));
+    }
+    if is_saved_results(&bytes) {
+        let file = path.display();
+        let help = format!("`vruntime compare {file} FILE` compares them with a workload, or with other results");
+        return Err(miette!(help = help, "{name} has the results of a run, and no workload"));
     }
     let stem = if from_stdin { "stdin" } else { path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload") };
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();

@@ -1,11 +1,16 @@
 //! Removes files of an earlier run of the same command, which would look like results of this run.
 //!
-//! A list in the folder has each file and its writer. Files of users, of other commands or in other formats stay.
+//! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. Files of
+//! another command, or of the same command in another format, stay.
+//!
+//! Files may be in a subfolder. The list has the length and the time of each such file: a file that changed since is
+//! the user's, and stays.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path};
+use std::time::UNIX_EPOCH;
 
 use crate::{inputs, output_file};
 
@@ -18,37 +23,80 @@ const LIST: &str = ".vruntime-files";
 ///
 /// If a file cannot be removed, or the list cannot be read or written.
 pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -> io::Result<()> {
+    update(folder, writer, written, false)
+}
+
+/// As [`replace`], after the new files were written. They may be in subfolders: `6.12/digest`. Removes subfolders that
+/// are then empty.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub(crate) fn replace_written(folder: &Path, writer: &str, written: &BTreeSet<String>) -> io::Result<()> {
+    update(folder, writer, written, true)
+}
+
+/// `stamped`: the new files are complete, and the list gets their stamps.
+fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool) -> io::Result<()> {
     let list = folder.join(LIST);
     let before = match fs::read_to_string(&list) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
     };
-    let (ours, others): (Vec<_>, Vec<_>) = before
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .filter(|(_, name)| is_plain(name))
-        .partition(|(by, _)| *by == writer);
-    for (_, name) in ours {
+    let entries = before.lines().filter_map(|line| {
+        let (by, rest) = line.split_once('\t')?;
+        Some((by, rest.split_once('\t').map_or((rest, None), |(name, stamp)| (name, Some(stamp)))))
+    });
+    let (ours, others): (Vec<_>, Vec<_>) =
+        entries.filter(|(_, (name, _))| is_below(folder, name)).partition(|(by, _)| *by == writer);
+    for (_, (name, as_left)) in ours {
         let path = folder.join(name);
-        // Inputs of the command stay.
-        if written.contains(name) || inputs::check_output(&path).is_err() {
+        let changed = as_left.is_some_and(|as_left| stamp(&path).as_deref() != Some(as_left));
+        // What the command reads is no leftover, whatever the list says.
+        if written.contains(name) || changed || inputs::check_output(&path).is_err() {
             continue;
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        if let Some(subfolder) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            // It fails if the user has files there.
+            let _removed = fs::remove_dir(folder.join(subfolder));
+        }
     }
-    let others = others.into_iter().filter(|(_, name)| !written.contains(*name));
-    let lines = others.chain(written.iter().map(|name| (writer, name.as_str())));
-    let text: String = lines.flat_map(|(by, name)| [by, "\t", name, "\n"]).collect();
+    let others = others.into_iter().filter(|(_, (name, _))| !written.contains(*name));
+    let others = others.map(|(by, (name, stamp))| (by, name, stamp.map(str::to_owned)));
+    let new = written.iter().map(|name| {
+        let stamp = if stamped { stamp(&folder.join(name)) } else { None };
+        (writer, name.as_str(), stamp)
+    });
+    let mut text = String::new();
+    for (by, name, stamp) in others.chain(new) {
+        text.extend([by, "\t", name]);
+        if let Some(stamp) = stamp {
+            text.extend(["\t", &stamp]);
+        }
+        text.push('\n');
+    }
     if text == before { Ok(()) } else { output_file::write(&list, text.as_bytes()) }
 }
 
-/// Whether the name is without folders.
-fn is_plain(name: &str) -> bool {
-    PathBuf::from(name).file_name().is_some_and(|file| file == name)
+/// Whether that is the name of a file in the folder, or in a subfolder that is no link.
+fn is_below(folder: &Path, name: &str) -> bool {
+    let path = Path::new(name);
+    let plain = !name.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_folder = |at: &Path| folder.join(at).symlink_metadata().is_ok_and(|there| there.is_dir());
+    let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    plain && above.into_iter().all(is_folder)
+}
+
+/// Returns the length and the time of the last change of a file, as the list has them.
+fn stamp(path: &Path) -> Option<String> {
+    let there = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    let changed = there.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{} {}", there.len(), changed.as_nanos()))
 }
 
 #[cfg(test)]
@@ -82,5 +130,37 @@ mod tests {
         fs::write(path.join(LIST), "run csv\t../outside\nrun csv\t/tmp\n").unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert!(outside.exists());
+    }
+
+    #[test]
+    fn files_in_subfolders_are_removed_unless_they_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        let left = |names: &[&str]| {
+            for name in names {
+                let file = path.join(name);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, "left").unwrap();
+            }
+        };
+        let all = ["a/x", "a/y", "b/x", "c/x", "top"];
+        left(&all);
+        left(&["b/mine", "d/x"]);
+        replace_written(path, "compare", &names(&all)).unwrap();
+        fs::write(path.join("c/x"), "changed").unwrap();
+        left(&["e/x"]);
+        replace_written(path, "compare", &names(&["e/x"])).unwrap();
+        assert!(!path.join("a").exists() && !path.join("b/x").exists() && !path.join("top").exists());
+        for kept in ["b/mine", "c/x", "d/x", "e/x"] {
+            assert!(path.join(kept).exists(), "{kept}");
+        }
+        // A list of paths that lead out of the folder.
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("x"), "").unwrap();
+        let absolute = outside.path().join("x").display().to_string();
+        fs::write(path.join(LIST), format!("compare\ta/../../x\ncompare\t{absolute}\ncompare\t../x\n")).unwrap();
+        replace_written(path, "compare", &names(&[])).unwrap();
+        assert!(outside.path().join("x").exists());
     }
 }

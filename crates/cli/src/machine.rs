@@ -11,7 +11,7 @@ use vruntime_report::counted;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::plan::Machine;
 
-use crate::{machine_file, plan};
+use crate::{machine_file, output, plan};
 
 /// Returns the machine that `text` names or describes.
 pub(crate) fn known(text: &str) -> miette::Result<Machine> {
@@ -35,9 +35,11 @@ pub(crate) fn known(text: &str) -> miette::Result<Machine> {
     Machine::described(text).map_err(|error| plan::report(&error))
 }
 
-/// Returns the topology of the machine that `text` names or describes.
+/// Returns the shape of the machine that `text` names, or describes. Prints what a file has that is ignored.
 pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
-    Ok(known(text)?.topology)
+    let machine = known(text)?;
+    machine.ignored.iter().for_each(|note| output::note(note));
+    Ok(machine.topology)
 }
 
 /// Reads LISA's description of a machine.

@@ -14,7 +14,7 @@ use vruntime_workload::program::Workload;
 use crate::args::Model;
 use crate::input::Input;
 use crate::rules::written;
-use crate::{input, machine, output};
+use crate::{input, machine, output, policies};
 
 pub(crate) use vruntime_sim::plan::{Plan, series};
 
@@ -61,13 +61,18 @@ pub(crate) fn plan(
     machine: Option<&str>,
     options: &Model,
 ) -> miette::Result<Plan> {
+    let own = kernel.and_then(policies::named);
+    let simulated = own.map(|(policy, changes)| format!("{}{changes}", policy.kernel()));
     let overrides = Overrides {
-        kernel: kernel.map(str::to_owned),
+        kernel: simulated.or_else(|| kernel.map(str::to_owned)),
         machine: machine.map(machine::known).transpose()?,
         ..overrides(options)
     };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
-    let plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
+    let mut plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
+    if let (Some(_), Some(name)) = (own, kernel) {
+        name.clone_into(&mut plan.kernel);
+    }
     tell(&plan.notes);
     tell_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
     Ok(plan)

@@ -27,7 +27,7 @@ use crate::benchmarks::{self, Output};
 use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
-use crate::{error_place, interrupt};
+use crate::{error_place, interrupt, policies};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Job<'a> {
@@ -238,11 +238,20 @@ fn one_in<'scope>(
             ftrace.hear(&batch);
         }
     });
+    let mut calls = 0_u64;
     let mut watch = |progress| {
-        watch(progress);
+        // Ctrl-C counts at once; the progress bar may be late.
+        if calls.is_multiple_of(METER_EVERY) {
+            watch(progress);
+        }
+        calls += 1;
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let mut outcome = simulated(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
+    let outcome = match policies::named(&job.kernel) {
+        Some((policy, _)) => policy.run(job.workload, &job.config, &mut sink, &mut watch),
+        None => simulated(job.workload, &job.config, &mut sink, &mut watch),
+    };
+    let mut outcome = outcome.map_err(Failure::Refused)?;
     let ((digest, stat), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
@@ -301,7 +310,9 @@ fn create(folder: &Path, name: &str) -> miette::Result<OutputFile> {
         .wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
-/// Shorter waits need no progress bar.
+/// Calls of the watcher between two updates of the progress bar.
+const METER_EVERY: u64 = 32;
+/// A shorter wait needs no progress bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The progress bar of all runs. Hidden for the first 2 s, and always if standard error is no terminal.

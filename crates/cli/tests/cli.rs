@@ -9,6 +9,8 @@ mod counts;
 mod for_all;
 #[path = "cli/runs.rs"]
 mod runs;
+#[path = "cli/saved.rs"]
+mod saved;
 #[path = "cli/scenarios.rs"]
 mod scenarios;
 #[path = "../../../tests/skip.rs"]

@@ -62,6 +62,7 @@ mod replay_verdict;
 mod reproduced;
 mod result_tables;
 mod results;
+mod saved;
 mod schedstat;
 mod series;
 mod settling;
@@ -95,6 +96,7 @@ pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
     LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, Unsettled, WorstIdleWait,
 };
+pub use saved::{SavedError, SavedResults, SavedRun, is_saved_comparison, is_saved_results};
 pub use schedstat::SchedStat;
 pub use series::{TimeSample, TimeSeries};
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};

@@ -49,6 +49,10 @@ pub struct Conservation {
 /// Figures that are 0 because they were not, or not fully, measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
+    /// CPU time.
+    pub cpu: bool,
+    /// Switches.
+    pub switches: bool,
     /// Run delays and times asleep.
     pub waits: bool,
     /// Migrations.
@@ -60,6 +64,8 @@ pub struct Unmeasured {
 impl Unmeasured {
     /// Adds figures. A sum with an unmeasured term is unmeasured.
     pub fn add(&mut self, other: Self) {
+        self.cpu |= other.cpu;
+        self.switches |= other.switches;
         self.waits |= other.waits;
         self.migrations |= other.migrations;
         self.pressure |= other.pressure;

@@ -49,9 +49,9 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// Events between two calls of the watcher. The machine reads no clock. Even if an event takes a millisecond, the
-/// watcher runs twice a second.
-const WATCH_EVERY: u64 = 1 << 9;
+/// Events between two calls of the watcher. The machine reads no clock, so the number is small: even if an event
+/// takes 10 ms, the watcher runs six times a second. A watcher should be cheap.
+const WATCH_EVERY: u64 = 1 << 4;
 /// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 

@@ -94,7 +94,7 @@ fn a_gigabyte_that_is_no_trace() {
     assert!(matches!(reader.next_record(), Err(Error::NoEvents { lines: 1 })));
     let mut reader = TextReader::new(io::repeat(b'\n').take(1 << 24));
     let error = reader.next_record().unwrap_err();
-    assert_eq!(error.to_string(), "it has no eventss 16777216 lines");
+    assert_eq!(error.to_string(), "it has no events in 16777216 lines");
     assert!(error.help().is_some_and(|help| help.contains("expected")));
 }
 

@@ -1,4 +1,4 @@
-//! `vruntime example` and `vruntime init`.
+//! `vruntime example`, `vruntime init` and `vruntime new-policy`.
 
 use std::path::PathBuf;
 
@@ -25,4 +25,17 @@ pub(crate) struct Init {
     /// Replace the file if it exists
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewPolicy {
+    /// The name of the policy and of its crate: letters, digits, - and _
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The folder to create (default: NAME)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// The checkout of vruntime that the crate uses (default: the one that contains the current folder)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) vruntime: Option<PathBuf>,
 }

@@ -48,12 +48,13 @@ pub(crate) struct Run {
     pub(crate) reports: Reports,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(mut_arg("repeat", |arg| {
     arg.default_value("5").help("Run each combination N times with consecutive seeds, and report the spread")
 }))]
 pub(crate) struct Compare {
-    /// rt-app files (JSON), scenarios (TOML), examples by name (`vruntime example`), or traces of real machines
+    /// rt-app files (JSON), scenarios (TOML), examples by name (`vruntime example`), traces of real machines, or
+    /// results of `run --json` or `run --out`
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them (default: the files', else 6.12)

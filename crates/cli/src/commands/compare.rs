@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use miette::miette;
+use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_replay::fit;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
@@ -12,6 +12,7 @@ use vruntime_workload::program::Workload;
 
 use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
+use super::saved::{self, Saved};
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
@@ -21,10 +22,12 @@ use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
 use crate::vary::{self, Point};
-use crate::{Ended, error_place, input, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, leftovers, output, policies, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
+    /// Place of its file among the workloads of the command line.
+    at: usize,
     path: &'a Path,
     /// The file's name, with as much of its path as distinguishes it.
     file: String,
@@ -44,12 +47,15 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
     let outputs = OutputPaths::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
     compare.reports.output_paths(outputs.reads(read_files(compare))).check()?;
+    let (runnable, mut saved) = saved::taken(compare)?;
+    let compare = &runnable;
     let rules = rules::read(&compare.map)?;
     refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let points = vary::points(&compare.vary)?;
     let what_ifs = what_ifs(&inputs, &rules, &points, compare)?;
-    let sides = sides(&inputs, &what_ifs, &rules, &points, compare)?;
+    let sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
+    number(&sides, &mut saved);
     check_folders(&sides, compare)?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
@@ -64,7 +70,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         }
     }
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
-    let compared = Compared::new(ran.collect(), checks)?;
+    let compared = Compared::new(ran.collect(), &saved, checks)?;
     let json = compared.json();
     // Prints the comparison before errors of writing.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
@@ -197,34 +203,55 @@ impl<'a> Ran<'a> {
         let embedded = if input.example.is_some() { " (embedded example)" } else { "" };
         let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
         format!(
-            "{label}: {}{embedded} under Linux {} on {}{default}, preempt {}, {seconds} s simulated{stopped}{with}",
+            "{label}: {}{embedded} under {} on {}{default}, preempt {}, {seconds} s simulated{stopped}{with}",
             file,
-            plan.kernel,
+            policies::words(&plan.kernel),
             machine_words(plan),
             plan.config.preempt.name()
         )
     }
 }
 
+/// Returns what `of_side` and `of_saved` make of each column, in the order of the files.
+fn columns<'a, T>(
+    ran: &[Ran<'a>],
+    saved: &[Saved],
+    of_side: impl Fn(&Ran<'a>) -> T,
+    of_saved: impl Fn(&Saved) -> T,
+) -> Vec<T> {
+    let mut columns = Vec::new();
+    let mut saved = saved.iter().peekable();
+    for ran in ran {
+        while let Some(saved) = saved.next_if(|saved| saved.after <= ran.side.at) {
+            columns.push(of_saved(saved));
+        }
+        columns.push(of_side(ran));
+    }
+    columns.extend(saved.map(of_saved));
+    columns
+}
+
+/// All sides beside each other.
 struct Compared<'a> {
     ran: Vec<Ran<'a>>,
-    /// Set if no run was complete at Ctrl-C. Partial runs are not compared.
+    saved: &'a [Saved],
+    /// Set if Ctrl-C came before the first run was complete: there are only parts of runs, which are not compared.
     unfinished: bool,
     comparison: Comparison,
     checks: Vec<Checked<'a>>,
 }
 
 impl<'a> Compared<'a> {
-    fn new(ran: Vec<Ran<'a>>, checks: Vec<Checked<'a>>) -> miette::Result<Self> {
-        let unfinished = ran.iter().all(|ran| ran.finished() == 0);
-        let variants = ran.iter().map(|ran| Variant {
+    fn new(ran: Vec<Ran<'a>>, saved: &'a [Saved], checks: Vec<Checked<'a>>) -> miette::Result<Self> {
+        let unfinished = saved.is_empty() && ran.iter().all(|ran| ran.finished() == 0);
+        let of_side = |ran: &Ran<'a>| Variant {
             label: ran.side.label.clone(),
             runs: ran.counted(unfinished).map(|run| run.results.clone()).collect(),
-        });
-        let comparison =
-            Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+        };
+        let comparison = Comparison::new(columns(&ran, saved, of_side, Saved::variant))
+            .ok_or_else(|| miette!("nothing was run that could be compared"))?;
         let comparison = if unfinished { comparison.unfinished() } else { comparison };
-        Ok(Self { ran, unfinished, comparison, checks })
+        Ok(Self { ran, saved, unfinished, comparison, checks })
     }
 
     fn runs(&self) -> impl Iterator<Item = &'a Done> {
@@ -244,7 +271,7 @@ impl<'a> Compared<'a> {
     fn json(&self) -> serde_json::Value {
         let mut json = self.comparison.json();
         if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("runs".to_owned(), self.ran.iter().map(Ran::json).collect());
+            fields.insert("runs".to_owned(), columns(&self.ran, self.saved, Ran::json, Saved::json).into());
             if !self.checks.is_empty() {
                 fields.insert("replays".to_owned(), self.checks.iter().map(Checked::json).collect());
             }
@@ -261,12 +288,17 @@ impl<'a> Compared<'a> {
             let folder = out.join(folder_name(&side.label));
             leave_results(&folder, &side.input.name, &side.plan, &side.changes, runs)?;
         }
-        leave(out, "comparison.json", &format!("{json:#}\n"))
+        leave(out, "comparison.json", &format!("{json:#}\n"))?;
+        let of_side = |ran: &Ran<'_>| LEFT.map(|file| format!("{}/{file}", folder_name(&ran.side.label)));
+        let written = self.ran.iter().flat_map(of_side).chain(["comparison.json".to_owned()]).collect();
+        leftovers::replace_written(out, "compare --out", &written)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", out.display()))
     }
 
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
-            let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
+            let lead = columns(&self.ran, self.saved, Ran::what, Saved::what);
             let mut page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
             if !compare.vary.is_empty() {
                 self.comparison.bars().into_iter().for_each(|bars| page.bars(bars));
@@ -287,10 +319,13 @@ impl<'a> Compared<'a> {
     }
 
     fn text(&self, compare: &Compare) -> String {
-        let Self { ran, comparison, checks, .. } = self;
+        let Self { ran, saved, comparison, checks, .. } = self;
         let options = &compare.options;
-        let mut lines: Vec<String> = ran.iter().map(|ran| fit_text(&ran.what(), "")).collect();
-        if options.seeds.repeat > 1 {
+        let what = columns(ran, saved, Ran::what, Saved::what);
+        let mut lines: Vec<String> = what.iter().map(|what| fit_text(what, "")).collect();
+        if ran.is_empty() {
+            lines.push("mean of the saved runs, ± half the spread, ~ change within the spread".to_owned());
+        } else if options.seeds.repeat > 1 {
             let seeds = of_seeds(self.runs(), options.seeds.repeat);
             lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
         } else {
@@ -308,8 +343,8 @@ impl<'a> Compared<'a> {
         if !checks.is_empty() {
             lines.push("how well each task of a trace is reproduced: vruntime replay FILE --as-recorded\n".to_owned());
         }
-        if let Some(out) = &options.out {
-            let (out, first) = (out.display(), folder_name(&ran[0].side.label));
+        if let (Some(out), Some(first)) = (&options.out, ran.first()) {
+            let (out, first) = (out.display(), folder_name(&first.side.label));
             let told = format!(
                 "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
             );
@@ -373,11 +408,14 @@ fn varied<'a>(
     what_ifs: &'a [Vec<Option<Workload>>],
     points: &[Point],
     compare: &'a Compare,
+    saved: usize,
 ) -> miette::Result<Vec<Side<'a>>> {
     let mut sides = Vec::new();
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let files = file_names(&names, &compare.files);
-    for (((input, path), file), workloads) in inputs.iter().zip(&compare.files).zip(files).zip(what_ifs) {
+    for (at, (((input, path), file), workloads)) in
+        inputs.iter().zip(&compare.files).zip(files).zip(what_ifs).enumerate()
+    {
         for (point, workload) in points.iter().zip(workloads) {
             let mut model = compare.options.model.clone();
             model.feature.extend(point.features.iter().cloned());
@@ -399,6 +437,7 @@ fn varied<'a>(
             }
             sides.push(Side {
                 input,
+                at,
                 path,
                 file: file.clone(),
                 workload,
@@ -406,7 +445,11 @@ fn varied<'a>(
                 groups: match_groups(input, inputs),
                 what_if: false,
                 changes: rules::changes(&rules, &model),
-                label: if compare.files.len() > 1 { format!("{file}, {}", point.label) } else { point.label.clone() },
+                label: if compare.files.len() + saved > 1 {
+                    format!("{file}, {}", point.label)
+                } else {
+                    point.label.clone()
+                },
             });
         }
     }
@@ -414,24 +457,26 @@ fn varied<'a>(
     Ok(sides)
 }
 
-/// Returns every combination of files, kernels and machines, unchanged and as a what-if. The first is the reference.
+/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
+/// others are compared with the first. `saved`: the number of other columns.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Vec<Option<Workload>>],
     rules: &Rules,
     points: &[Point],
     compare: &'a Compare,
+    saved: usize,
 ) -> miette::Result<Vec<Side<'a>>> {
     if !points.is_empty() {
-        return varied(inputs, what_ifs, points, compare);
+        return varied(inputs, what_ifs, points, compare, saved);
     }
     let mut sides = Vec::new();
     let of_kernel = rules::changes(&Rules::default(), &compare.options.model);
     let of_what_if = rules::changes(rules, &compare.options.model);
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let paths = compare.files.iter().map(PathBuf::as_path);
-    for (((input, path), file), what_if) in
-        inputs.iter().zip(paths).zip(file_names(&names, &compare.files)).zip(what_ifs)
+    for (at, (((input, path), file), what_if)) in
+        inputs.iter().zip(paths).zip(file_names(&names, &compare.files)).zip(what_ifs).enumerate()
     {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
@@ -453,6 +498,7 @@ fn sides<'a>(
             plan.config.end_if_refused = compare.options.strict;
             let side = |workload, what_if: bool| Side {
                 input,
+                at,
                 path,
                 file: file.clone(),
                 workload,
@@ -488,6 +534,7 @@ fn sides<'a>(
         only.what_if = true;
         let as_it_is = Side {
             input: only.input,
+            at: only.at,
             path: only.path,
             file: only.file.clone(),
             workload: only.workload.clone(),
@@ -499,22 +546,25 @@ fn sides<'a>(
         };
         sides.insert(0, as_it_is);
     }
-    if sides.len() < 2 {
+    if sides.len() + saved < 2 {
         let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
-                    two files, a feature or setting (--feature NO_RUN_TO_PARITY), or a what-if (--map 'cgroup=/app: weight=200')";
+                    two files (workloads, traces or results.json of `run --out`), a feature or setting (--feature NO_RUN_TO_PARITY), or a what-if (--map 'cgroup=/app: weight=200')";
         return Err(miette!(help = help, "there is nothing to compare with"));
     }
-    label(&mut sides, compare);
+    label(&mut sides, compare, saved);
     Ok(sides)
 }
 
-/// Labels sides by what differs between them.
-fn label(sides: &mut [Side<'_>], compare: &Compare) {
+/// Labels tell what differs and nothing else.
+fn label(sides: &mut [Side<'_>], compare: &Compare, saved: usize) {
+    if sides.is_empty() {
+        return;
+    }
     let differs = |of: &dyn Fn(&Side<'_>) -> String| {
         let first = of(&sides[0]);
         sides.iter().any(|side| of(side) != first)
     };
-    let files = compare.files.len() > 1 && differs(&|side| side.file.clone());
+    let files = saved > 0 || compare.files.len() > 1 && differs(&|side| side.file.clone());
     let kernels = differs(&|side| side.plan.kernel.clone());
     let machines = differs(&|side| side.plan.machine.clone());
     let host = |side: &Side<'_>| host_words(&side.plan.config.machine).unwrap_or_else(|| "no host".to_owned());
@@ -557,9 +607,21 @@ fn distinguish(sides: &mut [Side<'_>]) {
     }
 }
 
-/// Names files. Files of one name get as much of their paths as distinguishes them.
-fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
-    // The folders of each file, innermost first.
+/// Numbers columns of saved results that are called like another column.
+fn number(sides: &[Side<'_>], saved: &mut [Saved]) {
+    for index in 0..saved.len() {
+        let (earlier, others) = saved.split_at_mut(index);
+        let label = &mut others[0].label;
+        let mut labels = sides.iter().map(|side| &side.label).chain(earlier.iter().map(|saved| &saved.label));
+        if labels.any(|other| other == label) {
+            *label = format!("{label} #{}", sides.len() + index + 1);
+        }
+    }
+}
+
+/// What to call files: by their names, and those that have one name by as much of their paths as tells them apart.
+pub(super) fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
+    // From behind: the name, and the folders it is in.
     let folders: Vec<Vec<String>> = paths
         .iter()
         .map(|path| {

@@ -9,7 +9,7 @@ use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
 use crate::args::{Arguments, Completions, Kernels, Machines};
-use crate::{Ended, machine, output, plan};
+use crate::{Ended, machine, output, plan, policies};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
     if let Some(names) = &kernels.behaviours {
@@ -57,7 +57,10 @@ fn features_json(kernel: &Kernel) -> Value {
 fn table() -> String {
     let lines =
         rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
-    let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
+    let own = policies::all().iter().map(|policy| {
+        vec![policy.name().to_owned(), "own".to_owned(), format!("your policy, otherwise {}", policy.kernel())]
+    });
+    let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines.chain(own));
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
         "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists what",

@@ -14,6 +14,7 @@ mod fidelity;
 mod html;
 mod info;
 mod man;
+mod new_policy;
 mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
@@ -23,6 +24,7 @@ mod replay;
 mod replay_input;
 mod reproduce;
 mod run;
+mod saved;
 mod section;
 mod trace;
 
@@ -36,6 +38,7 @@ pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines, notices};
 pub(crate) use man::man;
+pub(crate) use new_policy::new_policy;
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]

@@ -235,7 +235,7 @@ fn account_of(task: &TaskMeasured) -> Account {
         unmeasured: Unmeasured {
             waits: task.run_delay_ns.is_none(),
             migrations: task.migrations.is_none(),
-            pressure: false,
+            ..Unmeasured::default()
         },
         ..Account::default()
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use miette::{IntoDiagnostic, WrapErr};
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
@@ -23,7 +24,7 @@ use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
-use crate::{Ended, input, machine, output, rules};
+use crate::{Ended, input, leftovers, machine, output, rules};
 
 /// Files of each run in `--out`.
 const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
@@ -79,6 +80,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // Prints the results before errors of writing.
     let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
     let written = simulate::all_written(&runs).and(written);
+    let written = written.and_then(|()| tidy(arguments, programs.what_if.is_some()));
     if arguments.json {
         output::print_json(&json(arguments, &programs, &check, &notes, &runs));
     } else {
@@ -91,7 +93,17 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 
-/// Splits the runs, of one seed each, into those as recorded and those of the what-if.
+/// Removes the traces of an earlier what-if from the folder of `--out` if this replay has none.
+fn tidy(arguments: &Replay, with_what_if: bool) -> miette::Result<()> {
+    let Some(out) = &arguments.out else { return Ok(()) };
+    let folders = ["replayed"].into_iter().chain(with_what_if.then_some("what-if"));
+    let written = folders.flat_map(|folder| TRACES.map(|file| format!("{folder}/{file}"))).collect();
+    leftovers::replace_written(out, "replay --out", &written)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", out.display()))
+}
+
+/// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
 fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
     runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }

@@ -15,7 +15,7 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, error_place, input, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, output, policies, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -259,8 +259,8 @@ fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
         with.extend(["  with ", change, "\n"]);
     }
     format!(
-        "{name} under Linux {} on {}{default}\n{} Hz, preempt {}, costs {}, {} s simulated{stopped}\n{with}",
-        plan.kernel,
+        "{name} under {} on {}{default}\n{} Hz, preempt {}, costs {}, {} s simulated{stopped}\n{with}",
+        policies::words(&plan.kernel),
         machine_words(plan),
         config.machine.hz,
         config.preempt.name(),

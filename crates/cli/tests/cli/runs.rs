@@ -379,6 +379,9 @@ fn what_an_lstopo_file_has_and_is_not_simulated_is_told() {
     assert!(told.contains("the file has the CPUs 0,2") && told.contains("1 PCIDev"), "{told}");
     let machine = json(&["machines", file.to_str().unwrap(), "--json"]);
     assert!(machine.to_string().contains("512"), "{machine}");
+    let drawn = vruntime(&["machines", file.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&drawn.stderr);
+    assert!(told.contains("the file has the CPUs 0,2") && told.contains("1 PCIDev"), "{told}");
 }
 
 #[test]

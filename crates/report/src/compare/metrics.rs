@@ -122,7 +122,9 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         key: "share",
         unit: OF_A_CPU,
         family: Family::Cpu,
-        read: Read::Class(|results, class| Some(results.share(class.account.cpu_ns))),
+        read: Read::Class(|results, class| {
+            (!class.account.unmeasured.cpu).then(|| results.share(class.account.cpu_ns))
+        }),
         format: percent,
         floor: 0.005,
         samples: |_| 0,
@@ -185,7 +187,8 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         unit: "per second and task",
         family: Family::Moves,
         read: Read::Class(|results, class| {
-            Some(results.per_second(class.account.switches()) / class.tasks.max(1) as f64)
+            let per_task = |switches| results.per_second(switches) / class.tasks.max(1) as f64;
+            (!class.account.unmeasured.switches).then(|| per_task(class.account.switches()))
         }),
         format: count,
         floor: 5.0,
@@ -316,7 +319,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     of_groups(
         ("CPU %", "CPU time", "share", OF_A_CPU),
         Family::Cpu,
-        |results, group| Some(results.share(group.cpu_ns)),
+        |results, group| (!group.unmeasured.cpu).then(|| results.share(group.cpu_ns)),
         percent,
         0.005,
     ),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
 use super::{Comparison, Variant, value};
 use crate::printable::printable;
-use crate::results::{Account, GroupResult, Results};
+use crate::results::{Account, ClassResult, GroupResult, Results};
 use crate::spread::{Spread, certain};
 use crate::table::name_of;
 
@@ -183,6 +183,16 @@ impl Comparison {
 
 /// Returns the groups whose tasks, with descendants, were always those of one class.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
+    // Of one class and a group.
+    let same = |class: &ClassResult, group: &GroupResult| {
+        let Account { cpu_ns, run_delay_ns, .. } = class.account;
+        class.tasks == group.tasks && (cpu_ns, run_delay_ns) == (group.cpu_ns, group.run_delay_ns)
+    };
+    if run.tasks.is_empty() {
+        // Saved results have no tasks.
+        let whole = |group: &&GroupResult| group.tasks > 0 && run.classes.iter().any(|class| same(class, group));
+        return run.groups.iter().filter(whole).map(|group| group.path.as_str()).collect();
+    }
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
     for task in &run.tasks {
@@ -194,9 +204,8 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     }
     let whole = |at: usize, group: &GroupResult| {
         let class = classes[at].and_then(|class| run.classes.get(class));
-        // Time of tasks from another group is counted there.
-        let same = |account: &Account| (account.cpu_ns, account.run_delay_ns) == (group.cpu_ns, group.run_delay_ns);
-        class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks && same(&class.account))
+        // Time of tasks that came from another group is counted there.
+        class.is_some_and(|class| !mixed[at] && same(class, group))
     };
     let groups = run.groups.iter().enumerate().filter(|(at, group)| whole(*at, group));
     groups.map(|(_, group)| group.path.as_str()).collect()

@@ -38,6 +38,24 @@ const JSON: &str = "a trace in Chrome's JSON format";
 const JSON_HELP: &str =
     "record the scheduler's events with Perfetto, trace-cmd or perf instead: perfetto -o FILE -t 10s sched freq idle";
 
+/// Returns the error for a file of an unsupported kind that begins with `start`, if the kind is known. 64 KiB are
+/// enough. Files without a known kind have none, also if they are no traces.
+pub fn unsupported(start: &[u8]) -> Option<Error> {
+    if let Some(error) = binary(start) {
+        return Some(error);
+    }
+    let mut foreign = Foreign::default();
+    for line in start.split(|&byte| byte == b'\n').map(trim_start).filter(|line| !line.is_empty()) {
+        foreign.line(line.strip_suffix(b"\r").unwrap_or(line));
+    }
+    foreign.error()
+}
+
+/// Returns the error for a trace that was quoted in a mail: each line begins with `>`.
+pub(super) fn quoted() -> Error {
+    not_read("a trace quoted in a mail", "remove the marks: sed -E 's/^(> ?)+//' FILE > trace.txt")
+}
+
 /// Returns the error for an unsupported binary file that begins with `bytes` (16 are enough).
 pub(super) fn binary(bytes: &[u8]) -> Option<Error> {
     let &(_, what, help) = BINARY.iter().find(|(magic, ..)| bytes.starts_with(magic))?;
@@ -187,8 +205,8 @@ mod tests {
             let told = told(bytes);
             assert!(told.starts_with(what) && told.contains(help), "{told}");
         }
-        assert!(told(b"\x1f").starts_with("it has no eventss 1 line;"));
-        assert!(told(b"x\n").starts_with("it has no eventss 1 line;"));
+        assert!(told(b"\x1f").starts_with("it has no events in 1 line;"));
+        assert!(told(b"x\n").starts_with("it has no events in 1 line;"));
     }
 
     #[test]
@@ -252,6 +270,31 @@ mod tests {
             "TRACE:\n# tracer: nop\n a-1 [000] d..2. 1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
         let mut reader = TextReader::new(event.as_bytes());
         assert!(reader.next_record().unwrap().is_some(), "without -z it is text");
+    }
+
+    #[test]
+    fn quoted_mail_has_a_name_and_a_remedy() {
+        let event = "a-1 [000] d..2. 1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+        for head in ["", "> # tracer: nop\n>\n", "On Monday, somebody wrote:\n"] {
+            for mark in [">  ", ">> ", "> > "] {
+                let told = told(format!("{head}{mark}{event}").as_bytes());
+                assert!(told.starts_with("a trace quoted in a mail is not read; remove the marks: sed"), "{told}");
+            }
+        }
+        let mut reader = TextReader::new(event.as_bytes());
+        assert!(reader.next_record().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_beginning_shows_the_kind() {
+        let told = |start: &[u8]| unsupported(start).map(|error| error.to_string()).unwrap_or_default();
+        assert!(told(b"\x1f\x8b\x08\0").contains("gzip"));
+        assert!(told(b"\n{\"traceEvents\":[").contains("Chrome"));
+        assert!(told(b"TRACE:\r\n\x78\x9cx").contains("atrace -z"));
+        assert!(told(b"  *A0        6064.602899 secs A0 => migration/0:18\n").contains("sched map"));
+        for other in [&b""[..], b"[[task]]\nname = 'a'\n", b"{\"tasks\": {}}"] {
+            assert_eq!(told(other), "");
+        }
     }
 
     #[test]

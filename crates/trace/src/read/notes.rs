@@ -208,7 +208,7 @@ impl fmt::Display for Error {
             Self::Empty => f.write_str("the file is empty"),
             Self::WithoutEvents { kind } => write!(f, "there is no event in this {kind}"),
             Self::NoEvents { lines } => {
-                write!(f, "it has no eventss {lines} line{}", if *lines == 1 { "" } else { "s" })
+                write!(f, "it has no events in {lines} line{}", if *lines == 1 { "" } else { "s" })
             }
         }
     }

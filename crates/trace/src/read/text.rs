@@ -5,7 +5,7 @@ use std::io::Read;
 
 use memchr::memmem;
 
-use super::foreign::Foreign;
+use super::foreign::{self, Foreign};
 use super::head::{Dress, Head, head};
 use super::lines::Lines;
 use super::notes::{self, Error, Kind, Notes, Place};
@@ -131,6 +131,10 @@ impl<R: Read> TextReader<R> {
                 Some(line) => {
                     if found.cut {
                         self.notes.cut_lines.add(place);
+                    }
+                    // The kernel and perf pad names, so that no line of theirs begins with a mark.
+                    if self.events == 0 && self.lines.bytes()[start..].starts_with(b">") {
+                        return Err(foreign::quoted());
                     }
                     return Ok(Some(Found { line, start, end: range.end }));
                 }
