@@ -226,7 +226,9 @@ def sweep(
         except BaseException:
             engine.stop()
             for index, outcome in engine.finished():
-                todo.keep(index, outcome)
+                # The stop itself ends runs with an error.
+                if outcome.answer is not None:
+                    todo.keep(index, outcome)
             raise
         return todo.done()
 
