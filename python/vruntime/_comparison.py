@@ -28,6 +28,7 @@ from ._options import (
     switches,
     time,
 )
+from ._plot import Chart, comparison
 from ._results import Spread, frame, html_row
 
 if TYPE_CHECKING:
@@ -134,6 +135,15 @@ class Comparison:
     def frame(self) -> pandas.DataFrame:
         """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows())
+
+    def plot(self, metric: str = "share", *, of: str = "classes") -> Chart:
+        """Draws a metric of every class, or of every group, in every variant, with its smallest and largest value over
+        the seeds.
+
+        :param metric: as in :attr:`cells`: ``"share"``, ``"run_delay"``, ``"late_p99"``, ...
+        :param of: ``"classes"`` or ``"groups"``.
+        """
+        return comparison(self, metric, of)
 
     def __repr__(self) -> str:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"

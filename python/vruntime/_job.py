@@ -31,8 +31,9 @@ class Job:
     said: tuple[str, ...]
     #: The standard input, compressed.
     stdin: bytes | None = None
-    #: The folder that relative paths start from, and the digest of each file's content by its absolute path.
-    folder: str = "/"
+    #: The folder that relative paths start from (empty: the working folder), and the digest of each file's content by
+    #: its absolute path.
+    folder: str = ""
     files: tuple[tuple[str, str], ...] = ()
     #: What the command writes: options such as ``out`` with absolute paths.
     outputs: tuple[tuple[str, str], ...] = ()
@@ -49,11 +50,12 @@ class Job:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def plain_job(said: Sequence[str], text: str | None, outputs: Mapping[str, Any]) -> Job:
-    """Returns a call that this process executes, in its working folder."""
+def plain_job(said: Sequence[str], text: str | None, outputs: Mapping[str, Any], folder: str | None = None) -> Job:
+    """Returns a call that this process executes, in its working folder or in another."""
     return Job(
         tuple(said),
         None if text is None else zlib.compress(text.encode(), 1),
+        folder or "",
         outputs=tuple((name, os.path.abspath(os.fspath(path))) for name, path in outputs.items()),
     )
 
@@ -175,7 +177,7 @@ def execute(job: Job, children: Children, boxes: Boxes | None = None, *, send_ba
             outputs = {name: os.path.join(folder, name) for name in outputs}
         said += [f"--{name}={path}" for name, path in outputs.items()]
         try:
-            answer = ask(said, job.text, children, folder=box + job.folder if box else None)
+            answer = ask(said, job.text, children, folder=box + job.folder if box else job.folder or None)
         except VruntimeError as error:
             messages = [_outside(one, box) for one in error.messages]
             return Outcome(error=type(error)(messages), elapsed=time.perf_counter() - began)

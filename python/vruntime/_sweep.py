@@ -18,9 +18,11 @@ from ._dataset import Dataset, Kept
 from ._engine import Engine, Remote, Threads
 from ._job import Contents, Job, Outcome, of_exception, plain_job, write_outputs
 from ._options import Workload, several, whole
+from ._plot import SweepPlots
 from ._progress import Bar
 from ._results import Run, frame, html_row
 from ._run import OPTIONS, asked
+from ._slices import Recipe
 
 if TYPE_CHECKING:
     import pandas
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
 class Point:
     """One run of a sweep."""
 
-    def __init__(self, of: dict[str, Any], kept: Kept):
+    def __init__(self, of: dict[str, Any], kept: Kept, recipe: Recipe | None = None):
         #: Its value on each axis.
         self.of = of
         #: The error, if the run failed.
         self.error: VruntimeError | None = kept.error
         self._messages = kept.messages
+        self._recipe = recipe
         self._packed = zlib.compress((kept.json or "").encode(), 1)
 
     @property
@@ -43,7 +46,7 @@ class Point:
         if self.error is not None:
             raise self.error
         # Thousands of parsed results would fill the memory.
-        return Run(json.loads(zlib.decompress(self._packed)), self._messages)
+        return Run(json.loads(zlib.decompress(self._packed)), self._messages, self._recipe)
 
     def __repr__(self) -> str:
         failed = ", failed" if self.error is not None else ""
@@ -84,6 +87,11 @@ class Sweep(Sequence[Point]):
     def __getitem__(self, index: slice) -> tuple[Point, ...]: ...
     def __getitem__(self, index: int | slice) -> Point | tuple[Point, ...]:
         return self.points[index]
+
+    @property
+    def plot(self) -> SweepPlots:
+        """Charts: ``heatmap()``."""
+        return SweepPlots(self)
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
         """Returns the :meth:`Run.rows` of every point, after its values on the axes. ``settings`` are columns. A failed
@@ -196,7 +204,7 @@ def sweep(
     out = options.pop("out", None)
     folders = _folders(out, combinations) if out is not None else itertools.repeat(None)
     contents = None if executor is None and dataset is None else Contents()
-    todo = _Todo(combinations, None if dataset is None else Dataset(dataset), errors == "keep")
+    todo = _Todo(combinations, None if dataset is None else Dataset(dataset), errors == "keep", contents)
     for index, (of, folder) in enumerate(zip(combinations, folders)):
         own = {name: value for name, value in of.items() if name in of_workload}
         of_run = {name: value for name, value in of.items() if name not in of_workload}
@@ -236,8 +244,10 @@ def sweep(
 class _Todo:
     """The runs of a sweep: those to do, and those that have ended."""
 
-    def __init__(self, combinations: Sequence[dict[str, Any]], dataset: Dataset | None, keep: bool):
-        self._combinations, self._dataset, self._keep = combinations, dataset, keep
+    def __init__(
+        self, combinations: Sequence[dict[str, Any]], dataset: Dataset | None, keep: bool, contents: Contents | None
+    ):
+        self._combinations, self._dataset, self._keep, self._contents = combinations, dataset, keep, contents
         self.jobs: dict[int, Job] = {}
         self.version = ""
         self._keys: dict[int, str] = {}
@@ -268,8 +278,9 @@ class _Todo:
                 indices.setdefault(key, []).append(index)
             for key, kept in self._dataset.finished(self._keys.values()):
                 for index in indices[key] if kept.error is None else ():
-                    self._points[index] = Point(self._combinations[index], kept)
-                    self.jobs.pop(index, None)
+                    self._points[index] = self._point(index, kept)
+            for index in self._points:
+                self.jobs.pop(index, None)
         for index, error in self._broken.items():
             self._add(index, Kept(None, error, ()))
         return self
@@ -301,11 +312,16 @@ class _Todo:
             self._add(index, Kept(outcome.answer.text, None, outcome.answer.messages))
 
     def _add(self, index: int, kept: Kept) -> None:
-        self._points[index] = point = Point(self._combinations[index], kept)
+        self._points[index] = point = self._point(index, kept)
         if self._dataset is not None:
             digest = _DIGEST.search(kept.json or "")
             name = json.dumps(point.of, default=str)
             self._dataset.add(self._keys[index], name, digest[1] if digest else None, kept)
+
+    def _point(self, index: int, kept: Kept) -> Point:
+        job = self.jobs.get(index)
+        recipe = None if job is None else Recipe(job, self._contents)
+        return Point(self._combinations[index], kept, recipe)
 
     def done(self) -> Sweep:
         """Returns all runs in the order of the axes."""
