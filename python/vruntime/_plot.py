@@ -163,8 +163,8 @@ class RunPlots:
         known = ("wakeup_to_run_us", "wakeup_latency_us", "response_us", "loop_duration_us")
         if of not in known:
             raise ValueError(f"`of` is one of {', '.join(known)}, not {of!r}")
-        there = {name: one.json.get(of) for name, one in run.classes.items()}
-        shown = _known(classes, [name for name, one in there.items() if one], "class with this latency")
+        there = {name: one.json[of] for name, one in run.classes.items() if one.json.get(of)}
+        shown = _known(classes, list(there), "class with this latency")
         rows = [name for name in there if name in shown]
         marks = {"p50": "|", "p90": "o", "p99": "D", "p99.9": "s", "max": "x"}
         # What lasts no time has its mark at the left edge.
@@ -254,40 +254,40 @@ class SweepPlots:
         axes_of = [one for name in axes_of for one in (settings if name == "settings" else [name])]
         ticks = {name: list(dict.fromkeys(row[name] for row in rows)) for name in axes_of}
         several = [name for name in axes_of if len(ticks[name]) > 1 and name != "seed"]
-        x = x if x is not None else next(reversed([name for name in several if name != y]), None)
-        y = y if y is not None else next(reversed([name for name in several if name != x]), None)
-        for name in (x, y):
-            if name not in ticks:
-                there = ", ".join(map(repr, several))
-                raise ValueError(f"a heat map has two axes of the sweep: {name!r} is none of {there or 'its axes'}")
+        across = x if x is not None else next(reversed([name for name in several if name != y]), "")
+        up = y if y is not None else next(reversed([name for name in several if name != across]), "")
+        for name in (across, up):
+            if name not in ticks or across == up:
+                there = ", ".join(map(repr, ticks))
+                raise ValueError(f"a heat map has two axes of the sweep, of {there}; not {across!r} and {up!r}")
         cells: dict[tuple[Any, Any], list[float]] = {}
         for row in rows:
             if row.get(value) is not None:
-                cells.setdefault((row[y], row[x]), []).append(float(row[value]))
+                cells.setdefault((row[up], row[across]), []).append(float(row[value]))
         means = [
-            [_mean(cells.get((vertical, horizontal), [])) for horizontal in ticks[x]] for vertical in ticks[str(y)]
+            [_mean(cells.get((vertical, horizontal), [])) for horizontal in ticks[across]] for vertical in ticks[up]
         ]
 
         def draw(axes: Any) -> None:
             image = axes.imshow(means, cmap="viridis", aspect="auto", origin="lower")
             axes.grid(visible=False)
-            axes.set_xticks(range(len(ticks[str(x)])), [_tick(one) for one in ticks[str(x)]])
-            axes.set_yticks(range(len(ticks[str(y)])), [_tick(one) for one in ticks[str(y)]])
-            axes.set_xlabel(str(x))
-            axes.set_ylabel(str(y))
+            axes.set_xticks(range(len(ticks[across])), [_tick(one) for one in ticks[across]])
+            axes.set_yticks(range(len(ticks[up])), [_tick(one) for one in ticks[up]])
+            axes.set_xlabel(across)
+            axes.set_ylabel(up)
             axes.set_title(f"{value} of {class_}")
             axes.figure.colorbar(image, ax=axes)
-            if len(ticks[str(x)]) * len(ticks[str(y)]) <= 100:
+            if len(ticks[across]) * len(ticks[up]) <= 100:
                 low, high = image.get_clim()
                 for row, line in enumerate(means):
                     for column, mean in enumerate(line):
                         if not math.isnan(mean):
                             dark = mean < (low + high) / 2
                             colour = "white" if dark else "black"
-                            axes.text(column, row, f"{mean:.3g}", ha="center", va="center", color=colour, fontsize=8)
+                            axes.text(column, row, _short(mean), ha="center", va="center", color=colour, fontsize=8)
 
-        width = 2.4 + 0.62 * min(max(len(ticks[str(x)]), 4), 12)
-        return _draw(draw, width, 1.4 + 0.42 * min(max(len(ticks[str(y)]), 3), 16))
+        width = 2.4 + 0.62 * min(max(len(ticks[across]), 4), 12)
+        return _draw(draw, width, 1.4 + 0.42 * min(max(len(ticks[up]), 3), 16))
 
 
 def comparison(both: Comparison, metric: str, of: str) -> Chart:
@@ -296,9 +296,10 @@ def comparison(both: Comparison, metric: str, of: str) -> Chart:
         raise ValueError(f"`of` is 'classes' or 'groups', not {of!r}")
     all_of = [cell for cell in both.cells if (cell.class_ if of == "classes" else cell.group)]
     cells = [cell for cell in all_of if cell.metric == metric]
+    cells = [cell for cell in cells if any(one.mean is not None for one in cell.values.values())]
     if not cells:
         there = ", ".join(dict.fromkeys(cell.metric for cell in all_of))
-        raise ValueError(f"{of} have no metric {metric!r}; they have {there}")
+        raise ValueError(f"{of} have no values of {metric!r}; there are {there}")
     # As the chart of a run: microseconds.
     unit, factor = ("us", 1e-3) if cells[0].unit == "ns" else (cells[0].unit, 1.0)
     hues = colours(both.variants)
@@ -347,6 +348,11 @@ def _legend(axes: Any, hues: Mapping[str, str]) -> None:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
+
+
+def _short(number: float) -> str:
+    """Returns a number with three digits that count, and without a power of ten."""
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def _tick(value: Any) -> str:
