@@ -262,7 +262,7 @@ class _Todo:
         self._broken[index] = of_exception(error)
 
     def __enter__(self) -> _Todo:
-        self.version = version()
+        self.version = version() if self._contents is not None else ""
         if self._dataset is not None:
             named = [json.dumps(of, default=str) for of in self._combinations]
             for index, name in enumerate(named):

@@ -28,8 +28,10 @@ fn the_package_passes_its_tests() {
         return;
     }
     let optional = "pandas pyarrow tqdm matplotlib distributed joblib optuna nbclient ipykernel";
-    let find = "import sys, importlib.util as u; print(*[name for name in sys.argv[1].split() if u.find_spec(name) is None])";
-    let missing = python(&["-c", find, optional]).map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let find =
+        "import sys, importlib.util as u; print(*[name for name in sys.argv[1].split() if u.find_spec(name) is None])";
+    let missing =
+        python(&["-c", find, optional]).map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     if let Some(missing) = missing.ok().filter(|missing| !missing.is_empty()) {
         skip::skip(&format!("Python has no {missing}: only their absence is tested"));
     }
