@@ -86,7 +86,7 @@ def dask(workers=2):
         warnings.simplefilter("ignore")
         from dask.distributed import Client, LocalCluster
 
-        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
         with LocalCluster(**options, silence_logs="CRITICAL") as cluster, Client(cluster) as client:
             executor = client.get_executor()
             executor.client = client

@@ -29,10 +29,11 @@ def hogs(count):
 
 class Executors(unittest.TestCase):
     def test_rows_are_those_of_one_process(self):
-        alone = vruntime.sweep(HOGS, AXES, **OPTIONS)
-        for workers in (1, 3):
+        axes = {**AXES, "seed": range(12)}
+        alone = vruntime.sweep(HOGS, axes, **OPTIONS)
+        for workers in (1, 20):
             with self.subTest(workers), pool(workers) as executor:
-                sweep = vruntime.sweep(HOGS, AXES, executor=executor, **OPTIONS)
+                sweep = vruntime.sweep(HOGS, axes, executor=executor, **OPTIONS)
                 self.assertEqual(sweep.rows("tasks"), alone.rows("tasks"))
                 self.assertEqual([point.of for point in sweep], [point.of for point in alone])
 

@@ -15,9 +15,7 @@ class Bar:
         self._bar: Any = None
         self._failed = 0
         if shown is None:
-            shown = sys.stderr.isatty() or "ipykernel" in sys.modules
-            if shown and not _installed():
-                shown = False
+            shown = (sys.stderr.isatty() or _in_notebook()) and _installed()
         if shown:
             if not _installed():
                 raise ImportError("a progress bar needs tqdm: `pip install tqdm`, or leave `progress` out")
@@ -42,6 +40,11 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+def _in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 def _installed() -> bool:
