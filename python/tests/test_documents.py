@@ -7,9 +7,11 @@ import pathlib
 import tempfile
 import types
 import unittest
+import warnings
 
 import vruntime
 from tests import ROOT
+from tests.executors import needs
 
 MODULES = [f"vruntime.{path.stem}" for path in pathlib.Path(vruntime.__file__).parent.glob("_[a-z]*.py")]
 
@@ -24,13 +26,27 @@ class Documents(unittest.TestCase):
         self.assertGreater(tried, 10)
 
     def test_the_page(self):
+        self.page("python.md")
+
+    @needs("dask", "distributed", "optuna", "pandas", "pyarrow")
+    def test_the_page_on_sweeps(self):
+        with warnings.catch_warnings():
+            # Of Dask, at its end.
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.page("python-sweeps.md")
+
+    @needs("matplotlib", "pandas")
+    def test_the_page_on_charts(self):
+        self.page("python-charts.md")
+
+    def page(self, name):
         folder = os.getcwd()
         with tempfile.TemporaryDirectory() as empty:
             # It names the project's scenarios, and writes where it is run.
             os.symlink(ROOT / "scenarios", os.path.join(empty, "scenarios"))
             os.chdir(empty)
             try:
-                page = str(ROOT / "docs" / "python.md")
+                page = str(ROOT / "docs" / name)
                 found = doctest.testfile(
                     page, module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
                 )

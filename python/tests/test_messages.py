@@ -154,7 +154,11 @@ class Interrupted(unittest.TestCase):
         """The signal reaches the whole group, and each command only once."""
         with tempfile.TemporaryDirectory() as folder:
             call = f"vruntime.sweep(hogs, {{'seed': [1, 2]}}, duration=900, parallel=2, out={folder!r})"
-            self._interrupt(call, 2, os.killpg)
+            folders = [pathlib.Path(folder, f"seed={seed}") for seed in (1, 2)]
+            # Before a run begins, it leaves nothing.
+            self._interrupt(
+                call, 2, os.killpg, begun=lambda: all(path.is_dir() and any(path.iterdir()) for path in folders)
+            )
             for seed in (1, 2):
                 left = {path.name for path in pathlib.Path(folder, f"seed={seed}").iterdir()}
                 self.assertLessEqual({"results.json", "digest"}, left)
@@ -165,7 +169,7 @@ class Interrupted(unittest.TestCase):
 
         self._interrupt("vruntime.sweep(hogs, {'seed': [1, 2]}, duration=900, parallel=2)", 2, kill, "")
 
-    def _interrupt(self, call, commands, how=os.kill, told="interrupted\n"):
+    def _interrupt(self, call, commands, how=os.kill, told="interrupted\n", begun=lambda: True):
         program = (
             # What a shell starts in the background ignores the signal, and whatever that starts does.
             "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -187,6 +191,9 @@ class Interrupted(unittest.TestCase):
                 self.assertEqual(python.stdout.readline(), "begins\n")
                 # Before a command handles the signal, it would end without a word.
                 while len(started := _children(python.pid)) < commands or not all(map(_handles_interrupts, started)):
+                    self.assertIsNone(python.poll())
+                    time.sleep(0.01)
+                while not begun():
                     self.assertIsNone(python.poll())
                     time.sleep(0.01)
                 how(python.pid, signal.SIGINT)

@@ -250,7 +250,9 @@ class Rows(unittest.TestCase):
         self.assertNotIn("wakeup_latency_ns", first, "nobody slept")
         share = next(row for row in run.rows("over_seeds") if row["metric"] == "share")
         self.assertLessEqual(share["min"], share["mean"])
-        with self.assertRaisesRegex(ValueError, "'classes', 'tasks', 'groups', 'cpus', 'over_seeds'; not of 'class'"):
+        with self.assertRaisesRegex(
+            ValueError, "'classes', 'tasks', 'groups', 'cpus', 'over_seeds', 'slices'; not of 'class'"
+        ):
             run.rows("class")
 
     def test_a_frame_or_what_installs_it(self):

@@ -25,6 +25,7 @@ from ._command import (
 from ._comparison import Cell, Comparison, compare
 from ._lists import Cpu, Feature, Kernel, Machine, features, kernels, machine, machines
 from ._options import Toml, Workload
+from ._plot import Chart, RunPlots, SweepPlots
 from ._replay import Replay, ReplayedTask, replay
 from ._results import CpuResult, GroupResult, Latency, Run, Seed, Spread, TaskResult
 from ._run import run
@@ -33,6 +34,7 @@ from ._sweep import Point, Sweep, sweep
 __all__ = [
     "Answer",
     "Cell",
+    "Chart",
     "CommandNotFound",
     "Comparison",
     "Cpu",
@@ -47,9 +49,11 @@ __all__ = [
     "Replay",
     "ReplayedTask",
     "Run",
+    "RunPlots",
     "Seed",
     "Spread",
     "Sweep",
+    "SweepPlots",
     "TaskResult",
     "Toml",
     "VruntimeError",

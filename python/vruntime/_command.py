@@ -176,12 +176,13 @@ class Children:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def start(self, arguments: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
+    def start(self, arguments: Sequence[str], stdin: int, folder: str | None = None) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._stopped:
                 raise Stopped
             started = subprocess.Popen(
                 arguments,
+                cwd=folder,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -253,12 +254,20 @@ def command(
     return answer
 
 
-def ask(arguments: Sequence[str], input: str | bytes | None, children: Children, *, check: bool = True) -> Answer:
-    """As :func:`command`, but the caller issues the warnings."""
+def ask(
+    arguments: Sequence[str],
+    input: str | bytes | None,
+    children: Children,
+    *,
+    check: bool = True,
+    folder: str | None = None,
+) -> Answer:
+    """As :func:`command`, but in a working folder, and the caller issues the warnings."""
     data = input.encode() if isinstance(input, str) else input
-    found = _find()
+    # Its path may be relative to the caller's folder.
+    found = _find() if folder is None else os.path.abspath(_find())
     try:
-        child = children.start([found, *arguments], subprocess.DEVNULL if data is None else subprocess.PIPE)
+        child = children.start([found, *arguments], subprocess.DEVNULL if data is None else subprocess.PIPE, folder)
     except OSError as error:
         raise CommandNotFound([_error(f"cannot start {found}: {error.strerror}", _OTHER)]) from error
     try:

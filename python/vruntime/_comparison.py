@@ -6,10 +6,12 @@ import html as html_
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._command import Message, VruntimeError, command
+from ._command import Message, VruntimeError, command, warn
+from ._engine import execute_in
 from ._options import (
     Machine,
     Rules,
@@ -26,6 +28,7 @@ from ._options import (
     switches,
     time,
 )
+from ._plot import Chart, comparison
 from ._results import Spread, frame, html_row
 
 if TYPE_CHECKING:
@@ -133,6 +136,15 @@ class Comparison:
         """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows())
 
+    def plot(self, metric: str = "share", *, of: str = "classes") -> Chart:
+        """Draws a metric of every class, or of every group, in every variant, with its smallest and largest value over
+        the seeds.
+
+        :param metric: as in :attr:`cells`: ``"share"``, ``"run_delay"``, ``"late_p99"``, ...
+        :param of: ``"classes"`` or ``"groups"``.
+        """
+        return comparison(self, metric, of)
+
     def __repr__(self) -> str:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
@@ -188,12 +200,14 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     html: str | os.PathLike[str] | None = None,
     strict: bool = False,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Runs workloads under several kernels, on several machines, or with and without ``rules``, side by side.
 
     Every combination of workloads, kernels and machines is a variant. With ``rules``, each workload also runs with
-    them. Workloads may be recorded traces, with ``cgroups`` as for :func:`vruntime.replay`. Other parameters are as for
-    :func:`vruntime.run`.
+    them. Workloads may be recorded traces, with ``cgroups`` as for :func:`vruntime.replay`. With ``executor``, any
+    ``concurrent.futures.Executor``, one worker runs all of the comparison on its CPUs, and gets the files by content.
+    Other parameters are as for :func:`vruntime.run`.
 
     >>> hogs = {"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}}
     >>> both = compare(hogs, kernel=["6.1", "6.12"], machine=1, duration="1s")
@@ -215,7 +229,14 @@ def compare(
     said += rules_of(rules)
     said += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
     said += numbers_of(repeat=repeat) + switches(strict=strict)
-    said += arguments(out=out, html=html, duration=None if duration is None else time(duration))
+    said += arguments(duration=None if duration is None else time(duration))
     said += arguments(target=None if target is None else time(target))
-    answer = command("compare", *(file for file, _ in sources), "--json", *said, input=inputs[0] if inputs else None)
+    said = ["compare", *(file for file, _ in sources), "--json", *said]
+    text = inputs[0] if inputs else None
+    if executor is None:
+        answer = command(*said, *arguments(out=out, html=html), input=text)
+    else:
+        outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
+        answer = execute_in(executor, said, text, outputs)
+        warn(answer.messages)
     return Comparison(answer.json(), answer.messages)

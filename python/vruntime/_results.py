@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from ._command import Message
+from ._plot import RunPlots
+from ._slices import Recipe, unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -206,7 +208,7 @@ class Run:
     all seeds.
     """
 
-    def __init__(self, json: Mapping[str, Any], messages: Iterable[Message] = ()):
+    def __init__(self, json: Mapping[str, Any], messages: Iterable[Message] = (), recipe: Recipe | None = None):
         #: The whole output of ``vruntime run --json``.
         self.json = json
         self.name: str = json["name"]
@@ -219,6 +221,7 @@ class Run:
         #: Warnings and notes of the command.
         self.messages: tuple[Message, ...] = tuple(messages)
         #: The spread of each number over all complete seeds; empty for one seed.
+        self._recipe = recipe
         self.over_seeds: tuple[Spread, ...] = tuple(Spread._of(one) for one in json.get("over_seeds", ()))
 
     @property
@@ -254,7 +257,7 @@ class Run:
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
         """Returns a flat dictionary for each of ``"classes"``, ``"tasks"``, ``"groups"`` or ``"cpus"`` and each seed.
         Nested fields have joined names (``wakeup_to_run_ns_p99``). For ``"over_seeds"``: the mean, smallest and largest
-        of each number over all seeds.
+        of each number over all seeds. For ``"slices"``: each stretch of a task on a CPU (:meth:`slices`).
         """
         return list(self._rows(of))
 
@@ -264,8 +267,14 @@ class Run:
             for number in self.json.get("over_seeds", ()):
                 yield {"kernel": self.kernel, **number}
             return
+        if of == "slices":
+            for seed in self.seeds:
+                for slice_ in self.slices(seed):
+                    yield {"kernel": self.kernel, "seed": seed.seed, **slice_}
+            return
         if of not in one:
-            raise ValueError(f"there are rows of {', '.join(map(repr, [*one, 'over_seeds']))}; not of {of!r}")
+            others = [*one, "over_seeds", "slices"]
+            raise ValueError(f"there are rows of {', '.join(map(repr, others))}; not of {of!r}")
         for seed in self.seeds:
             entries: Any = seed.json[of]
             named: Any = enumerate(entries) if of == "cpus" else entries.items()
@@ -278,6 +287,24 @@ class Run:
     def frame(self, of: str = "classes") -> pandas.DataFrame:
         """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows(of))
+
+    def slices(self, seed: Seed | None = None) -> Iterator[dict[str, Any]]:
+        """Yields each stretch of a task on a CPU, of the first or another seed: ``task``, ``class``, ``pid``, ``cpu``,
+        ``prio``, ``start_s``, ``end_s``, ``duration_us`` and ``end_state``. The state is the kernel's: ``S`` and others
+        for a task that slept, ``R`` or ``R+`` for one that was preempted or yielded, and ``None`` at the end of the
+        run. Times have microseconds, as the text of a trace.
+
+        Results do not contain slices. So the run is made once more, and its digest must be that of the first run.
+        """
+        if self._recipe is None:
+            raise unknown()
+        one = self.seeds[0] if seed is None else seed
+        return self._recipe.slices(one.seed, one.digest, float(one.machine["elapsed_s"]), one.classes)
+
+    @property
+    def plot(self) -> RunPlots:
+        """Charts: ``timeline()``, ``latency()`` and ``shares()``."""
+        return RunPlots(self)
 
     def __repr__(self) -> str:
         seeds = "" if len(self.seeds) == 1 else f", {len(self.seeds)} seeds"

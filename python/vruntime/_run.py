@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._command import command
+from ._job import plain_job
 from ._options import (
     Machine,
     Rules,
@@ -26,6 +27,7 @@ from ._options import (
     time,
 )
 from ._results import Run
+from ._slices import Recipe
 
 
 def run(
@@ -98,7 +100,7 @@ def run(
     # Nothing but the parameters.
     said, text = _asked(**locals())
     answer = command(*said, input=text)
-    return Run(answer.json(), answer.messages)
+    return Run(answer.json(), answer.messages, Recipe(plain_job(said, text, {}, os.getcwd())))
 
 
 def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
