@@ -23,21 +23,21 @@ class Slices(unittest.TestCase):
             own = [row for row in rows if row["seed"] == seed.seed]
             ran, ends = dict.fromkeys(seed.tasks, 0.0), {}
             for row in own:
-                ran[row["task"]] += row["end_s"] - row["start_s"]
-                self.assertAlmostEqual(row["duration_us"], (row["end_s"] - row["start_s"]) * 1e6, places=2)
+                ran[row["task"]] += row["end_ns"] - row["start_ns"]
+                self.assertEqual(row["duration_ns"], row["end_ns"] - row["start_ns"])
                 # A CPU runs one task at a time.
-                self.assertGreaterEqual(row["start_s"], ends.get(row["cpu"], 0.0))
-                ends[row["cpu"]] = row["end_s"]
+                self.assertGreaterEqual(row["start_ns"], ends.get(row["cpu"], 0))
+                ends[row["cpu"]] = row["end_ns"]
                 self.assertEqual(row["class"], row["task"].rstrip("0123456789").rstrip("-"))
             for name, task in seed.tasks.items():
                 # Ends are rounded to microseconds; interrupts of the kernel are in the slices.
-                self.assertAlmostEqual(ran[name], task.cpu_s, delta=0.002, msg=name)
-            self.assertTrue(all(row["end_s"] <= 0.3 for row in own))
+                self.assertAlmostEqual(ran[name], task.cpu_ns, delta=2_000_000, msg=name)
+            self.assertTrue(all(row["end_ns"] <= 300_000_000 for row in own))
             last = [row for row in own if row["end_state"] is None]
-            self.assertTrue(last and all(row["end_s"] == 0.3 for row in last))
-        both = [[row["start_s"] for row in rows if row["seed"] == seed] for seed in (1, 2)]
+            self.assertTrue(last and all(row["end_ns"] == 300_000_000 for row in last))
+        both = [[row["start_ns"] for row in rows if row["seed"] == seed] for seed in (1, 2)]
         self.assertNotEqual(*both)
-        self.assertEqual(next(iter(run.slices(run.seeds[1])))["start_s"], both[1][0])
+        self.assertEqual(next(iter(run.slices(run.seeds[1])))["start_ns"], both[1][0])
 
     def test_they_are_known_after_sending_and_in_another_folder(self):
         run = vruntime.run(HOGS, **OPTIONS)
@@ -66,7 +66,7 @@ class Slices(unittest.TestCase):
     @needs("pandas")
     def test_a_frame(self):
         frame = vruntime.run(HOGS, **OPTIONS).frame("slices")
-        self.assertLessEqual({"task", "cpu", "start_s", "end_s", "end_state"}, set(frame.columns))
+        self.assertLessEqual({"task", "cpu", "start_ns", "end_ns", "end_state"}, set(frame.columns))
         self.assertEqual(set(frame.task), {"hog-0", "hog-1"})
 
 
@@ -111,11 +111,11 @@ class Charts(unittest.TestCase):
     def test_a_timeline_has_every_slice(self):
         axes = self.result.plot.timeline(start=0.05, end=0.15).figure.axes[0]
         spans = [path for collection in axes.collections for path in collection.get_paths()]
-        inside = [row for row in self.result.slices() if row["end_s"] > 0.05 and row["start_s"] < 0.15]
+        inside = [row for row in self.result.slices() if row["end_ns"] > 50_000_000 and row["start_ns"] < 150_000_000]
         self.assertEqual(len(spans), len(inside))
         drawn = sum(path.get_extents().width for path in spans)
-        cut = sum(min(row["end_s"], 0.15) - max(row["start_s"], 0.05) for row in inside)
-        self.assertAlmostEqual(drawn, 1e3 * cut, places=3)
+        cut = sum(min(row["end_ns"], 150_000_000) - max(row["start_ns"], 50_000_000) for row in inside)
+        self.assertAlmostEqual(drawn, cut / 1e6, places=3)
         self.assertEqual([text.get_text() for text in axes.get_yticklabels()], [f"CPU {cpu}" for cpu in range(8)])
         one = self.result.plot.timeline(classes=["web/worker"], by="task").figure.axes[0]
         self.assertTrue(all(text.get_text().startswith("web/worker-") for text in one.get_yticklabels()))
@@ -126,7 +126,7 @@ class Charts(unittest.TestCase):
         classes = list(self.result.classes.values())
         for index, one in enumerate(classes):
             self.assertAlmostEqual(widths[index], 100 * one.share, places=6)
-            self.assertAlmostEqual(widths[len(classes) + index], 100 * one.run_delay_s / 0.2, places=6)
+            self.assertAlmostEqual(widths[len(classes) + index], 100 * one.run_delay_ns / 200_000_000, places=6)
         axes = self.both.plot("share").figure.axes[0]
         names = [text.get_text() for text in axes.get_yticklabels()]
         for variant, bars in zip(self.both.variants, axes.containers[::2]):
@@ -145,10 +145,10 @@ class Charts(unittest.TestCase):
 
     def test_latencies_are_the_percentiles(self):
         axes = self.result.plot.latency(classes=["web/worker"]).figure.axes[0]
-        late = self.result.classes["web/worker"].wakeup_to_run_us
+        late = self.result.classes["web/worker"].wakeup_to_run_ns
         drawn = [collection.get_offsets()[0][0] for collection in axes.collections]
         for there, value in zip(drawn, (late.p50, late.p90, late.p99, late.p999, late.max)):
-            self.assertAlmostEqual(there, value)
+            self.assertAlmostEqual(there, value / 1e3)
 
     def test_what_is_not_there_is_told(self):
         plot = self.result.plot
@@ -156,8 +156,8 @@ class Charts(unittest.TestCase):
             (lambda: plot.timeline(by="core"), "'cpu' or 'task'"),
             (lambda: plot.timeline(start=0.5), "ends at 0.2 s, and starts at 0.5 s"),
             (lambda: plot.timeline(classes=["web"]), "no class 'web'; there are build/cc1"),
-            (lambda: plot.latency("late"), "`of` is one of wakeup_to_run_us"),
-            (lambda: plot.latency("response_us", classes=["x"]), "no class with this latency 'x'"),
+            (lambda: plot.latency("late"), "`of` is one of wakeup_to_run_ns"),
+            (lambda: plot.latency("response_ns", classes=["x"]), "no class with this latency 'x'"),
             (lambda: plot.shares("tasks"), "'classes' or 'groups'"),
             (lambda: self.both.plot("late"), "no values of 'late'; there are share"),
             (lambda: self.sweep.plot.heatmap("latency"), "no column 'latency'; there are .*share"),

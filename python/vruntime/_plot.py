@@ -110,14 +110,14 @@ class RunPlots:
         if by not in ("cpu", "task"):
             raise ValueError(f"`by` is 'cpu' or 'task', not {by!r}")
         run = self._run
-        last = min(float(run.machine["elapsed_s"]), start + 0.1) if end is None else end
+        last = min(run.machine["elapsed_ns"] / 1e9, start + 0.1) if end is None else end
         if not start < last:
             raise ValueError(f"the timeline ends at {last} s, and starts at {start} s")
         there = list(run.classes)
         shown = _known(classes, there, "class")
         slices = []
         for one in run.slices(run.seeds[0]):
-            if one["end_s"] > start and one["start_s"] < last and one["class"] in shown:
+            if one["end_ns"] > start * 1e9 and one["start_ns"] < last * 1e9 and one["class"] in shown:
                 slices.append(one)
                 if len(slices) > _MOST:
                     help = "take a shorter time with `start` and `end`, or fewer `classes`"
@@ -137,7 +137,7 @@ class RunPlots:
             for one in slices:
                 cpu = f"CPU {one['cpu']}"
                 row, hue = (cpu, one["class"]) if by == "cpu" else (one["task"], cpu)
-                begin, stop = max(one["start_s"], start), min(one["end_s"], last)
+                begin, stop = max(one["start_ns"] / 1e9, start), min(one["end_ns"] / 1e9, last)
                 bars.setdefault((place[row], hues[hue]), []).append((begin * factor, (stop - begin) * factor))
             for (row_index, colour), spans in bars.items():
                 axes.broken_barh(spans, (row_index - 0.4, 0.8), facecolors=colour, linewidth=0)
@@ -153,14 +153,14 @@ class RunPlots:
 
         return _draw(draw, 7.2, 0.9 + _ROW * max(len(rows), 3))
 
-    def latency(self, of: str = "wakeup_to_run_us", *, classes: Sequence[str] | None = None) -> Chart:
+    def latency(self, of: str = "wakeup_to_run_ns", *, classes: Sequence[str] | None = None) -> Chart:
         """Draws percentiles of a latency for each class of the first seed: p50, p90, p99, p99.9 and the largest.
 
-        :param of: ``"wakeup_to_run_us"``, ``"wakeup_latency_us"``, ``"response_us"`` or ``"loop_duration_us"``.
+        :param of: ``"wakeup_to_run_ns"``, ``"wakeup_latency_ns"``, ``"response_ns"`` or ``"loop_duration_ns"``.
         :param classes: the classes to show. Default: all that have it.
         """
         run = self._run
-        known = ("wakeup_to_run_us", "wakeup_latency_us", "response_us", "loop_duration_us")
+        known = ("wakeup_to_run_ns", "wakeup_latency_ns", "response_ns", "loop_duration_ns")
         if of not in known:
             raise ValueError(f"`of` is one of {', '.join(known)}, not {of!r}")
         there = {name: one.json[of] for name, one in run.classes.items() if one.json.get(of)}
@@ -172,10 +172,10 @@ class RunPlots:
 
         def draw(axes: Any) -> None:
             for index, name in enumerate(rows):
-                values = [max(there[name][mark], floor) for mark in marks]
+                values = [max(there[name][mark] / 1e3, floor) for mark in marks]
                 axes.plot([values[0], values[-1]], [index, index], color="#B0B0B0", linewidth=1.2, zorder=1)
             for (mark, symbol), colour in zip(marks.items(), ("#000000", *COLOURS)):
-                values = [max(there[name][mark], floor) for name in rows]
+                values = [max(there[name][mark] / 1e3, floor) for name in rows]
                 face = {} if symbol in "|x" else {"edgecolors": "white", "linewidths": 0.5}
                 size = 60 if symbol == "|" else 26
                 axes.scatter(
@@ -199,18 +199,18 @@ class RunPlots:
         run = self._run
         if of not in ("classes", "groups"):
             raise ValueError(f"`of` is 'classes' or 'groups', not {of!r}")
-        elapsed = float(run.machine["elapsed_s"]) or 1.0
+        elapsed = float(run.machine["elapsed_ns"]) or 1.0
         entries: Mapping[str, Any] = run.classes if of == "classes" else run.groups
         entries = {name: one for name, one in entries.items() if name != "/" or len(entries) == 1}
-        ran = [100 * one.json["cpu_s"] / elapsed for one in entries.values()]
-        waited = [100 * one.json["run_delay_s"] / elapsed for one in entries.values()]
+        ran = [100 * one.json["cpu_ns"] / elapsed for one in entries.values()]
+        waited = [100 * one.json["run_delay_ns"] / elapsed for one in entries.values()]
 
         def draw(axes: Any) -> None:
             at = range(len(entries))
             axes.barh(at, ran, height=0.7, color=COLOURS[0], label="running")
             axes.barh(at, waited, left=ran, height=0.7, color="#D0D0D0", label="waiting")
             if of == "groups":
-                entitled = [100 * one.json["entitled_s"] / elapsed for one in entries.values()]
+                entitled = [100 * one.json["entitled_ns"] / elapsed for one in entries.values()]
                 axes.scatter(entitled, at, marker="|", s=150, color="black", label="entitled by weight", zorder=3)
             axes.set_ylim(len(entries) - 0.5, -0.5)
             axes.set_yticks(at, list(entries))
@@ -234,7 +234,7 @@ class SweepPlots:
     ) -> Chart:
         """Draws a column of the rows over two axes. A cell is the mean over all other axes and seeds.
 
-        :param value: the column, such as ``"wakeup_to_run_us_p99"``.
+        :param value: the column, such as ``"wakeup_to_run_ns_p99"``.
         :param class_: the class. Needed if there are several.
         :param x: the horizontal axis of the sweep. Default: the last with several values.
         :param y: the vertical axis. Default: the one before.

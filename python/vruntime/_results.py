@@ -290,16 +290,16 @@ class Run:
 
     def slices(self, seed: Seed | None = None) -> Iterator[dict[str, Any]]:
         """Yields each stretch of a task on a CPU, of the first or another seed: ``task``, ``class``, ``pid``, ``cpu``,
-        ``prio``, ``start_s``, ``end_s``, ``duration_us`` and ``end_state``. The state is the kernel's: ``S`` and others
+        ``prio``, ``start_ns``, ``end_ns``, ``duration_ns`` and ``end_state``. The state is the kernel's: ``S`` and others
         for a task that slept, ``R`` or ``R+`` for one that was preempted or yielded, and ``None`` at the end of the
-        run. Times have microseconds, as the text of a trace.
+        run. Times are whole microseconds, as in the text of a trace.
 
         Results do not contain slices. So the run is made once more, and its digest must be that of the first run.
         """
         if self._recipe is None:
             raise unknown()
         one = self.seeds[0] if seed is None else seed
-        return self._recipe.slices(one.seed, one.digest, float(one.machine["elapsed_s"]), one.classes)
+        return self._recipe.slices(one.seed, one.digest, int(one.machine["elapsed_ns"]), one.classes)
 
     @property
     def plot(self) -> RunPlots:

@@ -26,7 +26,7 @@ class Recipe:
     #: The contents of its files, if the job does not read them itself.
     contents: Contents | None = None
 
-    def slices(self, seed: int, digest: str, elapsed_s: float, classes: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def slices(self, seed: int, digest: str, elapsed_ns: int, classes: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Runs the workload again with one seed, and yields a row for each stretch of a task on a CPU."""
         kept = ("--seed=", "--repeat=", "--out=", "--html=")
         said = [one for one in self.job.said if not one.startswith(kept)]
@@ -46,7 +46,7 @@ class Recipe:
                 raise outcome.error or _changed(seed)
             if outcome.answer.json()["observed"][0]["digest"] != digest:
                 raise _changed(seed)
-            yield from _of_trace(os.path.join(folder, "trace.txt"), elapsed_s, frozenset(classes))
+            yield from _of_trace(os.path.join(folder, "trace.txt"), elapsed_ns, frozenset(classes))
 
 
 def _changed(seed: int) -> VruntimeError:
@@ -61,7 +61,7 @@ def unknown() -> VruntimeError:
     return VruntimeError([Message("error", text, help=help, text=f"{text}\n  help: {help}")])
 
 
-def _of_trace(path: str, elapsed_s: float, classes: frozenset[str]) -> Iterator[dict[str, Any]]:
+def _of_trace(path: str, elapsed_ns: int, classes: frozenset[str]) -> Iterator[dict[str, Any]]:
     running: dict[int, dict[str, Any]] = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -71,18 +71,22 @@ def _of_trace(path: str, elapsed_s: float, classes: frozenset[str]) -> Iterator[
             cpu, now, _, state, name, pid, prio = found.groups()
             ended = running.pop(int(cpu), None)
             if ended is not None:
-                yield _ended(ended, float(now), state)
+                yield _ended(ended, _ns(now), state)
             if pid != "0":
                 row = {"task": name, "class": _class_of(name, classes), "pid": int(pid), "cpu": int(cpu)}
-                running[int(cpu)] = {**row, "prio": int(prio), "start_s": float(now)}
+                running[int(cpu)] = {**row, "prio": int(prio), "start_ns": _ns(now)}
     for _, row in sorted(running.items()):
         # The run ends before they do.
-        yield _ended(row, elapsed_s, None)
+        yield _ended(row, elapsed_ns, None)
 
 
-def _ended(row: Mapping[str, Any], now: float, state: str | None) -> dict[str, Any]:
-    # Times of the trace are whole microseconds.
-    return {**row, "end_s": now, "duration_us": round((now - row["start_s"]) * 1e6, 3), "end_state": state}
+def _ns(seconds: str) -> int:
+    """Returns a time of the trace, which has whole microseconds, as nanoseconds."""
+    return round(float(seconds) * 1e6) * 1000
+
+
+def _ended(row: Mapping[str, Any], now: int, state: str | None) -> dict[str, Any]:
+    return {**row, "end_ns": now, "duration_ns": now - row["start_ns"], "end_state": state}
 
 
 def _class_of(name: str, classes: frozenset[str]) -> str:

@@ -107,7 +107,7 @@ impl SavedResults {
             let help = if setup.contains_key("cells") { EACH } else { AGAIN };
             return Err(SavedError::new("the file has no results: expected a list `observed`", help));
         };
-        let duration = number(setup.get("duration_s"), "duration_s")?;
+        let duration = time_of(&Value::Object(setup.clone()), "duration", "")?;
         let mut reader = Reader::default();
         let (mut runs, mut stopped) = (Vec::new(), 0);
         for (index, run) in observed.iter().enumerate() {
@@ -130,22 +130,22 @@ impl SavedResults {
     }
 }
 
-/// A figure in words, and the fields of which it needs one.
+/// A figure in words, and the fields of which it needs one, without units.
 type Needs = (&'static str, &'static [&'static str]);
 
 const OF_CLASSES: [Needs; 8] = [
-    ("CPU time", &["cpu_s"]),
-    ("waits", &["run_delay_s"]),
-    ("lateness", &["wakeup_latency_us", "wakeup_to_run_us"]),
+    ("CPU time", &["cpu"]),
+    ("waits", &["run_delay"]),
+    ("lateness", &["wakeup_latency", "wakeup_to_run"]),
     ("switches", &["nr_voluntary_switches"]),
     ("migrations", &["nr_migrations"]),
     ("loops", &["loops"]),
-    ("response times", &["response_us"]),
+    ("response times", &["response"]),
     ("waits beside idle CPUs", &["idle_waits"]),
 ];
 const OF_GROUPS: [Needs; 3] = [
-    ("CPU time of groups", &["cpu_s"]),
-    ("waits of groups", &["run_delay_s"]),
+    ("CPU time of groups", &["cpu"]),
+    ("waits of groups", &["run_delay"]),
     ("CPU pressure of groups", &["cpu.pressure"]),
 ];
 
@@ -162,7 +162,12 @@ struct Reader {
 impl Reader {
     fn lacks(&self) -> Vec<&'static str> {
         let lacking = |fields: &BTreeSet<String>, needs: &[Needs]| {
-            let missing = needs.iter().filter(|(_, any)| !any.iter().any(|field| fields.contains(*field)));
+            let missing = needs.iter().filter(|(_, any)| {
+                !any.iter().any(|name| {
+                    let named = |unit: &str| fields.contains(&format!("{name}{unit}"));
+                    named("") || UNITS.iter().any(|(unit, _)| named(unit))
+                })
+            });
             missing.map(|(words, _)| *words).collect::<Vec<_>>()
         };
         let mut lacks = lacking(&self.of_classes, &OF_CLASSES);
@@ -175,12 +180,12 @@ impl Reader {
         lacks
     }
 
-    fn run(&mut self, run: &Value, place: &str, duration: Option<f64>) -> Result<SavedRun, SavedError> {
+    fn run(&mut self, run: &Value, place: &str, duration: Option<u64>) -> Result<SavedRun, SavedError> {
         let machine = run.get("machine").unwrap_or(&Value::Null);
-        let elapsed = number(machine.get("elapsed_s"), &format!("{place}.machine.elapsed_s"))?.or(duration);
-        let elapsed_ns = elapsed.map_or(0, |seconds| nanoseconds(seconds, 1e9));
+        let of_machine = Fields { of: machine, place: format!("{place}.machine") };
+        let elapsed_ns = of_machine.time("elapsed")?.or(duration).unwrap_or(0);
         if elapsed_ns == 0 {
-            return Err(SavedError::new(format!("the length of a run is missing: {place}.machine.elapsed_s"), AGAIN));
+            return Err(SavedError::new(format!("the length of a run is missing: {place}.machine.elapsed_ns"), AGAIN));
         }
         let mut results = Results { elapsed_ns, ..Results::default() };
         let Some(classes) = run.get("classes").and_then(Value::as_object) else {
@@ -207,7 +212,6 @@ impl Reader {
             results.groups.push(group_of(path, &fields)?);
         }
         parents(&mut results.groups);
-        let of_machine = Fields { of: machine, place: format!("{place}.machine") };
         results.conservation = machine.get("work_conservation").filter(|value| value.is_object()).map(|_| {
             // A comparison only asks whether it is known.
             Conservation { least_interval_ns: 0, most_interval_ns: 0, worst: None }
@@ -227,34 +231,34 @@ impl Reader {
 
     /// Returns a class, and the response time above which its rounds are counted.
     fn class(&mut self, name: &str, fields: &Fields<'_>) -> Result<(ClassResult, Option<u64>), SavedError> {
-        let response = fields.inner("response_us");
         let mut target = None;
         let mut times = None;
-        if let Some(response) = &response {
-            target = response.ns("target", 1e3)?;
+        if let Some((response, unit)) = &fields.times("response") {
+            target = response.ns("target", *unit)?;
             let above = number(response.of.get("above_target"), &format!("{}.above_target", response.place))?;
-            times = self.latency(response)?.map(|times| Response {
+            times = self.latency(response, *unit)?.map(|times| Response {
                 times,
                 above_target: (above.unwrap_or(0.0).clamp(0.0, 1.0) * times.count as f64).round() as u64,
             });
         }
-        let mut of = |key: &str| fields.inner(key).map_or(Ok(None), |fields| self.latency(&fields));
+        let mut of = |key: &str| fields.times(key).map_or(Ok(None), |(fields, unit)| self.latency(&fields, unit));
         let class = ClassResult {
             name: name.to_owned(),
             tasks: fields.count("tasks")?.unwrap_or(1) as usize,
             account: account_of(fields)?,
-            wakeup_latency: of("wakeup_to_run_us")?,
-            sleep_return: of("wakeup_latency_us")?,
-            loop_duration: of("loop_duration_us")?,
+            wakeup_latency: of("wakeup_to_run")?,
+            sleep_return: of("wakeup_latency")?,
+            loop_duration: of("loop_duration")?,
             response: times,
             migrations: Default::default(),
         };
         Ok((class, target))
     }
 
-    fn latency(&mut self, fields: &Fields<'_>) -> Result<Option<Latency>, SavedError> {
-        let us = |key: &str| fields.ns(key, 1e3);
-        let (p50, p90, p99, max, count) = (us("p50")?, us("p90")?, us("p99")?, us("max")?, fields.count("count")?);
+    /// `unit`: nanoseconds in a unit of the fields.
+    fn latency(&mut self, fields: &Fields<'_>, unit: f64) -> Result<Option<Latency>, SavedError> {
+        let ns = |key: &str| fields.ns(key, unit);
+        let (p50, p90, p99, max, count) = (ns("p50")?, ns("p90")?, ns("p99")?, ns("max")?, fields.count("count")?);
         let (Some(p50_ns), Some(p90_ns), Some(p99_ns), Some(max_ns), Some(count)) = (p50, p90, p99, max, count) else {
             self.partial = true;
             return Ok(None);
@@ -268,9 +272,9 @@ impl Reader {
             p95_ns: 0,
             p99_ns,
             p995_ns: 0,
-            p999_ns: us("p99.9")?.unwrap_or(0),
+            p999_ns: ns("p99.9")?.unwrap_or(0),
             max_ns,
-            mean_ns: us("mean")?.unwrap_or(0),
+            mean_ns: ns("mean")?.unwrap_or(0),
             last_ns: 0,
         };
         Ok(Some(unread).filter(|latency| latency.count > 0))
@@ -278,29 +282,28 @@ impl Reader {
 }
 
 fn account_of(fields: &Fields<'_>) -> Result<Account, SavedError> {
-    let seconds = |key: &str| fields.ns(key, 1e9);
-    let (cpu, waited) = (seconds("cpu_s")?, seconds("run_delay_s")?);
+    let (cpu, waited) = (fields.time("cpu")?, fields.time("run_delay")?);
     let (voluntary, involuntary) = (fields.count("nr_voluntary_switches")?, fields.count("nr_involuntary_switches")?);
     let migrations = fields.count("nr_migrations")?;
     let idle_waits = match fields.inner("idle_waits") {
         Some(waits) => IdleWaits {
             count: waits.count("count")?.unwrap_or(0),
-            total_ns: waits.ns("total_us", 1e3)?.unwrap_or(0),
-            worst_ns: waits.ns("worst_us", 1e3)?.unwrap_or(0),
+            total_ns: waits.time("total")?.unwrap_or(0),
+            worst_ns: waits.time("worst")?.unwrap_or(0),
         },
         None => IdleWaits::default(),
     };
     Ok(Account {
         cpu_ns: cpu.unwrap_or(0),
-        system_ns: seconds("system_s")?.unwrap_or(0),
+        system_ns: fields.time("system")?.unwrap_or(0),
         run_delay_ns: waited.unwrap_or(0),
-        sleeping_ns: seconds("sleeping_s")?.unwrap_or(0),
-        life_ns: seconds("life_s")?.unwrap_or(0),
+        sleeping_ns: fields.time("sleeping")?.unwrap_or(0),
+        life_ns: fields.time("life")?.unwrap_or(0),
         voluntary: voluntary.unwrap_or(0),
         involuntary: involuntary.unwrap_or(0),
         migrations: migrations.unwrap_or(0),
         loops: fields.count("loops")?.unwrap_or(0),
-        loop_work_ns: seconds("loop_work_s")?.unwrap_or(0),
+        loop_work_ns: fields.time("loop_work")?.unwrap_or(0),
         idle_waits,
         deadline: None,
         unmeasured: Unmeasured {
@@ -314,18 +317,17 @@ fn account_of(fields: &Fields<'_>) -> Result<Account, SavedError> {
 }
 
 fn group_of(path: &str, fields: &Fields<'_>) -> Result<GroupResult, SavedError> {
-    let seconds = |key: &str| fields.ns(key, 1e9);
-    let (cpu, waited) = (seconds("cpu_s")?, seconds("run_delay_s")?);
+    let (cpu, waited) = (fields.time("cpu")?, fields.time("run_delay")?);
     let some = fields.inner("cpu.pressure").and_then(|pressure| pressure.inner("some"));
-    let stalled = some.map_or(Ok(None), |some| some.ns("total_usec", 1e3))?;
+    let stalled = some.map_or(Ok(None), |some| some.time("total"))?;
     let limit = match fields.count("nr_throttled")? {
         Some(nr_throttled) => Some(LimitResult {
             max: None,
             nr_periods: fields.count("nr_periods")?.unwrap_or(0),
             nr_throttled,
-            throttled_ns: fields.ns("throttled_usec", 1e3)?.unwrap_or(0),
+            throttled_ns: fields.time("throttled")?.unwrap_or(0),
             nr_bursts: fields.count("nr_bursts")?.unwrap_or(0),
-            burst_ns: fields.ns("burst_usec", 1e3)?.unwrap_or(0),
+            burst_ns: fields.time("burst")?.unwrap_or(0),
         }),
         None => None,
     };
@@ -336,7 +338,7 @@ fn group_of(path: &str, fields: &Fields<'_>) -> Result<GroupResult, SavedError> 
         idle: fields.of.get("idle").and_then(Value::as_bool).unwrap_or(false),
         tasks: fields.count("tasks")?.unwrap_or(0) as usize,
         cpu_ns: cpu.unwrap_or(0),
-        entitled_ns: seconds("entitled_s")?.unwrap_or(0),
+        entitled_ns: fields.time("entitled")?.unwrap_or(0),
         run_delay_ns: waited.unwrap_or(0),
         switches: fields.count("nr_switches")?.unwrap_or(0),
         pressure: Pressure { some: stall, full: Stall::default() },
@@ -371,6 +373,16 @@ impl<'a> Fields<'a> {
         self.of.as_object().into_iter().flat_map(|fields| fields.keys().cloned())
     }
 
+    /// Returns a time in a field of this name and a unit, as nanoseconds.
+    fn time(&self, name: &str) -> Result<Option<u64>, SavedError> {
+        time_of(self.of, name, &self.place)
+    }
+
+    /// Returns an object of times in a field of this name and a unit, and the nanoseconds in that unit.
+    fn times(&self, name: &str) -> Option<(Self, f64)> {
+        UNITS.iter().find_map(|(unit, ns)| Some((self.inner(&format!("{name}{unit}"))?, *ns)))
+    }
+
     /// Returns an object in a field; none if the field is missing or null.
     fn inner(&self, key: &str) -> Option<Self> {
         let of = self.of.get(key).filter(|value| value.is_object())?;
@@ -386,6 +398,21 @@ impl<'a> Fields<'a> {
     fn count(&self, key: &str) -> Result<Option<u64>, SavedError> {
         self.ns(key, 1.0)
     }
+}
+
+/// Ends of the names of fields, and the nanoseconds in their unit. Files before 28 November 2026 have others than `_ns`.
+const UNITS: [(&str, f64); 4] = [("_ns", 1.0), ("_s", 1e9), ("_us", 1e3), ("_usec", 1e3)];
+
+/// Returns a time in a field of this name and a unit, as nanoseconds. `place`: of the object, for errors.
+fn time_of(of: &Value, name: &str, place: &str) -> Result<Option<u64>, SavedError> {
+    for (unit, ns) in UNITS {
+        let key = format!("{name}{unit}");
+        let place = if place.is_empty() { key.clone() } else { format!("{place}.{key:?}") };
+        if let Some(value) = number(of.get(&key), &place)? {
+            return Ok(Some(nanoseconds(value, ns)));
+        }
+    }
+    Ok(None)
 }
 
 /// Converts a time that is not negative. Beyond 584 years it is the maximum.
@@ -506,7 +533,7 @@ mod tests {
         assert_eq!(told(json!({})), "the file has no results: expected a list `observed`");
         assert_eq!(told(json!({"observed": []})), "`observed` is empty");
         let classes = json!({"observed": [{"classes": {}}]});
-        assert_eq!(told(classes), "the length of a run is missing: observed[0].machine.elapsed_s");
+        assert_eq!(told(classes), "the length of a run is missing: observed[0].machine.elapsed_ns");
         let none = json!({"duration_s": 1, "observed": [{}]});
         assert_eq!(told(none), "the classes of tasks are missing: observed[0].classes");
         for bad in [json!("x"), json!(-1), json!([])] {
