@@ -4,10 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
+use crate::attrs::ClassKind;
 use crate::balance::roots::Root;
 use crate::balance::sums::Sums;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
 pub use crate::class::fair::lags::{Standing, standings};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::class::rt::verbs as rt;
 use crate::event::Running;
 use crate::policy::{Dequeue, Fault, Policy};
 use crate::rq::{Notice, Rq};
@@ -85,7 +88,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     }
     rt::check(rq, shared)?;
     deadline::check(rq, shared)?;
-    crate::uclamp::check(rq)?;
+    crate::class::clamps::check(rq)?;
     for (index, task) in rq.tasks.iter() {
         if shared.locate(task.id) != Some((rq.cpu, index)) {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));
@@ -129,7 +132,7 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
 /// contract, such as a task that is never picked. For the end of a run: the run queue is unusable afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {
-        let Some(next) = class::pick_ordinary(rq, shared) else { break };
+        let Some(next) = class::ordinary::pick_ordinary(rq, shared) else { break };
         let prev = rq.curr_ordinary;
         if prev != Some(next) {
             class::switch_ordinary(rq, shared, prev, Some(next));

@@ -13,9 +13,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::class::cfs_2007::Tunables2007;
-use crate::class::deadline::DlTunables;
-use crate::class::o1::CpuRcTunables;
+use crate::class::cfs_2007::tunables::Tunables2007;
+use crate::class::deadline::params::DlTunables;
+use crate::class::o1::tunables::CpuRcTunables;
 use crate::features::{FEATURES, Feature, Features, Of};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};

@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use crate::class::fair::bandwidth::Limit;
+use crate::class::fair::bandwidth::pool::Limit;
+use crate::class::finish::finish_verb;
 use crate::event::Event;
 use crate::group::GroupError;
 use crate::host::{Host, Timer};
@@ -10,7 +11,7 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rqs;
-use crate::scheduler::{Scheduler, finish_verb};
+use crate::scheduler::view::Scheduler;
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {

@@ -22,67 +22,19 @@
 //! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and
 //!   energy-aware placement.
 
-mod fault;
+pub(crate) mod fault;
+mod reason;
 
 use core::fmt::Debug;
 
+use crate::attrs::TaskAttrs;
 use crate::ids::CpuId;
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::TaskAttrs;
 use crate::tunables::Tunables;
 
 pub use fault::Fault;
-
-/// Why a task joins a run queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Enqueue {
-    /// Forked a moment ago.
-    New,
-    /// Woken where it slept.
-    Wakeup,
-    /// Woken, and moved to another CPU.
-    WakeupMigrated,
-    /// Moved here while runnable.
-    Move,
-    /// Back after a change of its attributes.
-    Restore,
-    /// Woken while its dequeue was delayed: it is still queued.
-    Delayed,
-}
-
-/// Why a task leaves a run queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dequeue {
-    /// It sleeps.
-    Sleep,
-    /// It ends.
-    Dead,
-    /// It moves to another run queue while runnable.
-    Move,
-    /// Its attributes change; it returns at once.
-    Save,
-    /// Its delayed dequeue takes effect.
-    Delayed,
-    /// Its group's CPU limit is used up.
-    Throttle,
-}
-
-/// The kind of a wakeup: by another task, unless `fork`, `sync` or `irq` is set (at most one). The default also applies
-/// to [`Policy::wakeup_preempt`] for pulled or changed tasks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wake {
-    /// The first wakeup.
-    pub fork: bool,
-    /// The waker is about to sleep.
-    pub sync: bool,
-    /// From an interrupt; the interrupted task is not the waker.
-    pub irq: bool,
-    /// How often the waker recently changed its wakee (`wakee_flips`).
-    pub waker_flips: u32,
-    /// Load of the waker, for a `sync` wakeup, in the scale of [`Policy::task_load`].
-    pub waker_load: u64,
-}
+pub use reason::{Dequeue, Enqueue, Wake};
 
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
@@ -236,7 +188,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. By default: a fifth of
     /// the capacity that higher classes leave must be spare.
     fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
-        crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
+        crate::capacity::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
 
     /// Returns the kernel's `prio` of a task; the O(1) scheduler's varies.

@@ -25,7 +25,7 @@ enum Xtask {
     Builds(builds::Builds),
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
-    /// Print the largest import cycle among the modules of crates/sched
+    /// Print the largest import cycle among the modules of crates/sched, and imports from higher layers
     Layers(layers::Layers),
     /// Run benchmarks for real, and simulate their models on this machine with measured costs
     Models(models::Models),

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::domains::{Domain, Level};
 use super::imbalance::{Imbalance, MigrationType};
+use crate::class::moves::detach_task;
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, MigrateCause};
 use crate::features::Feature;
@@ -11,7 +12,6 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rq;
-use crate::scheduler::detach_task;
 use crate::shared::Shared;
 use crate::task::{SchedPolicy, Task, TaskState};
 use crate::tunables::Tunables;

@@ -1,7 +1,10 @@
 //! Changes of a task's attributes: the task leaves its class, changes, returns to a class, and may cause a reschedule.
 
-use super::{activate, check_preempt};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::attrs::ClassKind;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
+use crate::class::moves::{activate, check_preempt};
+use crate::class::rt::verbs as rt;
 use crate::event::Running;
 use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};

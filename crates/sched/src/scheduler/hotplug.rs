@@ -6,9 +6,11 @@
 
 use core::fmt;
 
-use super::{Scheduler, finish_verb};
-use crate::class::deadline::{self, Cpus};
-use crate::class::{self, rt};
+use crate::class;
+use crate::class::deadline::bandwidth::Cpus;
+use crate::class::deadline::verbs as deadline;
+use crate::class::finish::finish_verb;
+use crate::class::rt::verbs as rt;
 use crate::cpuset::Populated;
 use crate::event::{Event, Running};
 use crate::host::Host;
@@ -16,6 +18,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
+use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
 use crate::task::{Affinity, NIL, Task};
 
@@ -209,7 +212,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         rq.online = true;
-        rq.balance.online(self.now, crate::balance::time(self.shared, self.now));
+        rq.balance.online(self.now, self.shared.balance_time(self.now));
         rt::rq_online(&rq, shared);
         P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {

@@ -1,7 +1,9 @@
-//! `cargo xtask layers`: the import cycles among the modules of `crates/sched` (ARCHITECTURE.md, "Layers").
+//! `cargo xtask layers`: the layers of `crates/sched`, and the import cycles among its modules (ARCHITECTURE.md,
+//! "Layers").
 
 mod cycles;
 mod imports;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,6 +14,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 pub(crate) use cycles::largest;
 pub(crate) use imports::imports;
+pub(crate) use order::against;
 
 /// The crate whose modules are checked.
 pub(crate) const SOURCES: &str = "crates/sched/src";
@@ -24,7 +27,7 @@ pub(crate) type Module = Vec<String>;
 /// The modules that each module imports from, with the imported items.
 pub(crate) type Imports = BTreeMap<Module, BTreeMap<Module, BTreeSet<String>>>;
 
-/// Print the largest import cycle among the modules of crates/sched
+/// Print the largest import cycle among the modules of crates/sched, and imports from higher layers
 #[derive(Debug, Args)]
 pub(crate) struct Layers {
     /// Print every import between modules of the cycle
@@ -37,6 +40,9 @@ impl Layers {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let imports = read(&root.join(SOURCES))?;
         let cycle = largest(&imports);
+        for line in against(&imports) {
+            println!("{line}");
+        }
         println!("{} modules, {} in the largest cycle", imports.len(), cycle.len());
         for module in &cycle {
             println!("{}", name(module));

@@ -2,8 +2,8 @@
 
 use super::busiest::power;
 use super::{Params, SCALE, params};
-use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domains, SchedGroup};
+use crate::balance::loads::{source_load, target_load};
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};

@@ -2,10 +2,12 @@
 
 use super::busiest::{find_busiest_group, find_busiest_queue};
 use super::{MAX_PINNED_INTERVAL, MS, Params, params};
-use crate::balance::DomainState;
 use crate::balance::active::Push;
 use crate::balance::domains::{Domain, Domains, Level};
 use crate::balance::pull::Balancing;
+use crate::balance::state::DomainState;
+use crate::class::finish::finish_verb;
+use crate::class::moves::{attach_task, check_preempt, detach_task};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
@@ -13,7 +15,6 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 

@@ -18,11 +18,13 @@
 //! candidates.
 
 mod entity;
+pub(crate) mod tunables;
 
 use core::marker::PhantomData;
 
-pub use entity::{Entity2007, Tunables2007};
+pub use entity::Entity2007;
 use entity::{WEIGHT_RT, weight_of};
+pub use tunables::Tunables2007;
 
 use crate::balance::early;
 use crate::class::fair::timeline::Timeline;

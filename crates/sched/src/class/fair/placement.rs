@@ -2,13 +2,13 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::discipline::{Discipline, Fair};
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::{ROOT, Se};
-use super::{Discipline, Fair};
-use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
+use crate::balance::by_load;
+use crate::balance::domains::{Domain, Domains, Level, LlcShared, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
-use crate::balance::{LlcShared, by_load};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;

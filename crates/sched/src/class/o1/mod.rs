@@ -20,18 +20,22 @@
 //! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
 //! nice of 2.6.15 (`dependent_sleeper`).
 
+pub(crate) mod controller;
 mod cpurc;
 mod interactivity;
 mod prio_array;
 mod standing;
+pub(crate) mod tunables;
 
 use core::marker::PhantomData;
 
-pub(crate) use self::cpurc::{Class, is_on as cpu_rc_is_on, set_guarantee};
-pub use self::cpurc::{CpuRcTunables, GuaranteeError};
+pub use self::cpurc::GuaranteeError;
+pub(crate) use self::cpurc::set_guarantee;
 pub use self::standing::{O1Standing, standings};
+pub use self::tunables::CpuRcTunables;
 
-use self::cpurc::{CpuRc, class_of};
+use self::controller::CpuRc;
+use self::cpurc::class_of;
 use self::interactivity::{Activated, Interactivity};
 use self::prio_array::{MAX_PRIO, PrioArray};
 use crate::balance::early;
