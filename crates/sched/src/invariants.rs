@@ -12,7 +12,7 @@ use crate::class::deadline::verbs as deadline;
 pub use crate::class::fair::lags::{Standing, standings};
 use crate::class::rt::verbs as rt;
 use crate::event::Running;
-use crate::policy::{Dequeue, Fault, Policy};
+use crate::policy::{Debugged, Dequeue, Fault, Limited, Policy};
 use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
@@ -59,7 +59,7 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
-    let held = of(ClassKind::Fair).filter(|(index, _)| P::throttled(rq, shared, *index)).count() as u32;
+    let held = of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
     // The class checks that all are there.
     let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =
@@ -109,7 +109,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     if published.nr_running() != rq.nr_running {
         return Err(format!("CPU {}: publishes {} tasks, has {queued}", rq.cpu, published.nr_running()));
     }
-    P::check(rq)
+    P::Debugging::check(rq)
 }
 
 /// Checks the sums of last-level caches against the CPUs' published values, while no call is under way. Small machines

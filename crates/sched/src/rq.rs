@@ -17,8 +17,8 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
-use crate::policy::Policy;
 use crate::policy::fault::Fault;
+use crate::policy::{Balanced, Policy};
 use crate::shared::Shared;
 use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
@@ -236,7 +236,7 @@ impl<P: Policy> Rq<P> {
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
-        P::publish(self, shared);
+        P::Balance::publish(self, shared);
     }
 
     /// Publishes what deadline tasks need, too.
@@ -260,7 +260,7 @@ impl<P: Policy> Rq<P> {
         let this = shared.cpu(self.cpu);
         let before = shared.sums.kept().then(|| Sums::of(this));
         self.publish_own(shared);
-        P::publish_usage(self, shared);
+        P::Balance::publish_usage(self, shared);
         if self.uses_dl() {
             self.publish_deadlines(shared);
         }

@@ -10,7 +10,7 @@ use crate::debug::{CpuDebug, EntityDebug, Names, RtDebug, Snapshot, TaskDebug};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::{Balanced, Debugged, Policy};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> Option<EntityDebug> {
         _ if task.ran_above > 0 => task.last_ran,
         _ => 0,
     };
-    let se = P::debug_task(rq, index);
+    let se = P::Debugging::debug_task(rq, index);
     let above = task.kind() != ClassKind::Fair || task.ran_above > 0;
     let mut se = if above { se.unwrap_or_default() } else { se? };
     se.sum_exec_runtime += task.ran_above;
@@ -54,7 +54,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
             state: task.state,
             blocked: task.blocked,
             policy: task.policy,
-            prio: if task.kind() == ClassKind::Fair { P::dynamic_prio(rq, index) } else { task.prio() },
+            prio: if task.kind() == ClassKind::Fair { P::Balance::dynamic_prio(rq, index) } else { task.prio() },
             group: task.group,
             uclamp: {
                 let (asked, holds) = (clamps::requested(shared, task), clamps::effective(shared, task));
@@ -81,7 +81,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
         clock: rq.clock.now(),
         avg_idle: rq.balance.avg_idle,
         max_idle_balance_cost: rq.balance.max_idle_balance_cost,
-        cfs: P::debug(rq, shared),
+        cfs: P::Debugging::debug(rq, shared),
         rt: RtDebug {
             nr_running: rq.rt.nr_running(),
             throttled: rq.rt.throttled(),
@@ -127,7 +127,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             cpus: (0..shared.nr_cpus() as u32)
                 .map(|index| {
                     let mut rq = self.rqs.rq(CpuId(index));
-                    P::apply_deferred(&mut rq, shared);
+                    P::Debugging::apply_deferred(&mut rq, shared);
                     cpu(&rq, shared)
                 })
                 .collect(),

@@ -6,6 +6,8 @@
 //! the CPU's frequency, never shares of time.
 //!
 //! As in the kernel, nothing is counted before the first request (`sched_uclamp_used`).
+//!
+//! [`Rq::clamps`]: crate::Rq::clamps
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;

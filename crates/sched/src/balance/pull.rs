@@ -18,7 +18,7 @@ use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced as _, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -272,7 +272,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let mut rq = self.rqs.rq(busiest);
         rq.update_clock(self.now);
-        let visited = P::update_h_load(&mut rq, self.shared);
+        let visited = P::Balance::update_h_load(&mut rq, self.shared);
         drop(rq);
         if let Some((groups, idle)) = visited {
             self.host.event(self.now, dst, &Event::HLoad { of: busiest, groups, idle });

@@ -1,8 +1,10 @@
 //! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that
-//! the scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything
-//! on its run queue, and the idle task is the absence of other tasks.
+//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that the
+//! scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything on
+//! its run queue, and the idle task is the absence of other tasks.
+//!
+//! [`Task::kind`]: crate::task::Task::kind
 
 pub(crate) mod callback;
 pub mod cfs_2007;
@@ -21,7 +23,7 @@ use self::rt::verbs as realtime;
 pub use crate::attrs::ClassKind;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Fault, Policy, Wake};
+use crate::policy::{Balanced, Dequeue, Enqueue, Fault, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::TaskState;
@@ -280,7 +282,7 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
             realtime::update_capacity(rq, shared);
         }
     }
-    P::update_blocked_averages(rq, shared);
+    P::Balance::update_blocked_averages(rq, shared);
 }
 
 /// Updates the PELT clock of a CPU that becomes idle, unless it was always busy (`update_idle_rq_clock_pelt`).
@@ -289,6 +291,6 @@ pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {
     use fair::pelt::LOAD_AVG_MAX;
     /// Least sum of the three without idle time for as long as averages remember.
     const SATURATED: u64 = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
-    let sum = P::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
+    let sum = P::Balance::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
     rq.clock.goes_idle(sum >= SATURATED);
 }

@@ -46,6 +46,6 @@ pub struct Wake {
     pub irq: bool,
     /// How often the waker recently changed its wakee (`wakee_flips`).
     pub waker_flips: u32,
-    /// Load of the waker, for a `sync` wakeup, in the scale of [`Policy::task_load`](crate::Policy::task_load).
+    /// Load of the waker, for a `sync` wakeup, in the scale of [`Balanced::task_load`](super::Balanced::task_load).
     pub waker_load: u64,
 }

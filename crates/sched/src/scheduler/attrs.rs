@@ -20,7 +20,7 @@ use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Policy, Wake};
+use crate::policy::{Changed, Dequeue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::{Place, Shared};
@@ -96,7 +96,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             this.policy == attr.policy
                 && match attr.policy {
                     SchedPolicy::Normal | SchedPolicy::Batch => {
-                        let slice = P::slice(rq, shared, index);
+                        let slice = P::Changes::slice(rq, shared, index);
                         this.nice == nice && slice.is_none_or(|slice| attr.slice == Some(slice))
                     }
                     // SCHED_IDLE ignores the nice value.
@@ -138,7 +138,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             P::attrs_changed(rq, shared, index);
             if matches!(attr.policy, SchedPolicy::Normal | SchedPolicy::Batch) {
-                P::slice_changed(rq, shared, index, attr.slice);
+                P::Changes::slice_changed(rq, shared, index, attr.slice);
             }
         };
         let Some(cpu) = self.change_if(task, Change::Policy(attr.policy), admit, change)? else { return Ok(()) };
@@ -239,7 +239,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let cpu = there.or_else(|| {
             self.change(task, Change::Group, |rq, shared, index| {
                 let from = core::mem::replace(&mut rq.tasks[index].group, group);
-                P::group_changed(rq, shared, index);
+                P::Changes::group_changed(rq, shared, index);
                 forget = used && shared.cpusets(|it| it.rules().forgets && it.differ(from, group));
             })
         });

@@ -16,7 +16,7 @@ use crate::event::{Event, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::{Changed, Policy};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
@@ -182,7 +182,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.online = false;
         rq.balance.tick_stopped = false;
         rt::rq_offline(&mut rq, shared);
-        P::rq_offline(&mut rq, shared);
+        P::Changes::rq_offline(&mut rq, shared);
         finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.roots_rebuilt(&change);
@@ -214,7 +214,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.online = true;
         rq.balance.online(self.now, self.shared.balance_time(self.now));
         rt::rq_online(&rq, shared);
-        P::rq_online(&mut rq, shared);
+        P::Changes::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {
             rq.resched();
         }

@@ -37,7 +37,7 @@ use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
 use crate::loadavg::{self, LoadAvg};
-use crate::policy::Policy;
+use crate::policy::{Changed, Policy};
 use crate::rq::Rqs;
 use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState, Wakeups};
 use crate::tunables::Tunables;
@@ -122,7 +122,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
-            P::group_weight_changed(&mut rq, self.shared, group);
+            P::Changes::group_weight_changed(&mut rq, self.shared, group);
             finish_verb(&mut rq, self.shared, self.host);
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Policy};
+use crate::policy::{Dequeue, Limited, Policy};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
@@ -135,7 +135,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.uses_dl() {
             deadline::tell_host(&mut rq, self.host);
         }
-        rq.notify_resume = P::wants_return(&rq);
+        rq.notify_resume = P::Limits::wants_return(&rq);
         let again = if running == prev { Again::Picked } else { Again::No };
         time_slice(&mut rq, shared, self.host, again);
         if running != prev {

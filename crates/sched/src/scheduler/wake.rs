@@ -14,7 +14,7 @@ use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::{Place, Shared};
@@ -80,7 +80,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let Some(current) = rq.curr {
             wake.waker_flips = flips_of(&rq.tasks[current], self.now, task);
             if wake.sync && rq.curr_ordinary.is_some() {
-                wake.waker_load = P::task_load(&mut rq, self.shared, current);
+                wake.waker_load = P::Balance::task_load(&mut rq, self.shared, current);
             }
         }
         drop(rq);

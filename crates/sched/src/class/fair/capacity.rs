@@ -14,7 +14,7 @@ use crate::capacity::fits_capacity;
 use crate::class::clamps;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::Balanced;
 use crate::tunables::Tunables;
 use crate::uclamp::{Clamps, SCALE};
 
@@ -50,7 +50,7 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
     }
 
     fn task_fit(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> Fit {
-        let util = <super::discipline::Fair<D, T> as Policy>::task_util(self, task);
+        let util = <super::discipline::Fair<D, T> as Balanced<_>>::task_util(self, task);
         let (whole, left) = (shared.capacity(cpu), shared.cpu(cpu).capacity_of());
         if shared.uclamp_used() {
             util_fits_cpu(util, clamps::effective(shared, &self.tasks[task]), whole, left)

@@ -33,7 +33,7 @@ use crate::balance::by_load;
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Changed, Debugged, Dequeue, Enqueue, Limited, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
 use crate::task::{SchedPolicy, TaskAttrs};
@@ -69,8 +69,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     type Tunables = T;
     type Rq = FairRq;
     type Task = Luggage;
-
-    const LIMITS: bool = true;
+    type Balance = Self;
+    type Changes = Self;
+    type Limits = Self;
+    type Debugging = Self;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> FairRq {
         FairRq::new()
@@ -217,7 +219,72 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
         rq.se_mut(se).idle = idle;
     }
+}
 
+impl<D: Discipline, T: Tunables> Balanced<Self> for Fair<D, T> {
+    fn task_load(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.task_h_load(shared, task)
+    }
+
+    fn effective_load(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.effective_load(shared, task)
+    }
+
+    fn update_h_load(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<(u32, u32)> {
+        rq.update_all_h_load(shared)
+    }
+
+    fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
+        let avg = &rq.class.entities[Se::task(task)].avg;
+        avg.util_avg.max(u64::from(avg.util_est))
+    }
+
+    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
+        rq.task_fits_cpu(shared, task, cpu)
+    }
+
+    fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        let se = Se::task(task);
+        let cfs = &rq.class.groups[rq.se(se).parent].cfs;
+        shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
+    }
+
+    fn util_sum(rq: &Rq<Self>) -> u64 {
+        rq.class.groups[ROOT].cfs.avg.util_sum
+    }
+
+    fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
+        rq.update_blocked(shared);
+    }
+
+    #[inline]
+    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
+        if shared.config.behaviours.by_load() {
+            publish_queue_load(rq, shared);
+        } else {
+            publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
+        }
+    }
+
+    fn publish_usage(rq: &Rq<Self>, shared: &Shared<Self>) {
+        if let Some(energy) = shared.energy() {
+            energy_aware::publish(rq, energy);
+        }
+    }
+
+    fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
+        let competes = |group| to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
+        D::has_run_ahead(rq, shared, Se::task(task)) && competes(rq.tasks[task].group)
+    }
+
+    fn only_idle_tasks(rq: &Rq<Self>) -> bool {
+        let root = &rq.class.groups[ROOT].cfs;
+        root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
+    }
+}
+
+impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
     /// Whether a single entity is queued: a task, or a group with any number of tasks (5.6+).
     fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
         shared.config.has(Behaviour::PrioChangeLooks) && rq.class.groups[ROOT].cfs.nr_queued == 1
@@ -284,33 +351,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn task_load(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
-        rq.task_h_load(shared, task)
-    }
-
-    fn effective_load(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
-        rq.effective_load(shared, task)
-    }
-
-    fn update_h_load(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<(u32, u32)> {
-        rq.update_all_h_load(shared)
-    }
-
-    fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
-        let avg = &rq.class.entities[Se::task(task)].avg;
-        avg.util_avg.max(u64::from(avg.util_est))
-    }
-
-    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
-        rq.task_fits_cpu(shared, task, cpu)
-    }
-
-    fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
-        let se = Se::task(task);
-        let cfs = &rq.class.groups[rq.se(se).parent].cfs;
-        shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
-    }
-
     fn rq_offline(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.catch_up(shared);
         rq.limits_offline(shared);
@@ -321,47 +361,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up(shared);
         rq.limits_online(shared);
     }
+}
 
-    fn util_sum(rq: &Rq<Self>) -> u64 {
-        rq.class.groups[ROOT].cfs.avg.util_sum
-    }
-
-    fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        rq.catch_up(shared);
-        rq.update_blocked(shared);
-    }
-
-    #[inline]
-    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
-        if shared.config.behaviours.by_load() {
-            publish_queue_load(rq, shared);
-        } else {
-            publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
-        }
-    }
-
-    fn publish_usage(rq: &Rq<Self>, shared: &Shared<Self>) {
-        if let Some(energy) = shared.energy() {
-            energy_aware::publish(rq, energy);
-        }
-    }
-
-    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        rq.catch_up(shared);
-    }
-
-    fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
-        debug::queues(rq, shared)
-    }
-
-    fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
-        let se = &rq.class.entities[Se::task(task)];
-        Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
-    }
-
-    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
-        invariants::check(rq)
-    }
+impl<D: Discipline, T: Tunables> Limited<Self> for Fair<D, T> {
+    const ENFORCED: bool = true;
 
     fn limit_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
         rq.catch_up(shared);
@@ -382,11 +385,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.limit_forbids_move(shared, task, to)
     }
 
-    fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
-        let competes = |group| to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
-        D::has_run_ahead(rq, shared, Se::task(task)) && competes(rq.tasks[task].group)
-    }
-
     #[inline]
     fn wants_return(rq: &Rq<Self>) -> bool {
         rq.class.limits && rq.curr_ordinary.is_some_and(|curr| rq.class.entities[Se::task(curr)].throttle_work)
@@ -396,10 +394,24 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up(shared);
         rq.throttle_on_return(shared, task);
     }
+}
 
-    fn only_idle_tasks(rq: &Rq<Self>) -> bool {
-        let root = &rq.class.groups[ROOT].cfs;
-        root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
+impl<D: Discipline, T: Tunables> Debugged<Self> for Fair<D, T> {
+    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
+    }
+
+    fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
+        debug::queues(rq, shared)
+    }
+
+    fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
+        let se = &rq.class.entities[Se::task(task)];
+        Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
+    }
+
+    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
+        invariants::check(rq)
     }
 }
 

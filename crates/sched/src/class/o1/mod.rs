@@ -41,7 +41,7 @@ use self::prio_array::{MAX_PRIO, PrioArray};
 use crate::balance::early;
 use crate::ids::{CpuId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Debugged, Dequeue, Enqueue, Plain, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
 use crate::task::{NIL, SchedPolicy, TaskAttrs};
@@ -297,6 +297,10 @@ impl<T: Tunables> Policy for O1<T> {
     type Tunables = T;
     type Rq = O1Rq;
     type Task = O1Task;
+    type Balance = Self;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Self;
 
     fn new_rq(shared: &Shared<Self>, _cpu: CpuId) -> O1Rq {
         let arrays = [PrioArray::default(), PrioArray::default()];
@@ -531,7 +535,9 @@ impl<T: Tunables> Policy for O1<T> {
         let weight = weight(rq.class.rules, rq.static_prio(task));
         rq.tasks[task].class.weight = weight;
     }
+}
 
+impl<T: Tunables> Balanced<Self> for O1<T> {
     fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
         rq.tasks[task].class.weight
     }
@@ -561,7 +567,9 @@ impl<T: Tunables> Policy for O1<T> {
             h_nr_idle: 0,
         });
     }
+}
 
+impl<T: Tunables> Debugged<Self> for O1<T> {
     fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
         let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
         for array in &rq.class.arrays {
