@@ -41,8 +41,8 @@ pub use reason::{Dequeue, Enqueue, Wake};
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It never sees tasks of
 /// higher classes (`class`): the core calls it when none of them may run, and [`Rq::curr_ordinary`] is none while one
 /// runs. A task that moves to a higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and
-/// [`Changed::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. [`Enqueue::New`] is not used for a task born
-/// there.
+/// [`Changed::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. [`Enqueue::New`] is not used for a task
+/// born there.
 pub trait Policy: Sized + Debug + 'static {
     /// The type of its tunables.
     type Tunables: Tunables;

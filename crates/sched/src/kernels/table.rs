@@ -241,7 +241,8 @@ fn rows() -> Vec<Kernel> {
             name: "4.19",
             release: "4.19",
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-            unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load is not told apart from 4.18",
+            unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load \
+                         is not told apart from 4.18",
             change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
                  removed that).",
             ..row()
