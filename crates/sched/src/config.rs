@@ -1,7 +1,7 @@
 //! The settings of a scheduler: a kernel's behaviours and values, and the machine's.
 
 use crate::cpumask::CpuMask;
-use crate::energy::EnergyModel;
+use crate::energy::model::EnergyModel;
 use crate::features::Features;
 use crate::kernels::{Behaviour, Behaviours, Kernel};
 use crate::topology::Topology;
@@ -76,7 +76,7 @@ impl Config<Knobs> {
             behaviours: kernel.behaviours,
             callers: Callers::Many,
             newidle_cost_ns: 5_000,
-            newidle_ratio: crate::balance::NEWIDLE_RATIO,
+            newidle_ratio: NEWIDLE_RATIO,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             quiet_levels: true,
@@ -117,3 +117,6 @@ impl<T> Config<T> {
         self.behaviours.has(behaviour)
     }
 }
+
+/// The initial chance of newly-idle balancing, of 1024 (`sd_init`).
+pub(crate) const NEWIDLE_RATIO: u32 = 512;

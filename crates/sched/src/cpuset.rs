@@ -22,11 +22,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::attrs::Affinity;
 use crate::balance::roots::{Root, Roots};
-use crate::class::deadline::Cpus;
+use crate::class::deadline::bandwidth::Cpus;
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId};
-use crate::task::Affinity;
 
 /// How a kernel's cpusets behave ([module](self)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -2,8 +2,8 @@
 //!
 //! Names and fields follow the kernel's tracepoints. CPU and time accompany an event (`vruntime_trace::Sink`).
 
+use crate::attrs::SchedPolicy;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::task::SchedPolicy;
 
 /// Why a task left the CPU: `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

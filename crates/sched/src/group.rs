@@ -7,9 +7,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use once_cell::race::OnceBox;
 use spin::Mutex;
 
-use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
-use crate::class::o1::Class;
-use crate::class::rt::GroupRt;
+use crate::class::fair::bandwidth::pool::{self, BandwidthStat, Limit, Pool};
+use crate::class::o1::controller::Class;
+use crate::class::rt::period::GroupRt;
 use crate::ids::GroupId;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 use crate::uclamp::GroupUclamp;
@@ -131,6 +131,6 @@ impl TaskGroup {
 
     /// Its pool, created if missing with this `id` and phase of periods.
     pub(crate) fn pool_or_new(&self, apart: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
-        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(apart, id, phase))))
+        self.pool.get_or_init(|| Box::new(Mutex::new(pool::new_pool(apart, id, phase))))
     }
 }

@@ -3,7 +3,7 @@
 use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::policy::Fault;
+use crate::policy::fault::Fault;
 
 /// A high-resolution timer of the scheduler, by purpose and owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

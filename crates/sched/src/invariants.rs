@@ -4,12 +4,15 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
+use crate::attrs::ClassKind;
 use crate::balance::roots::Root;
 use crate::balance::sums::Sums;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
 pub use crate::class::fair::lags::{Standing, standings};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::class::rt::verbs as rt;
 use crate::event::Running;
-use crate::policy::{Dequeue, Fault, Policy};
+use crate::policy::{Debugged, Dequeue, Fault, Limited, Policy};
 use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
@@ -56,7 +59,7 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
-    let held = of(ClassKind::Fair).filter(|(index, _)| P::throttled(rq, shared, *index)).count() as u32;
+    let held = of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
     // The class checks that all are there.
     let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =
@@ -85,7 +88,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     }
     rt::check(rq, shared)?;
     deadline::check(rq, shared)?;
-    crate::uclamp::check(rq)?;
+    crate::class::clamps::check(rq)?;
     for (index, task) in rq.tasks.iter() {
         if shared.locate(task.id) != Some((rq.cpu, index)) {
             return Err(format!("CPU {}: task {} is here but is located elsewhere", rq.cpu, task.id));
@@ -106,7 +109,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     if published.nr_running() != rq.nr_running {
         return Err(format!("CPU {}: publishes {} tasks, has {queued}", rq.cpu, published.nr_running()));
     }
-    P::check(rq)
+    P::Debugging::check(rq)
 }
 
 /// Checks the sums of last-level caches against the CPUs' published values, while no call is under way. Small machines
@@ -129,7 +132,7 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
 /// contract, such as a task that is never picked. For the end of a run: the run queue is unusable afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {
-        let Some(next) = class::pick_ordinary(rq, shared) else { break };
+        let Some(next) = class::ordinary::pick_ordinary(rq, shared) else { break };
         let prev = rq.curr_ordinary;
         if prev != Some(next) {
             class::switch_ordinary(rq, shared, prev, Some(next));

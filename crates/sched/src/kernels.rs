@@ -13,9 +13,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::class::cfs_2007::Tunables2007;
-use crate::class::deadline::DlTunables;
-use crate::class::o1::CpuRcTunables;
+use once_cell::race::OnceBox;
+
+use crate::class::cfs_2007::tunables::Tunables2007;
+use crate::class::deadline::params::DlTunables;
+use crate::class::o1::tunables::CpuRcTunables;
 use crate::features::{FEATURES, Feature, Features, Of};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
@@ -23,7 +25,6 @@ use crate::uclamp::{SCALE, UclampTunables};
 pub use behaviours::{Behaviour, Behaviours, Impossible};
 pub use differences::Difference;
 pub use settings::SettingError;
-use table::KERNELS;
 pub use versions::{Neighbours, series};
 
 /// The policies of kernels.
@@ -42,9 +43,9 @@ pub enum PolicyKind {
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
-/// One kernel: a row of the table.
-#[derive(Debug)]
-pub struct KernelRow {
+/// A kernel: its entry in the table, with what was set by hand.
+#[derive(Clone, Debug)]
+pub struct Kernel {
     /// The name for users.
     pub name: &'static str,
     /// The mainline release whose [behaviours] it has.
@@ -55,14 +56,12 @@ pub struct KernelRow {
     pub policy: PolicyKind,
     /// The features that are on.
     pub features: Features,
-    /// Features beside those of its release.
-    pub extra: &'static [Feature],
-    /// Features of its release that it lacks.
-    pub lacks: &'static [Feature],
-    /// Behaviours beside those of its release.
-    pub plus: &'static [Behaviour],
-    /// Behaviours of its release that it lacks.
-    pub minus: &'static [Behaviour],
+    /// Its behaviours.
+    pub behaviours: Behaviours,
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions' kernels.
+    pub rt_group_sched: bool,
+    /// Whether to count switches away from the tasks of each group; off.
+    pub group_switches: bool,
     /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
     pub base_slice_ns: u64,
     /// How long after running a task is cache-hot, ns.
@@ -71,54 +70,17 @@ pub struct KernelRow {
     pub unverified: &'static str,
     /// What changed from the kernel before, and why.
     pub change: &'static str,
-}
-
-impl KernelRow {
-    /// Returns the kernel's behaviours.
-    pub fn behaviours(&self) -> Behaviours {
-        let mut all = Behaviours::at(self.release);
-        for &one in self.plus {
-            all.set(one, true);
-        }
-        for &one in self.minus {
-            all.set(one, false);
-        }
-        all
-    }
-
-    /// Returns whether the kernel has a feature, on or off.
-    fn has_feature(&self, feature: Feature) -> bool {
-        let row = FEATURES.iter().find(|row| row.feature == feature);
-        row.is_some_and(|row| match row.of {
-            Of::Releases(since, until) => {
-                let reached = |from| versions::version(self.release) >= versions::version(from);
-                let has = reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature);
-                has || self.extra.contains(&feature)
-            }
-            Of::Kernel(name) => self.name == name,
-            Of::Vruntime => false,
-        })
-    }
-}
-
-/// A kernel whose features, behaviours and tunables can be changed.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    /// The name for users.
-    pub name: &'static str,
-    /// Its policy.
-    pub policy: PolicyKind,
-    /// The features that are on.
-    pub features: Features,
-    /// Its behaviours.
-    pub behaviours: Behaviours,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions' kernels.
-    pub rt_group_sched: bool,
-    /// Whether to count switches away from the tasks of each group; off.
-    pub group_switches: bool,
-    base_slice_ns: u64,
-    migration_cost_ns: u64,
+    /// Features beside those of its release.
+    extra: &'static [Feature],
+    /// Features of its release that it lacks.
+    lacks: &'static [Feature],
+    /// Behaviours beside those of its release.
+    plus: &'static [Behaviour],
+    /// Behaviours of its release that it lacks.
+    minus: &'static [Behaviour],
+    /// Tunables set by hand, in order.
     overrides: Vec<(String, u64)>,
+    /// Behaviours added or removed by hand, in order.
     forced: Vec<(Behaviour, bool)>,
 }
 
@@ -189,8 +151,9 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// The supported kernels, oldest first.
-pub fn kernels() -> &'static [KernelRow] {
-    KERNELS
+pub fn kernels() -> &'static [Kernel] {
+    static ALL: OnceBox<Vec<Kernel>> = OnceBox::new();
+    ALL.get_or_init(|| Box::new(table::kernels()))
 }
 
 /// Returns the kernel called `name`.
@@ -204,36 +167,24 @@ pub fn kernels() -> &'static [KernelRow] {
 /// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.12"));
 /// ```
 pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
-    let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
-        let names = KERNELS.iter().map(|row| row.name).collect();
+    kernels().iter().find(|kernel| kernel.name == name).cloned().ok_or_else(|| {
+        let names = kernels().iter().map(|kernel| kernel.name).collect();
         let mut unknown = unknown("kernel", name, names);
         if let Some(neighbours) = versions::neighbours(name) {
             (unknown.nearest, unknown.neighbours) = (neighbours.nearest(name), Some(neighbours));
         }
         unknown
-    })?;
-    Ok(Kernel {
-        name: row.name,
-        policy: row.policy,
-        features: row.features,
-        behaviours: row.behaviours(),
-        rt_group_sched: false,
-        group_switches: false,
-        base_slice_ns: row.base_slice_ns,
-        migration_cost_ns: row.migration_cost_ns,
-        overrides: Vec::new(),
-        forced: Vec::new(),
     })
 }
 
 /// Whether a kernel has a feature, on or off.
 pub fn has_feature(kernel: &str, feature: Feature) -> bool {
-    KERNELS.iter().find(|row| row.name == kernel).is_some_and(|row| row.has_feature(feature))
+    kernels().iter().find(|row| row.name == kernel).is_some_and(|row| row.has_feature(feature))
 }
 
 /// Returns the first and last kernels with a feature.
 pub fn with_feature(feature: Feature) -> Option<(&'static str, &'static str)> {
-    let mut having = KERNELS.iter().filter(|row| row.has_feature(feature)).map(|row| row.name);
+    let mut having = kernels().iter().filter(|row| row.has_feature(feature)).map(|row| row.name);
     let first = having.next()?;
     Some((first, having.next_back().unwrap_or(first)))
 }
@@ -312,6 +263,20 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
+    /// Returns whether the kernel has a feature, on or off.
+    fn has_feature(&self, feature: Feature) -> bool {
+        let row = FEATURES.iter().find(|row| row.feature == feature);
+        row.is_some_and(|row| match row.of {
+            Of::Releases(since, until) => {
+                let reached = |from| versions::version(self.release) >= versions::version(from);
+                let has = reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature);
+                has || self.extra.contains(&feature)
+            }
+            Of::Kernel(name) => self.name == name,
+            Of::Vruntime => false,
+        })
+    }
+
     /// Sets a tunable by the name of its sysctl or file in debugfs. The value is not scaled by the number of CPUs.
     /// [`takes`](Self::takes) says whether the kernel would accept it.
     ///

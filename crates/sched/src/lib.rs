@@ -77,7 +77,9 @@
 extern crate alloc;
 
 pub mod arena;
+mod attrs;
 pub mod balance;
+mod capacity;
 pub mod class;
 pub mod clock;
 pub mod config;
@@ -88,6 +90,7 @@ pub mod debug;
 pub mod energy;
 pub mod event;
 pub mod features;
+mod frequency;
 pub mod group;
 pub mod host;
 pub mod ids;
@@ -103,6 +106,7 @@ pub mod policy;
 pub mod rq;
 pub mod scheduler;
 pub mod shared;
+mod snapshot;
 mod sync;
 pub mod task;
 pub mod topology;

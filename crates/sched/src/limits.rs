@@ -2,20 +2,21 @@
 
 use alloc::vec::Vec;
 
-use crate::class::fair::bandwidth::Limit;
+use crate::class::fair::bandwidth::pool::Limit;
+use crate::class::finish::finish_verb;
 use crate::event::Event;
 use crate::group::GroupError;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::{Limited, Policy};
 use crate::rq::Rqs;
-use crate::scheduler::{Scheduler, finish_verb};
+use crate::scheduler::view::Scheduler;
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once, with a whole quota
-    /// and without debt. Policies without [`Policy::LIMITS`] ignore it.
+    /// and without debt. Policies without [`Limited::ENFORCED`] ignore it.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
-            P::limit_changed(&mut rq, shared, group);
+            P::Limits::limit_changed(&mut rq, shared, group);
             finish_verb(&mut rq, shared, self.host);
         }
         Ok(())
@@ -84,7 +85,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
-            P::distribute(&mut rq, self.shared, group);
+            P::Limits::distribute(&mut rq, self.shared, group);
             finish_verb(&mut rq, self.shared, self.host);
         }
     }
@@ -97,7 +98,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         rq.notify_resume = false;
         if let Some(curr) = rq.curr_ordinary {
-            P::return_to_user(&mut rq, self.shared, curr);
+            P::Limits::return_to_user(&mut rq, self.shared, curr);
         }
         finish_verb(&mut rq, self.shared, self.host);
     }

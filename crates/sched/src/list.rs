@@ -1,10 +1,19 @@
 //! Lists of a run queue's tasks: a task is on one at a time, and leaves it without a search.
 
 use crate::arena::Arena;
-use crate::policy::Policy;
-use crate::task::{NIL, Task};
 
-/// Ends of a list, linked through [`Task::before`] and [`Task::after`].
+/// No neighbour.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// An item that can be on a list: it has neighbours, or [`NIL`].
+pub(crate) trait Linked {
+    fn before(&self) -> u32;
+    fn after(&self) -> u32;
+    fn set_before(&mut self, index: u32);
+    fn set_after(&mut self, index: u32);
+}
+
+/// Ends of a list, linked through their neighbours ([`Linked`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskList {
     first: u32,
@@ -29,51 +38,51 @@ impl TaskList {
     }
 
     #[inline]
-    pub(crate) fn push_back<P: Policy>(&mut self, tasks: &mut Arena<Task<P>>, index: u32) {
+    pub(crate) fn push_back<T: Linked>(&mut self, tasks: &mut Arena<T>, index: u32) {
         let before = self.last;
         let task = &mut tasks[index];
-        task.after = NIL;
-        task.before = before;
+        task.set_after(NIL);
+        task.set_before(before);
         if before == NIL {
             self.first = index;
         } else {
-            tasks[before].after = index;
+            tasks[before].set_after(index);
         }
         self.last = index;
     }
 
-    pub(crate) fn push_front<P: Policy>(&mut self, tasks: &mut Arena<Task<P>>, index: u32) {
+    pub(crate) fn push_front<T: Linked>(&mut self, tasks: &mut Arena<T>, index: u32) {
         let after = self.first;
         let task = &mut tasks[index];
-        task.before = NIL;
-        task.after = after;
+        task.set_before(NIL);
+        task.set_after(after);
         if after == NIL {
             self.last = index;
         } else {
-            tasks[after].before = index;
+            tasks[after].set_before(index);
         }
         self.first = index;
     }
 
     #[inline]
-    pub(crate) fn remove<P: Policy>(&mut self, tasks: &mut Arena<Task<P>>, index: u32) {
+    pub(crate) fn remove<T: Linked>(&mut self, tasks: &mut Arena<T>, index: u32) {
         let task = &tasks[index];
-        let (before, after) = (task.before, task.after);
+        let (before, after) = (task.before(), task.after());
         if after == NIL {
             self.last = before;
         } else {
-            tasks[after].before = before;
+            tasks[after].set_before(before);
         }
         if before == NIL {
             self.first = after;
         } else {
-            tasks[before].after = after;
+            tasks[before].set_after(after);
         }
     }
 
-    pub(crate) fn iter<P: Policy>(self, tasks: &Arena<Task<P>>) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn iter<T: Linked>(self, tasks: &Arena<T>) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(self.first(), |&index| {
-            let after = tasks[index].after;
+            let after = tasks[index].after();
             (after != NIL).then_some(after)
         })
     }

@@ -11,11 +11,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::policy::Policy;
-use crate::rq::Rq;
-use crate::shared::Shared;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
-use crate::tunables::Tunables;
 
 /// Bits after the point (`FSHIFT`).
 const SHIFT: u32 = 11;
@@ -171,22 +167,21 @@ impl RqLoad {
 }
 
 #[inline]
-pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
-    let tick_ns = shared.config.tunables.tick_ns();
-    shared.loadavg.advance(now, tick_ns);
-    if now >= rq.load.due {
-        let change = rq.load.fold(rq.nr_running);
-        shared.loadavg.tasks.fetch_add(change, Relaxed);
-        rq.load.due = rq.load.due.saturating_add(interval(tick_ns));
+/// A CPU with `nr_running` tasks has a tick.
+pub(crate) fn tick(shares: &Shares, load: &mut RqLoad, nr_running: u32, now: u64, tick_ns: u64) {
+    shares.advance(now, tick_ns);
+    if now >= load.due {
+        let change = load.fold(nr_running);
+        shares.tasks.fetch_add(change, Relaxed);
+        load.due = load.due.saturating_add(interval(tick_ns));
     }
 }
 
 /// Adds a CPU's change before its tick stops (`calc_load_nohz_start`).
 #[inline]
-pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
-    let change = rq.load.fold(rq.nr_running);
+pub(crate) fn tick_stopped(shares: &Shares, load: &mut RqLoad, nr_running: u32, now: u64) {
+    let change = load.fold(nr_running);
     if change != 0 {
-        let shares = &shared.loadavg;
         // Of a sample already due, other CPUs may have contributed, and will not again.
         let late = u32::from(now >= shares.due.load(Relaxed));
         let basket = shares.basket.load(Relaxed).wrapping_add(late);
@@ -197,19 +192,18 @@ pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u
 /// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added at the stop, so a sample already due needs
 /// none.
 #[inline]
-pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
-    let tick_ns = shared.config.tunables.tick_ns();
-    shared.loadavg.advance(now, tick_ns);
-    if now >= rq.load.due {
-        let due = shared.loadavg.due.load(Relaxed);
-        rq.load.due = if now >= due { due.saturating_add(interval(tick_ns)) } else { due };
+pub(crate) fn tick_restarted(shares: &Shares, load: &mut RqLoad, now: u64, tick_ns: u64) {
+    shares.advance(now, tick_ns);
+    if now >= load.due {
+        let due = shares.due.load(Relaxed);
+        load.due = if now >= due { due.saturating_add(interval(tick_ns)) } else { due };
     }
 }
 
 /// The averages that a program would read now.
-pub(crate) fn read<P: Policy>(shared: &Shared<P>, now: u64) -> LoadAvg {
-    shared.loadavg.advance(now, shared.config.tunables.tick_ns());
-    shared.loadavg.averages()
+pub(crate) fn read(shares: &Shares, now: u64, tick_ns: u64) -> LoadAvg {
+    shares.advance(now, tick_ns);
+    shares.averages()
 }
 
 #[cfg(all(test, not(loom)))]

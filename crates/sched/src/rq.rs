@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use core::ops::DerefMut;
 
 use crate::arena::Arena;
-use crate::balance::RqBalance;
+use crate::balance::state::RqBalance;
 use crate::balance::sums::Sums;
-use crate::class::deadline::{self, DlRq};
-use crate::class::rt::RtRq;
+use crate::class::deadline::queue::DlRq;
+use crate::class::rt::queue::RtRq;
 use crate::clock::Clock;
 use crate::config::Preemption;
 use crate::event::{Event, Running};
@@ -17,7 +17,8 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
-use crate::policy::{Fault, Policy};
+use crate::policy::fault::Fault;
+use crate::policy::{Balanced, Policy};
 use crate::shared::Shared;
 use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
@@ -124,7 +125,7 @@ impl<P: Policy> Rq<P> {
             clamped: false,
             online: true,
             push: None,
-            balance: RqBalance::new(shared, cpu),
+            balance: RqBalance::new(&shared.domains, &shared.config, cpu, shared.balance_time(0)),
             load: RqLoad::new(shared.config.tunables.tick_ns()),
             uclamp: None,
             movable: TaskList::default(),
@@ -235,7 +236,7 @@ impl<P: Policy> Rq<P> {
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
-        P::publish(self, shared);
+        P::Balance::publish(self, shared);
     }
 
     /// Publishes what deadline tasks need, too.
@@ -259,7 +260,7 @@ impl<P: Policy> Rq<P> {
         let this = shared.cpu(self.cpu);
         let before = shared.sums.kept().then(|| Sums::of(this));
         self.publish_own(shared);
-        P::publish_usage(self, shared);
+        P::Balance::publish_usage(self, shared);
         if self.uses_dl() {
             self.publish_deadlines(shared);
         }
@@ -378,25 +379,6 @@ impl<P: Policy> Rq<P> {
         }
         let realtime = if self.rt.throttled() { 0 } else { self.rt.nr_running() };
         self.nr_running - realtime - self.dl.nr_running()
-    }
-
-    pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
-        if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
-            deadline::detach(self, index);
-        }
-        let task = self.tasks.remove(index);
-        shared.set_location(task.id, None);
-        task
-    }
-
-    pub(crate) fn adopt(&mut self, shared: &Shared<P>, task: Task<P>) -> u32 {
-        let id = task.id;
-        let index = self.tasks.insert(task);
-        shared.set_location(id, Some((self.cpu, index)));
-        if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
-            deadline::attach(self, shared, index);
-        }
-        index
     }
 
     #[inline]

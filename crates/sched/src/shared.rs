@@ -3,8 +3,9 @@
 //! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts on a value, such as
 //! [`Shared::locate`], locks the run queue and checks again.
 
-mod locations;
-mod published;
+pub(crate) mod flags;
+pub(crate) mod locations;
+pub(crate) mod published;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -14,14 +15,15 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use once_cell::race::OnceBox;
 use spin::Mutex;
 
-use crate::balance::DomainSets;
+use crate::attrs::Affinity;
 use crate::balance::cpu_load::CpuLoads;
 use crate::balance::nohz::Nohz;
 use crate::balance::roots::Root;
+use crate::balance::sets::DomainSets;
 use crate::balance::sums::CacheSums;
-use crate::class::deadline::DlShared;
-use crate::class::o1;
-use crate::class::rt::Cpupri;
+use crate::class::deadline::shared::DlShared;
+use crate::class::o1::controller;
+use crate::class::rt::cpupri::Cpupri;
 use crate::config::Config;
 use crate::cpumask::{AtomicCpuMask, CpuMask};
 use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
@@ -33,29 +35,15 @@ use crate::kernels::Behaviour;
 use crate::loadavg;
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32};
-use crate::task::Affinity;
 use crate::topology::Topology;
 use crate::tunables::Tunables;
 use crate::uclamp::{GroupUclamp, UclampTunables};
 use crate::weight;
 
+pub(crate) use flags::RootFlags;
 pub(crate) use locations::{Locations, Place, Table};
 pub(crate) use published::Idleness;
 pub use published::{FairStats, Published};
-
-#[derive(Debug)]
-pub(crate) struct RootFlags {
-    /// Of a single root domain.
-    whole: AtomicBool,
-    /// Of each of several.
-    each: Table<AtomicBool>,
-}
-
-impl Default for RootFlags {
-    fn default() -> Self {
-        Self { whole: AtomicBool::new(false), each: Table::new() }
-    }
-}
 
 /// Effects of a change of cpusets or online CPUs.
 #[derive(Debug)]
@@ -159,6 +147,12 @@ impl<P: Policy> Shared<P> {
         };
         shared.new_group(GroupId::ROOT, weight::NICE_0_LOAD, false);
         shared
+    }
+
+    /// Returns the balancer's time at `now`: jiffies. Before groups (`early`): nanoseconds, in whole ticks.
+    #[inline]
+    pub(crate) fn balance_time(&self, now: u64) -> u64 {
+        if self.config.has(Behaviour::Early) { now } else { self.jiffies.now() }
     }
 
     /// Sets the time of the first tick, nanoseconds (default 0), from which jiffies count.
@@ -428,10 +422,10 @@ impl<P: Policy> Shared<P> {
             let parent = self.group(parent);
             (parent.depth + 1, parent.uclamp.child())
         };
-        let class = (depth <= 1 && o1::cpu_rc_is_on(self.config.features)).then(|| {
+        let class = (depth <= 1 && controller::is_on(self.config.features)).then(|| {
             // The root has all that is not guaranteed.
             let guarantee = if depth == 0 { 100 } else { 0 };
-            Box::new(o1::Class::new(self.nr_cpus(), guarantee, self.config.tunables.cpu_rc().tsfactor_max))
+            Box::new(controller::Class::new(self.nr_cpus(), guarantee, self.config.tunables.cpu_rc().tsfactor_max))
         });
         let group = TaskGroup::new(parent, depth, shares, idle, uclamp, class);
         cpusets.add_group(id, parent);

@@ -1,159 +1,17 @@
 //! A task, as the core sees it; what its class keeps is in `class`.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 
-use crate::class::ClassKind;
-use crate::class::deadline::{DlEntity, Donor};
-use crate::class::rt::RtTask;
-use crate::cpumask::CpuMask;
+pub(crate) use crate::attrs::Lent;
+pub use crate::attrs::{Affinity, Boost, Migrations, SchedPolicy, TaskAttrs, TaskState, Wakeups};
+use crate::attrs::{ClassKind, MAX_RT_PRIO};
+use crate::class::deadline::entity::DlEntity;
+use crate::class::rt::queue::RtTask;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::list::Linked;
+pub(crate) use crate::list::NIL;
 use crate::policy::Policy;
 use crate::uclamp::TaskUclamp;
-
-/// Scheduling policies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum SchedPolicy {
-    /// SCHED_OTHER, called SCHED_NORMAL in the kernel.
-    #[default]
-    Normal,
-    /// SCHED_BATCH: as normal, but its wakeups do not preempt.
-    Batch,
-    /// SCHED_IDLE: a weight of 3; all other fair tasks preempt it.
-    Idle,
-    /// SCHED_FIFO: runs until it sleeps, yields or a more urgent task preempts it.
-    Fifo,
-    /// SCHED_RR: as SCHED_FIFO, but takes turns at its priority.
-    RoundRobin,
-    /// SCHED_DEADLINE: a runtime in every period, earliest deadline first.
-    Deadline,
-}
-
-impl SchedPolicy {
-    /// The name, as in sched(7).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "SCHED_OTHER",
-            Self::Batch => "SCHED_BATCH",
-            Self::Idle => "SCHED_IDLE",
-            Self::Fifo => "SCHED_FIFO",
-            Self::RoundRobin => "SCHED_RR",
-            Self::Deadline => "SCHED_DEADLINE",
-        }
-    }
-
-    /// Returns the kernel's `prio`, lower being more urgent: -1 under SCHED_DEADLINE and for inherited deadlines,
-    /// 0..=98 for real-time priorities 99..=1, else 120 + nice.
-    pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
-        match self {
-            Self::Deadline => -1,
-            Self::Fifo | Self::RoundRobin => 99 - rt_priority as i16,
-            Self::Normal | Self::Batch | Self::Idle => 120 + nice as i16,
-        }
-    }
-
-    /// Whether its tasks have a real-time priority.
-    #[inline]
-    pub const fn is_rt(self) -> bool {
-        matches!(self, Self::Fifo | Self::RoundRobin)
-    }
-}
-
-/// Priority inheritance: what the most urgent waiter for a task's lock lends the task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Boost {
-    /// A real-time priority, 1..=99.
-    Rt(u8),
-    /// Deadline parameters.
-    Deadline {
-        /// Runtime, period and deadline of the donor.
-        donor: Donor,
-        /// The donor's absolute deadline, nanoseconds. A task with an earlier deadline inherits nothing.
-        deadline: u64,
-    },
-}
-
-/// A [`Boost`] as the task keeps it; the deadline class keeps the parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lent {
-    Rt(u8),
-    Deadline,
-}
-
-impl From<Boost> for Lent {
-    fn from(boost: Boost) -> Self {
-        match boost {
-            Boost::Rt(priority) => Self::Rt(priority),
-            Boost::Deadline { .. } => Self::Deadline,
-        }
-    }
-}
-
-impl Lent {
-    #[inline]
-    pub(crate) const fn rt_priority(self) -> u8 {
-        match self {
-            Self::Rt(priority) => priority,
-            Self::Deadline => 0,
-        }
-    }
-}
-
-/// CPUs a task may run on; `None` for all.
-pub type Affinity = Option<Arc<CpuMask>>;
-
-/// Attributes of a new task.
-#[derive(Clone, Debug, Default)]
-pub struct TaskAttrs {
-    /// A SCHED_DEADLINE task, or a real-time task in a group without real-time runtime, starts as SCHED_OTHER until
-    /// [`set_scheduler`](crate::Scheduler::set_scheduler).
-    pub policy: SchedPolicy,
-    /// -20..=19.
-    pub nice: i8,
-    /// 1..=99, 99 the most urgent; only for SCHED_FIFO and SCHED_RR.
-    pub rt_priority: u8,
-    /// Requested slice, nanoseconds, 100 us to 100 ms (6.12+; others ignore it).
-    pub slice: Option<u64>,
-    /// Its task group.
-    pub group: GroupId,
-    /// CPUs it may run on.
-    pub affinity: Affinity,
-}
-
-/// State of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskState {
-    /// Forked, and not woken yet.
-    New,
-    /// Running or waiting to run.
-    Runnable,
-    /// Waiting for something other than a CPU.
-    Sleeping,
-}
-
-/// Counters of `can_migrate_task`, as in `/proc/PID/sched`: why the task was not moved, or was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Migrations {
-    /// Its affinity excludes the CPU (`nr_failed_migrations_affine`).
-    pub affine: u32,
-    /// It was running (`nr_failed_migrations_running`).
-    pub running: u32,
-    /// Its cache was warm (`nr_failed_migrations_hot`).
-    pub hot: u32,
-    /// Its cache was warm, but too many attempts had failed (`nr_forced_migrations`).
-    pub forced: u32,
-}
-
-/// Counters of wakeups, as in `/proc/PID/sched`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wakeups {
-    /// Its waker was about to sleep (`nr_wakeups_sync`).
-    pub sync: u32,
-    /// The waking and previous CPUs were compared (`nr_wakeups_affine_attempts`).
-    pub affine_attempts: u32,
-    /// The waking CPU won (`nr_wakeups_affine`).
-    pub affine: u32,
-}
 
 /// A task. It is in the arena of one run queue, and moves between run queues by value.
 //
@@ -225,8 +83,27 @@ pub struct Task<P: Policy> {
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 
-/// No neighbour.
-pub(crate) const NIL: u32 = u32::MAX;
+impl<P: Policy> Linked for Task<P> {
+    #[inline]
+    fn before(&self) -> u32 {
+        self.before
+    }
+
+    #[inline]
+    fn after(&self) -> u32 {
+        self.after
+    }
+
+    #[inline]
+    fn set_before(&mut self, index: u32) {
+        self.before = index;
+    }
+
+    #[inline]
+    fn set_after(&mut self, index: u32) {
+        self.after = index;
+    }
+}
 
 impl<P: Policy> Task<P> {
     /// Whether it may run on `cpu`.
@@ -245,5 +122,33 @@ impl<P: Policy> Task<P> {
     #[inline]
     pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
         self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())
+    }
+}
+
+impl<P: Policy> Task<P> {
+    /// The present class.
+    #[inline]
+    pub fn kind(&self) -> ClassKind {
+        self.kind
+    }
+
+    /// The kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 + nice
+    /// for the fair class, -1 for the deadline class.
+    pub fn prio(&self) -> i16 {
+        match self.kind {
+            ClassKind::Deadline => -1,
+            ClassKind::Rt => i16::from(self.rt_level()),
+            ClassKind::Fair => 120 + i16::from(self.nice),
+        }
+    }
+
+    /// The `prio` as a real-time task.
+    pub(crate) fn rt_level(&self) -> u8 {
+        let own = match self.policy {
+            SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,
+            SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Deadline => 0,
+        };
+        let lent = self.lent.map_or(0, Lent::rt_priority);
+        MAX_RT_PRIO - 1 - own.max(lent).clamp(1, 99)
     }
 }

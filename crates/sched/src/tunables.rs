@@ -5,9 +5,9 @@
 
 use core::fmt::Debug;
 
-use crate::class::cfs_2007::Tunables2007;
-use crate::class::deadline::DlTunables;
-use crate::class::o1::CpuRcTunables;
+use crate::class::cfs_2007::tunables::Tunables2007;
+use crate::class::deadline::params::DlTunables;
+use crate::class::o1::tunables::CpuRcTunables;
 use crate::uclamp::UclampTunables;
 
 /// Tunables. Times are nanoseconds.

@@ -6,19 +6,13 @@
 //! the CPU's frequency, never shares of time.
 //!
 //! As in the kernel, nothing is counted before the first request (`sched_uclamp_used`).
+//!
+//! [`Rq::clamps`]: crate::Rq::clamps
 
-use alloc::boxed::Box;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::class::ClassKind;
-use crate::ids::GroupId;
-use crate::policy::Policy;
-use crate::rq::Rq;
-use crate::shared::Shared;
 use crate::sync::AtomicU64;
-use crate::task::Task;
-use crate::tunables::Tunables;
 
 /// The highest utilisation.
 pub const SCALE: u16 = 1024;
@@ -91,12 +85,12 @@ impl core::error::Error for UclampError {}
 /// The state of a task. [`NOTHING`] stands for none, since this moves with every task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskUclamp {
-    min: u16,
-    max: u16,
-    active: Clamps,
+    pub(crate) min: u16,
+    pub(crate) max: u16,
+    pub(crate) active: Clamps,
 }
 
-const NOTHING: u16 = u16::MAX;
+pub(crate) const NOTHING: u16 = u16::MAX;
 
 impl Default for TaskUclamp {
     fn default() -> Self {
@@ -123,7 +117,7 @@ impl TaskUclamp {
     }
 
     /// The clamps that are counted now.
-    fn active(self) -> Option<Clamps> {
+    pub(crate) fn active(self) -> Option<Clamps> {
         (self.active.min != NOTHING).then_some(self.active)
     }
 }
@@ -158,7 +152,7 @@ impl GroupUclamp {
     }
 
     /// The effective clamps, which bound requests of its tasks.
-    fn holds(&self) -> Clamps {
+    pub(crate) fn holds(&self) -> Clamps {
         self.get().1
     }
 
@@ -167,7 +161,7 @@ impl GroupUclamp {
     }
 
     /// Limits both bounds to those of the parent, and the lower one to the upper.
-    fn inherit(&self, parent: Clamps) {
+    pub(crate) fn inherit(&self, parent: Clamps) {
         let asked = self.asked();
         let max = asked.max.min(parent.max);
         let min = asked.min.min(parent.min).min(max);
@@ -175,53 +169,21 @@ impl GroupUclamp {
     }
 }
 
-/// Updates the effective clamps of every group (`cpu_util_update_eff`).
-pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
-    for id in shared.group_ids().skip(1) {
-        // Parents have lower numbers than their children.
-        let group = shared.group(id);
-        group.uclamp.inherit(shared.group(group.parent).uclamp.holds());
-    }
-}
-
-/// The effective clamps of a task (`uclamp_eff_value`): those of its enqueue, or the present ones.
-pub(crate) fn effective<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
-    task.uclamp.active().unwrap_or_else(|| restricted(shared, task))
-}
-
-/// The requests of a task (`uclamp_req`), with defaults for what it does not request.
-pub(crate) fn requested<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
-    let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
-    let default = if task.policy.is_rt() { shared.config.tunables.uclamp().min_rt_default } else { 0 };
-    Clamps { min: asked(task.uclamp.min, default), max: asked(task.uclamp.max, SCALE) }
-}
-
-fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
-    let tunables = shared.config.tunables.uclamp();
-    let Clamps { mut min, mut max } = requested(shared, task);
-    // Only the system's limits bound tasks of the root.
-    if task.group != GroupId::ROOT {
-        let group = shared.group(task.group).uclamp.holds();
-        (min, max) = (min.clamp(group.min, group.max), max.clamp(group.min, group.max));
-    }
-    Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
-}
-
 const BUCKETS: usize = 20;
-const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
+pub(crate) const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+pub(crate) struct Bucket {
     value: u16,
-    tasks: u32,
+    pub(crate) tasks: u32,
 }
 
 /// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
 /// maximum until it is empty. So a CPU may be boosted a little too long, but nothing is searched.
 #[derive(Clone, Debug)]
-struct Aggregate {
-    buckets: [Bucket; BUCKETS],
-    value: u16,
+pub(crate) struct Aggregate {
+    pub(crate) buckets: [Bucket; BUCKETS],
+    pub(crate) value: u16,
 }
 
 impl Aggregate {
@@ -259,19 +221,19 @@ impl Aggregate {
 
 #[derive(Clone, Debug)]
 pub(crate) struct RqUclamp {
-    min: Aggregate,
-    max: Aggregate,
+    pub(crate) min: Aggregate,
+    pub(crate) max: Aggregate,
     /// Set if no task is runnable. The last upper bound is kept, so that decaying utilisation does not raise the
     /// frequency.
     idle: bool,
 }
 
 impl RqUclamp {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { min: Aggregate::new(0), max: Aggregate::new(SCALE), idle: true }
     }
 
-    fn inc(&mut self, clamps: Clamps) {
+    pub(crate) fn inc(&mut self, clamps: Clamps) {
         if core::mem::take(&mut self.idle) {
             (self.min.value, self.max.value) = (clamps.min, clamps.max);
         }
@@ -279,94 +241,16 @@ impl RqUclamp {
         self.max.inc(clamps.max);
     }
 
-    fn dec(&mut self, clamps: Clamps) {
+    pub(crate) fn dec(&mut self, clamps: Clamps) {
         if self.min.dec(clamps.min) {
             self.min.value = 0;
         }
         self.idle |= self.max.dec(clamps.max);
     }
 
-    fn clamps(&self) -> Clamps {
+    pub(crate) fn clamps(&self) -> Clamps {
         Clamps { min: self.min.value, max: self.max.value }
     }
-}
-
-#[inline]
-pub(crate) fn inc<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32) {
-    if shared.uclamp_used() && kind != ClassKind::Deadline {
-        count(rq, shared, index);
-    }
-}
-
-#[cold]
-fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    if rq.tasks[index].uclamp.active().is_some() {
-        return;
-    }
-    let clamps = restricted(shared, &rq.tasks[index]);
-    rq.tasks[index].uclamp.active = clamps;
-    rq.clamped = true;
-    rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
-}
-
-/// A task leaves the queue, or stays there but is not runnable.
-#[inline]
-pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
-    if rq.clamped {
-        discount(rq, index);
-    }
-}
-
-#[cold]
-fn discount<P: Policy>(rq: &mut Rq<P>, index: u32) {
-    if let (Some(clamps), Some(uclamp)) = (rq.tasks[index].uclamp.active(), &mut rq.uclamp) {
-        uclamp.dec(clamps);
-        rq.tasks[index].uclamp.active = TaskUclamp::default().active;
-    }
-}
-
-/// Counts a queued task again after a change.
-pub(crate) fn refresh<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    dec(rq, index);
-    inc(rq, shared, rq.tasks[index].kind(), index);
-}
-
-/// Counts the tasks here again after a change of their group's clamps.
-pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
-    let active = |(index, task): (u32, &Task<P>)| task.uclamp.active().map(|_| index);
-    let indices: alloc::vec::Vec<u32> = rq.tasks.iter().filter_map(active).collect();
-    for index in indices {
-        discount(rq, index);
-        count(rq, shared, index);
-    }
-}
-
-impl<P: Policy> Rq<P> {
-    /// The clamps of this CPU: for both bounds the maximum of its runnable tasks.
-    pub fn clamps(&self) -> Clamps {
-        self.uclamp.as_ref().map_or(Clamps::NONE, |uclamp| uclamp.clamps())
-    }
-}
-
-/// Checks the counts. For tests: slow.
-pub(crate) fn check<P: Policy>(rq: &Rq<P>) -> Result<(), alloc::string::String> {
-    let Some(uclamp) = &rq.uclamp else { return Ok(()) };
-    let active: alloc::vec::Vec<Clamps> = rq.tasks.iter().filter_map(|(_, task)| task.uclamp.active()).collect();
-    let counted = |aggregate: &Aggregate| aggregate.buckets.iter().map(|bucket| bucket.tasks as usize).sum::<usize>();
-    let stray = rq.tasks.iter().any(|(_, task)| task.uclamp.active().is_some() && !task.on_rq);
-    if stray || counted(&uclamp.min) != active.len() || counted(&uclamp.max) != active.len() {
-        return Err(alloc::format!("CPU {}: the clamps counted are not those of its runnable tasks", rq.cpu));
-    }
-    // Too high by less than a bucket, never too low.
-    let highest = |of: fn(&Clamps) -> u16| active.iter().map(of).max();
-    for (value, highest) in [(uclamp.min.value, highest(|c| c.min)), (uclamp.max.value, highest(|c| c.max))] {
-        if let Some(highest) = highest
-            && !(highest..highest + 2 * BUCKET).contains(&value)
-        {
-            return Err(alloc::format!("CPU {}: a clamp of {value}, the highest of its tasks is {highest}", rq.cpu));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use vruntime_sched::config::{Config, Preemption};
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Host, Policy, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology};
 use vruntime_sched::{invariants, kernel};
@@ -25,6 +25,10 @@ impl Policy for Turns {
     type Tunables = Knobs;
     type Rq = Line;
     type Task = ();
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Line {
         Line::default()

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 use vruntime_sim::{Config, MachineSpec, Outcome, parse_topology, run, run_policy};
@@ -83,6 +83,10 @@ impl Policy for Fifo {
     type Tunables = Knobs;
     type Rq = VecDeque<u32>;
     type Task = ();
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
         VecDeque::new()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use vruntime_sched::event::{Event, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run, run_policy};
@@ -33,6 +33,10 @@ impl Policy for RoundRobin {
     type Tunables = Knobs;
     type Rq = Queue;
     type Task = ();
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Queue {
         Queue::default()

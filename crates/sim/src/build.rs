@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::policy::Limited;
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{CpuPlace, GroupWeight, Policy, Rq, Scheduler, Shared};
 use vruntime_trace::{EnergyInfo, GroupInfo, MachineInfo, Sink};
@@ -212,7 +213,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         notes.extend(history::note(workload, &config.kernel));
         notes.extend(history::preemption_note(config));
         notes.extend(energy::note(config));
-        notes.extend((!P::LIMITS).then(|| unkept_limits(workload)).flatten());
+        notes.extend((!P::Limits::ENFORCED).then(|| unkept_limits(workload)).flatten());
         let loops = sink.wants_loops().then(Vec::new);
         let rounds = sink.wants_rounds().then(Vec::new);
         let governed = spec.frequencies.is_some() || !spec.idle_states.is_empty();

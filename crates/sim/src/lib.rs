@@ -160,7 +160,7 @@ pub fn run_dyn(
 /// use std::collections::VecDeque;
 /// use vruntime_report::Collector;
 /// use vruntime_sched::ids::CpuId;
-/// use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+/// use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 /// use vruntime_sched::tunables::Knobs;
 /// use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
 /// use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run_policy};
@@ -175,6 +175,10 @@ pub fn run_dyn(
 ///     /// The queued tasks; whoever is in front runs.
 ///     type Rq = VecDeque<u32>;
 ///     type Task = ();
+///     type Balance = Plain;
+///     type Changes = Plain;
+///     type Limits = Plain;
+///     type Debugging = Plain;
 ///
 ///     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
 ///         VecDeque::new()

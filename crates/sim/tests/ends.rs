@@ -281,7 +281,7 @@ fn digests_repeat_with_and_without_jitter() {
 mod mad {
     //! A policy that requests a reschedule at every switch, so that no task runs.
     use vruntime_sched::ids::CpuId;
-    use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+    use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
     use vruntime_sched::tunables::Knobs;
     use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 
@@ -292,6 +292,10 @@ mod mad {
         type Tunables = Knobs;
         type Rq = Vec<u32>;
         type Task = ();
+        type Balance = Plain;
+        type Changes = Plain;
+        type Limits = Plain;
+        type Debugging = Plain;
 
         fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Vec<u32> {
             Vec::new()

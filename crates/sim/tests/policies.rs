@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use support::*;
 use vruntime_sched::ids::{CpuId, TaskId};
-use vruntime_sched::policy::{Dequeue, Enqueue, Fault, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Fault, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 use vruntime_sim::{Config, Error, Outcome, run_policy};
@@ -41,6 +41,10 @@ impl Policy for Wrong {
     type Tunables = Knobs;
     type Rq = Queue;
     type Task = ();
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Queue {
         Queue::default()

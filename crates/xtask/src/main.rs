@@ -6,6 +6,7 @@ mod builds;
 mod command;
 mod here;
 mod kernels;
+mod layers;
 mod models;
 mod notices;
 mod prose;
@@ -24,6 +25,8 @@ enum Xtask {
     Builds(builds::Builds),
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
+    /// Print the largest import cycle among the modules of crates/sched, and imports from higher layers
+    Layers(layers::Layers),
     /// Run benchmarks for real, and simulate their models on this machine with measured costs
     Models(models::Models),
     /// Write the licences of all packages that the command contains, and a bill of its materials
@@ -46,6 +49,7 @@ fn main() -> miette::Result<()> {
     match Xtask::parse() {
         Xtask::Builds(builds) => builds.run(),
         Xtask::Kernels(kernels) => kernels.run(),
+        Xtask::Layers(layers) => layers.run(),
         Xtask::Models(models) => models.run(),
         Xtask::Notices(notices) => notices.run(),
         Xtask::Prose(prose) => prose.run(),

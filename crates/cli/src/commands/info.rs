@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use serde_json::{Map, Value, json};
 use vruntime_report::{fit_text, grid};
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow, Of};
-use vruntime_sched::kernels::{KernelRow, has_feature, with_feature};
+use vruntime_sched::kernels::{has_feature, with_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
@@ -26,7 +26,7 @@ pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
     Ok(Ended::Well)
 }
 
-fn kernel_json(row: &KernelRow) -> Value {
+fn kernel_json(row: &Kernel) -> Value {
     json!({"kernel": row.name, "release": row.release, "policy": policy(row.policy), "unverified": row.unverified, "change": row.change})
 }
 

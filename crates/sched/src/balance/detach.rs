@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 
 use super::domains::{Domain, Level};
 use super::imbalance::{Imbalance, MigrationType};
+use crate::class::moves::detach_task;
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, MigrateCause};
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::{Balanced, Limited, Policy};
 use crate::rq::Rq;
-use crate::scheduler::detach_task;
 use crate::shared::Shared;
 use crate::task::{SchedPolicy, Task, TaskState};
 use crate::tunables::Tunables;
@@ -96,10 +96,10 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     if delayed && !shared.config.has(Behaviour::DelayedCounts) && env.imbalance.migration != MigrationType::Load {
         return false;
     }
-    if P::limit_forbids_move(rq, shared, index, to) {
+    if P::Limits::limit_forbids_move(rq, shared, index, to) {
         return false;
     }
-    if env.failed == 0 && P::has_run_ahead(rq, shared, index, to) {
+    if env.failed == 0 && P::Balance::has_run_ahead(rq, shared, index, to) {
         return false;
     }
     let task = &rq.tasks[index];
@@ -145,7 +145,7 @@ fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, 
     {
         return false;
     }
-    if to.nr_running > 0 && P::sticky(rq, shared, index) {
+    if to.nr_running > 0 && P::Balance::sticky(rq, shared, index) {
         return true;
     }
     let since = rq.clock.now().saturating_sub(task.last_ran);
@@ -158,7 +158,7 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
     match env.imbalance.migration {
         MigrationType::Task => env.imbalance.amount -= 1,
         MigrationType::Load => {
-            let load = P::task_load(rq, shared, index).max(1);
+            let load = P::Balance::task_load(rq, shared, index).max(1);
             if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
                 return false;
             }
@@ -169,14 +169,14 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
             env.imbalance.amount = env.imbalance.amount.saturating_sub(load);
         }
         MigrationType::Util => {
-            let util = P::task_util(rq, index);
+            let util = P::Balance::task_util(rq, index);
             if relaxed(util) > env.imbalance.amount {
                 return false;
             }
             env.imbalance.amount = env.imbalance.amount.saturating_sub(util);
         }
         MigrationType::Misfit => {
-            if P::task_fits_cpu(rq, shared, index, rq.cpu) {
+            if P::Balance::task_fits_cpu(rq, shared, index, rq.cpu) {
                 return false;
             }
             env.imbalance.amount = 0;

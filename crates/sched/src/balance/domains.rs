@@ -5,21 +5,18 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 mod build;
 mod numbers;
 
 use self::build::{Builder, last_level_caches, levels, own_groups, tolerate, use_sums};
-use super::LlcShared;
 use super::roots::Roots;
 use crate::cpumask::CpuMask;
 use crate::features::Features;
 use crate::ids::CpuId;
 use crate::kernels::Behaviours;
-use crate::policy::Policy;
-use crate::shared::Shared;
 use crate::topology::Topology;
 
 /// What the CPUs of a domain share.
@@ -163,24 +160,6 @@ impl SchedGroup {
         let others = self.cpus.iter().filter(|cpu| !here.contains_key(&llc[cpu.index()]));
         let others: Vec<u32> = others.map(|cpu| cpu.0).collect();
         self.set_parts(&caches, &others);
-    }
-
-    /// Sum of the capacities that higher classes leave.
-    #[inline]
-    pub(crate) fn capacity_of<P: Policy>(&self, shared: &Shared<P>) -> u64 {
-        if !shared.pressed() {
-            return self.capacity;
-        }
-        self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of())).sum()
-    }
-
-    /// Lowest and highest capacity that higher classes leave of a CPU.
-    pub(crate) fn capacity_range<P: Policy>(&self, shared: &Shared<P>) -> (u64, u64) {
-        if !shared.pressed() {
-            return (self.min_capacity, self.max_capacity);
-        }
-        let each = self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of()));
-        each.fold((u64::MAX, 0), |(least, most), left| (least.min(left), most.max(left)))
     }
 }
 
@@ -400,6 +379,22 @@ impl Domains {
     /// Names and sizes of a CPU's domains, lowest first, for display.
     pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
         self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()
+    }
+}
+
+/// State shared by the CPUs of a last-level cache.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct LlcShared {
+    /// Whether a core may have only idle threads.
+    pub(crate) has_idle_cores: AtomicBool,
+    /// The most CPUs that a search for an idle one checks.
+    pub(crate) nr_idle_scan: AtomicU32,
+}
+
+impl LlcShared {
+    fn fresh(count: usize) -> Vec<Self> {
+        (0..count).map(|_| Self { has_idle_cores: AtomicBool::new(false), nr_idle_scan: AtomicU32::new(0) }).collect()
     }
 }
 

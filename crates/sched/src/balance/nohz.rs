@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
-    /// When the first of them is due, [jiffies](super::time).
+    /// When the first of them is due, [jiffies](crate::shared::Shared::balance_time).
     pub(crate) next_balance: AtomicU64,
     /// A CPU joined after `next_balance` was computed (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,

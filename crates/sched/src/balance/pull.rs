@@ -6,17 +6,20 @@ use super::active::Push;
 use super::by_load;
 use super::detach::{Env, detach_one, detach_tasks};
 use super::domains::{Domain, Domains, Level, SchedGroup};
+use super::idle::siblings_are_idle;
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, is_reduced};
-use crate::class::fair::{capacity_greater, energy_aware};
+use crate::capacity::capacity_greater;
+use crate::class::fair::energy_aware;
+use crate::class::finish::finish_verb;
+use crate::class::moves::{attach_task, check_preempt};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced as _, Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -92,7 +95,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for cpu in visit.own().balancers().iter().copied().filter(idle) {
             let whole_core = !self.shared.config.has(Behaviour::WholeCoreBalances)
                 || domain.level == Level::Smt
-                || super::siblings_are_idle(self.shared, cpu);
+                || siblings_are_idle(self.shared, cpu);
             if whole_core {
                 return cpu == dst;
             }
@@ -269,7 +272,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         let mut rq = self.rqs.rq(busiest);
         rq.update_clock(self.now);
-        let visited = P::update_h_load(&mut rq, self.shared);
+        let visited = P::Balance::update_h_load(&mut rq, self.shared);
         drop(rq);
         if let Some((groups, idle)) = visited {
             self.host.event(self.now, dst, &Event::HLoad { of: busiest, groups, idle });
@@ -496,7 +499,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
         loads.update(rq, shared, now);
     }
     let early = shared.config.has(Behaviour::Early);
-    let time = super::time(shared, now);
+    let time = shared.balance_time(now);
     if shared.cpu(rq.cpu).is_idle() {
         return None;
     }

@@ -10,7 +10,7 @@ use super::domains::{Domains, most_levels};
 use super::roots::Roots;
 use crate::features::{Feature, Features};
 use crate::kernels::Behaviours;
-use crate::shared::Table;
+use crate::shared::locations::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
 

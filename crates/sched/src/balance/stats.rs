@@ -3,9 +3,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, Domains, SchedGroup};
-use super::siblings_are_idle;
+use super::idle::siblings_are_idle;
 use super::sums::Sums;
-use crate::class::fair::capacity_greater;
+use crate::capacity::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::features::Feature;

@@ -10,11 +10,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::domains::{Part, SchedGroup};
 use crate::config::Callers;
 use crate::ids::CpuId;
-use crate::policy::Policy;
-use crate::shared::{Published, Shared};
+use crate::shared::published::Published;
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 
@@ -65,7 +63,7 @@ impl CacheSums {
     }
 
     #[inline]
-    fn of_caches(&self, run: &Range<u32>) -> impl Iterator<Item = Sums> {
+    pub(super) fn of_caches(&self, run: &Range<u32>) -> impl Iterator<Item = Sums> {
         self.sums[run.start as usize..run.end as usize].iter().map(LlcSums::get)
     }
 
@@ -119,33 +117,6 @@ impl Sums {
             tasks: pair(nr_running, cpu.h_nr_running().saturating_sub(1)),
             cpus: pair(u32::from(nr_running == 0), u32::from(nr_running > 1)),
         }
-    }
-
-    #[cold]
-    pub(crate) fn of_some<P: Policy>(shared: &Shared<P>, group: &SchedGroup, counts: impl Fn(CpuId) -> bool) -> Self {
-        let some = group.cpus.iter().filter(|&&cpu| counts(cpu));
-        some.map(|&cpu| Self::of(shared.cpu(cpu))).fold(Self::default(), Self::and)
-    }
-
-    /// Sums a group, reading one cache line for each CPU or, where sums are kept, for each last-level cache.
-    #[inline]
-    pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {
-        let sums = Self::of_part(shared, &group.part);
-        if group.more_parts.is_empty() { sums } else { Self::of_parts(shared, &group.more_parts).and(sums) }
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a call costs as much as the part of one CPU itself
-    fn of_part<P: Policy>(shared: &Shared<P>, part: &Part) -> Self {
-        match part {
-            Part::Caches(run) => shared.sums.of_caches(run).fold(Self::default(), Self::and),
-            Part::Cpus(run) => shared.cpus(run).iter().map(Self::of).fold(Self::default(), Self::and),
-        }
-    }
-
-    #[cold]
-    fn of_parts<P: Policy>(shared: &Shared<P>, parts: &[Part]) -> Self {
-        parts.iter().map(|part| Self::of_part(shared, part)).fold(Self::default(), Self::and)
     }
 
     #[inline]

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::DomainState;
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
+use super::state::DomainState;
 use crate::class;
 use crate::event::BalanceKind;
 use crate::features::Feature;
@@ -163,7 +163,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 return;
             }
             blocked |= stats && self.update_blocked(other);
-            if balance && super::time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
+            if balance && shared.balance_time(self.now) >= self.rqs.rq(other).balance.next_balance {
                 rebalance_domains(self, other, true);
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);

@@ -1,43 +1,32 @@
 //! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that
-//! the scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything
-//! on its run queue, and the idle task is the absence of other tasks.
+//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that the
+//! scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything on
+//! its run queue, and the idle task is the absence of other tasks.
+//!
+//! [`Task::kind`]: crate::task::Task::kind
 
+pub(crate) mod callback;
 pub mod cfs_2007;
+pub(crate) mod clamps;
 pub mod deadline;
 pub mod fair;
+pub(crate) mod finish;
+pub(crate) mod moves;
 pub mod o1;
+pub(crate) mod ordinary;
 pub mod rt;
 
+use self::deadline::verbs as dl;
+use self::ordinary::pick_ordinary;
+use self::rt::verbs as realtime;
+pub use crate::attrs::ClassKind;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Fault, Policy, Wake};
+use crate::policy::{Balanced, Dequeue, Enqueue, Fault, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::task::{Lent, SchedPolicy, Task, TaskState};
-use crate::uclamp;
-
-/// The classes that have tasks, highest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ClassKind {
-    /// SCHED_DEADLINE, or the owner of a mutex that such a task waits for.
-    Deadline,
-    /// SCHED_FIFO and SCHED_RR, or the owner of such a mutex.
-    Rt,
-    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
-    Fair,
-}
-
-impl ClassKind {
-    pub(crate) fn of(policy: SchedPolicy, lent: Option<Lent>) -> Self {
-        match (policy, lent) {
-            (SchedPolicy::Deadline, _) | (_, Some(Lent::Deadline)) => Self::Deadline,
-            (SchedPolicy::Fifo | SchedPolicy::RoundRobin, _) | (_, Some(Lent::Rt(_))) => Self::Rt,
-            (SchedPolicy::Normal | SchedPolicy::Batch | SchedPolicy::Idle, None) => Self::Fair,
-        }
-    }
-}
+use crate::task::TaskState;
 
 /// Queues and counts a task of class `kind` that is on `rq`.
 #[inline]
@@ -45,7 +34,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     let counts = !moves_delayed(rq, index, why);
     let clamps_first = clamps_first(shared);
     if clamps_first && counts {
-        uclamp::inc(rq, shared, kind, index);
+        clamps::inc(rq, shared, kind, index);
     }
     match kind {
         ClassKind::Fair => {
@@ -56,11 +45,11 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
             rq.tasks[index].on_rq = true;
             rq.list(index);
         }
-        ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
-        ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
+        ClassKind::Rt => realtime::enqueue(rq, shared, index, realtime::End::Tail),
+        ClassKind::Deadline => dl::enqueue(rq, shared, index, why),
     }
     if !clamps_first && counts {
-        uclamp::inc(rq, shared, kind, index);
+        clamps::inc(rq, shared, kind, index);
     }
 }
 
@@ -87,7 +76,7 @@ pub(crate) fn dequeue<P: Policy>(
     why: Dequeue,
 ) -> bool {
     // Before: a task whose dequeue is delayed no longer counts.
-    uclamp::dec(rq, index);
+    clamps::dec(rq, index);
     match kind {
         ClassKind::Fair => {
             let gone = P::dequeue(rq, shared, index, why) || is_kept_wrongly(rq, index, why);
@@ -99,12 +88,12 @@ pub(crate) fn dequeue<P: Policy>(
             gone
         }
         ClassKind::Rt => {
-            rt::dequeue(rq, shared, index);
+            realtime::dequeue(rq, shared, index);
             rq.load.nr_uninterruptible += i64::from(rq.tasks[index].blocked);
             true
         }
         ClassKind::Deadline => {
-            deadline::dequeue(rq, shared, index, why);
+            dl::dequeue(rq, shared, index, why);
             rq.load.nr_uninterruptible += i64::from(rq.tasks[index].blocked);
             true
         }
@@ -132,39 +121,14 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     (pick_ordinary(rq, shared), ClassKind::Fair)
 }
 
-#[inline]
-pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
-    let picked = P::pick(rq, shared);
-    let kept = match picked {
-        Some(index) => rq.tasks.get(index).is_some_and(|task| task.on_rq && task.kind == ClassKind::Fair),
-        None => rq.nr_ordinary() == 0,
-    };
-    if kept { picked } else { picked_wrongly(rq, picked) }
-}
-
-/// Handles an invalid pick of a policy: no task runs.
-#[cold]
-fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32> {
-    let fault = match picked.map(|index| (index, rq.tasks.get(index))) {
-        Some((_, Some(task))) => Fault::PickedUnqueued { task: task.id },
-        Some((index, None)) => Fault::PickedNoTask { index },
-        None => {
-            let oldest = rq.oldest()?;
-            Fault::PickedNobody { queued: rq.nr_ordinary(), task: rq.tasks[oldest].id }
-        }
-    };
-    rq.fault(fault);
-    None
-}
-
 #[inline(never)]
 fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     if !rq.dl.is_empty()
-        && let Some(picked) = deadline::pick(rq, shared, above)
+        && let Some(picked) = dl::pick(rq, shared, above)
     {
         return Some(picked);
     }
-    if rq.rt.runnable() { rt::pick(rq).map(|task| (task, ClassKind::Rt)) } else { None }
+    if rq.rt.runnable() { realtime::pick(rq).map(|task| (task, ClassKind::Rt)) } else { None }
 }
 
 /// Switches the CPU to another task `next`, of class `kind` (Fair if none).
@@ -199,8 +163,8 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
         && let Some(prev) = rq.curr
     {
         match rq.tasks[prev].kind {
-            ClassKind::Deadline => deadline::put_prev(rq, shared, prev),
-            _ => rt::put_prev(rq, shared, prev),
+            ClassKind::Deadline => dl::put_prev(rq, shared, prev),
+            _ => realtime::put_prev(rq, shared, prev),
         }
     }
     let next_fair = next.filter(|_| kind == ClassKind::Fair);
@@ -210,8 +174,8 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     rq.curr = next;
     if let Some(next) = next {
         match kind {
-            ClassKind::Deadline => deadline::set_next(rq, shared, next),
-            ClassKind::Rt => rt::set_next(rq, shared, next),
+            ClassKind::Deadline => dl::set_next(rq, shared, next),
+            ClassKind::Rt => realtime::set_next(rq, shared, next),
             ClassKind::Fair => {}
         }
     }
@@ -228,8 +192,8 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
             rq.resched();
         } else if kind == running {
             match kind {
-                ClassKind::Deadline => deadline::wakeup_preempt(rq, shared, current, index),
-                _ => rt::wakeup_preempt(rq, shared, current, index),
+                ClassKind::Deadline => dl::wakeup_preempt(rq, shared, current, index),
+                _ => realtime::wakeup_preempt(rq, shared, current, index),
             }
         }
     }
@@ -239,8 +203,8 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     match (rq.curr_ordinary, rq.curr) {
         (Some(current), _) => P::tick(rq, shared, current),
-        (None, Some(current)) if rq.tasks[current].kind == ClassKind::Deadline => deadline::tick(rq, shared),
-        (None, Some(current)) => rt::tick(rq, shared, current),
+        (None, Some(current)) if rq.tasks[current].kind == ClassKind::Deadline => dl::tick(rq, shared),
+        (None, Some(current)) => realtime::tick(rq, shared, current),
         (None, None) => {}
     }
 }
@@ -249,8 +213,8 @@ pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
         ClassKind::Fair => P::yield_task(rq, shared),
-        ClassKind::Rt => rt::requeue(rq, current, rt::End::Tail),
-        ClassKind::Deadline => deadline::yield_task(rq, shared, current),
+        ClassKind::Rt => realtime::requeue(rq, current, realtime::End::Tail),
+        ClassKind::Deadline => dl::yield_task(rq, shared, current),
     }
 }
 
@@ -258,8 +222,8 @@ pub(crate) fn update_curr<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let Some(current) = rq.curr else { return };
     match rq.tasks[current].kind {
         ClassKind::Fair => P::update_curr(rq, shared),
-        ClassKind::Rt => rt::update_curr(rq, shared),
-        ClassKind::Deadline => deadline::update_curr(rq, shared),
+        ClassKind::Rt => realtime::update_curr(rq, shared),
+        ClassKind::Deadline => dl::update_curr(rq, shared),
     }
 }
 
@@ -278,8 +242,8 @@ pub(crate) fn select_cpu<P: Policy>(
             let chosen = P::select_cpu(rq, shared, index, on, wake);
             existing(rq, shared, index, chosen)
         }
-        ClassKind::Rt => rt::select_cpu(rq, shared, index, on),
-        ClassKind::Deadline => deadline::select_cpu(rq, shared, index, on),
+        ClassKind::Rt => realtime::select_cpu(rq, shared, index, on),
+        ClassKind::Deadline => dl::select_cpu(rq, shared, index, on),
     }
 }
 
@@ -309,16 +273,16 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     if rq.higher {
         let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
         if rt {
-            rt::update_load(rq);
+            realtime::update_load(rq);
         }
         if dl {
-            deadline::update_load(rq);
+            dl::update_load(rq);
         }
         if rt || dl {
-            rt::update_capacity(rq, shared);
+            realtime::update_capacity(rq, shared);
         }
     }
-    P::update_blocked_averages(rq, shared);
+    P::Balance::update_blocked_averages(rq, shared);
 }
 
 /// Updates the PELT clock of a CPU that becomes idle, unless it was always busy (`update_idle_rq_clock_pelt`).
@@ -327,14 +291,6 @@ pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {
     use fair::pelt::LOAD_AVG_MAX;
     /// Least sum of the three without idle time for as long as averages remember.
     const SATURATED: u64 = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
-    let sum = P::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
+    let sum = P::Balance::util_sum(rq) + rq.rt.util_sum() + rq.dl.util_sum();
     rq.clock.goes_idle(sum >= SATURATED);
-}
-
-impl<P: Policy> Task<P> {
-    /// The present class.
-    #[inline]
-    pub fn kind(&self) -> ClassKind {
-        self.kind
-    }
 }

@@ -157,12 +157,12 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{KERNELS, kernel};
+    use crate::kernels::{kernel, kernels};
 
     /// Adopting all makes one kernel the other, and any single one leaves a possible kernel.
     #[test]
     fn differences_lead_from_one_kernel_to_another() {
-        let new = || KERNELS.iter().filter(|row| matches!(row.policy, PolicyKind::Cfs | PolicyKind::Eevdf));
+        let new = || kernels().iter().filter(|row| matches!(row.policy, PolicyKind::Cfs | PolicyKind::Eevdf));
         for from in new() {
             for to in new() {
                 let (from, to) = (kernel(from.name).unwrap(), kernel(to.name).unwrap());

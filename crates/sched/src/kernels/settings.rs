@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::{Behaviour, Behaviours, KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature};
+use super::{Behaviour, Behaviours, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, kernels};
 use crate::features::Feature;
 
 /// The range of a debugfs file of `u32`.
@@ -174,7 +174,7 @@ impl Kernel {
         };
         if !self.has_tunable(name) {
             let mut having =
-                KERNELS.iter().filter(|row| has(row.name, row.policy, &row.behaviours(), name)).map(|row| row.name);
+                kernels().iter().filter(|row| has(row.name, row.policy, &row.behaviours, name)).map(|row| row.name);
             let first = having.next().unwrap_or(self.name);
             let has = (first, having.next_back().unwrap_or(first));
             return Err(SettingError::NotHere { name: known, kernel: self.name, has });
@@ -196,7 +196,10 @@ mod tests {
     #[test]
     fn every_tunable_is_some_kernels_and_takes_what_it_is() {
         for (name, _) in TUNABLES {
-            assert!(KERNELS.iter().any(|row| kernel(row.name).is_ok_and(|kernel| kernel.has_tunable(name))), "{name}");
+            assert!(
+                kernels().iter().any(|row| kernel(row.name).is_ok_and(|kernel| kernel.has_tunable(name))),
+                "{name}"
+            );
             let (least, most) = range(name).into_inner();
             assert!(least < most, "{name}");
         }

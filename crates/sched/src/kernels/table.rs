@@ -1,23 +1,34 @@
 //! The table of supported kernels.
 
-use super::{Behaviour, KernelRow, MS, PolicyKind};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Behaviour, Behaviours, Kernel, MS, PolicyKind};
 use crate::features::{Feature, Features};
 
-const ROW: KernelRow = KernelRow {
-    name: "",
-    release: "",
-    vendor: "",
-    policy: PolicyKind::Cfs,
-    features: Features::of(&[]),
-    extra: &[],
-    lacks: &[],
-    plus: &[],
-    minus: &[],
-    base_slice_ns: 750_000,
-    migration_cost_ns: 500_000,
-    unverified: "",
-    change: "",
-};
+/// What most kernels have in common. A row of the table states the rest.
+fn row() -> Kernel {
+    Kernel {
+        name: "",
+        release: "",
+        vendor: "",
+        policy: PolicyKind::Cfs,
+        features: Features::of(&[]),
+        behaviours: Behaviours::default(),
+        rt_group_sched: false,
+        group_switches: false,
+        base_slice_ns: 750_000,
+        migration_cost_ns: 500_000,
+        unverified: "",
+        change: "",
+        extra: &[],
+        lacks: &[],
+        plus: &[],
+        minus: &[],
+        overrides: Vec::new(),
+        forced: Vec::new(),
+    }
+}
 
 /// Behaviours that were not distinguished when these kernels were added.
 const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];
@@ -108,290 +119,310 @@ const fn features(lists: &[&[Feature]]) -> Features {
 const EEVDF_6_12: &[Feature] =
     &[Feature::PlaceRelDeadline, Feature::PreemptShort, Feature::PickBuddy, Feature::DelayDequeue, Feature::DelayZero];
 
-pub(super) static KERNELS: &[KernelRow] = &[
-    KernelRow {
-        name: "2.6.15",
-        release: "2.6.15",
-        migration_cost_ns: 2_500_000,
-        policy: PolicyKind::O1,
-        features: Features::of(&[]),
-        base_slice_ns: 100 * MS,
-        change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
+/// Returns all kernels, oldest first, without their behaviours.
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+fn rows() -> Vec<Kernel> {
+    vec![
+        Kernel {
+            name: "2.6.15",
+            release: "2.6.15",
+            migration_cost_ns: 2_500_000,
+            policy: PolicyKind::O1,
+            features: Features::of(&[]),
+            base_slice_ns: 100 * MS,
+            change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
                  priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
-        ..ROW
-    },
-    KernelRow {
-        name: "2.6.15-cpurc",
-        release: "2.6.15",
-        migration_cost_ns: 2_500_000,
-        policy: PolicyKind::O1,
-        features: Features::of(&[
-            Feature::CpuRcHungry,
-            Feature::CpuRcScaling,
-            Feature::CpuRcRequeue,
-            Feature::CpuRcTick,
-            Feature::CpuRcWaiting,
-        ]),
-        base_slice_ns: 100 * MS,
-        change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
+            ..row()
+        },
+        Kernel {
+            name: "2.6.15-cpurc",
+            release: "2.6.15",
+            migration_cost_ns: 2_500_000,
+            policy: PolicyKind::O1,
+            features: Features::of(&[
+                Feature::CpuRcHungry,
+                Feature::CpuRcScaling,
+                Feature::CpuRcRequeue,
+                Feature::CpuRcTick,
+                Feature::CpuRcWaiting,
+            ]),
+            base_slice_ns: 100 * MS,
+            change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
                  if one is hungry, the others' slices are scaled down, and its own tasks stay in the active array if need be.",
-        ..ROW
-    },
-    KernelRow {
-        name: "2.6.22",
-        release: "2.6.22",
-        migration_cost_ns: 2_500_000,
-        policy: PolicyKind::O1,
-        features: Features::of(&[]),
-        base_slice_ns: 100 * MS,
-        change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
+            ..row()
+        },
+        Kernel {
+            name: "2.6.22",
+            release: "2.6.22",
+            migration_cost_ns: 2_500_000,
+            policy: PolicyKind::O1,
+            features: Features::of(&[]),
+            base_slice_ns: 100 * MS,
+            change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
                  just interactive (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
-        ..ROW
-    },
-    KernelRow {
-        name: "2.6.23",
-        release: "2.6.23",
-        migration_cost_ns: 0,
-        policy: PolicyKind::Cfs2007,
-        features: Features::of(&[
-            Feature::FairSleepers,
-            Feature::SleeperAvg,
-            Feature::SleeperLoadAvg,
-            Feature::StartDebit,
-            Feature::PreciseCpuLoad,
-        ]),
-        base_slice_ns: 8 * MS,
-        change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
+            ..row()
+        },
+        Kernel {
+            name: "2.6.23",
+            release: "2.6.23",
+            migration_cost_ns: 0,
+            policy: PolicyKind::Cfs2007,
+            features: Features::of(&[
+                Feature::FairSleepers,
+                Feature::SleeperAvg,
+                Feature::SleeperLoadAvg,
+                Feature::StartDebit,
+                Feature::PreciseCpuLoad,
+            ]),
+            base_slice_ns: 8 * MS,
+            change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
                  slices; each task is owed what a fair CPU would have given it (wait_runtime), and who is owed most runs, by a \
                  granularity's difference. SCHED_IDLE.",
-        ..ROW
-    },
-    KernelRow {
-        name: "3.10",
-        release: "3.10",
-        plus: IN_3,
-        policy: PolicyKind::Cfs,
-        features: features(&[CFS_3_10, UP_TO_3_15]),
-        base_slice_ns: 750_000,
-        change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
+            ..row()
+        },
+        Kernel {
+            name: "3.10",
+            release: "3.10",
+            plus: IN_3,
+            policy: PolicyKind::Cfs,
+            features: features(&[CFS_3_10, UP_TO_3_15]),
+            base_slice_ns: 750_000,
+            change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
                  weigh is computed for every group of the system before tasks are pulled.",
-        ..ROW
-    },
-    KernelRow {
-        name: "3.12",
-        release: "3.12",
-        plus: IN_3,
-        policy: PolicyKind::Cfs,
-        features: features(&[CFS_3_10, UP_TO_3_15]),
-        base_slice_ns: 750_000,
-        change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
+            ..row()
+        },
+        Kernel {
+            name: "3.12",
+            release: "3.12",
+            plus: IN_3,
+            policy: PolicyKind::Cfs,
+            features: features(&[CFS_3_10, UP_TO_3_15]),
+            base_slice_ns: 750_000,
+            change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
                  asked for: idle groups cost nothing. Wakers of many no longer draw them near (wake_wide).",
-        ..ROW
-    },
-    KernelRow {
-        name: "3.17",
-        release: "3.17",
-        plus: IN_3_17,
-        policy: PolicyKind::Cfs,
-        features: features(&[CFS_3_10, FROM_3_16]),
-        base_slice_ns: 750_000,
-        change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
+            ..row()
+        },
+        Kernel {
+            name: "3.17",
+            release: "3.17",
+            plus: IN_3_17,
+            policy: PolicyKind::Cfs,
+            features: features(&[CFS_3_10, FROM_3_16]),
+            base_slice_ns: 750_000,
+            change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
                  a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
                  pushed to them, to and fro. SCHED_DEADLINE (3.14).",
-        ..ROW
-    },
-    KernelRow {
-        name: "3.18",
-        release: "3.18",
-        plus: IN_3,
-        policy: PolicyKind::Cfs,
-        features: features(&[CFS_3_10, FROM_3_16]),
-        base_slice_ns: 750_000,
-        change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
+            ..row()
+        },
+        Kernel {
+            name: "3.18",
+            release: "3.18",
+            plus: IN_3,
+            policy: PolicyKind::Cfs,
+            features: features(&[CFS_3_10, FROM_3_16]),
+            base_slice_ns: 750_000,
+            change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
                  shallowest idle CPU.",
-        ..ROW
-    },
-    KernelRow {
-        name: "4.18-el8",
-        release: "4.18",
-        vendor: ".el8",
-        plus: &[Behaviour::SlicesExpire],
-        features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-        unverified: "facts of RHEL 8.0's text; Red Hat updates the scheduler at minor releases, and later ones were not looked at",
-        change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing compares averages of load over \
+            ..row()
+        },
+        Kernel {
+            name: "4.18-el8",
+            release: "4.18",
+            vendor: ".el8",
+            plus: &[Behaviour::SlicesExpire],
+            features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
+            unverified: "facts of RHEL 8.0's text; Red Hat updates the scheduler at minor releases, and later ones were not looked at",
+            change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing compares averages of load over \
                  ticks (LB_BIAS), and calls a group overloaded by its utilisation. \
                  What a CPU has left of a quota expires with the period.",
-        ..ROW
-    },
-    KernelRow {
-        name: "4.19",
-        release: "4.19",
-        features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-        unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load is not told apart from 4.18",
-        change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
+            ..row()
+        },
+        Kernel {
+            name: "4.19",
+            release: "4.19",
+            features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
+            unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load \
+                         is not told apart from 4.18",
+            change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
                  removed that).",
-        ..ROW
-    },
-    KernelRow {
-        name: "5.4",
-        release: "5.4",
-        features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9]),
-        unverified: "its releases of changes are remembered; misfit tasks are moved only from 5.5 on here",
-        change: "CFS (November 2019): the last balancer by load, of the present load alone (LB_BIAS went with 4.20, cpu_load[] with 5.3); \
+            ..row()
+        },
+        Kernel {
+            name: "5.4",
+            release: "5.4",
+            features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9]),
+            unverified: "its releases of changes are remembered; misfit tasks are moved only from 5.5 on here",
+            change: "CFS (November 2019): the last balancer by load, of the present load alone (LB_BIAS went with 4.20, cpu_load[] with 5.3); \
                  CPUs that run only SCHED_IDLE tasks count as idle for wakeups.",
-        ..ROW
-    },
-    KernelRow {
-        name: "5.10",
-        release: "5.10",
-        features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_5_5]),
-        unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is remembered",
-        change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU, both bounded by what searches cost (SIS_PROP); \
+            ..row()
+        },
+        Kernel {
+            name: "5.10",
+            release: "5.10",
+            features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_5_5]),
+            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is remembered",
+            change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU, both bounded by what searches cost (SIS_PROP); \
                  two tasks may stay together on a node; real-time tasks no longer borrow from other CPUs (RT_RUNTIME_SHARE).",
-        ..ROW
-    },
-    KernelRow {
-        name: "5.14-el9",
-        release: "5.19",
-        vendor: ".el9",
-        features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
-        extra: &[Feature::SisUtil],
-        unverified: "Red Hat updates the scheduler at minor releases; this is taken to be 5.19 with SIS_UTIL",
-        change: "Red Hat Enterprise Linux 9: 5.14 by name, with a later scheduler. CFS.",
-        ..ROW
-    },
-    KernelRow {
-        name: "5.15",
-        release: "5.15",
-        features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_6_1]),
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "CFS (October 2021): one search finds an idle core or CPU; slices have a least length in groups (BASE_SLICE), and SCHED_IDLE groups; \
+            ..row()
+        },
+        Kernel {
+            name: "5.14-el9",
+            release: "5.19",
+            vendor: ".el9",
+            features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
+            extra: &[Feature::SisUtil],
+            unverified: "Red Hat updates the scheduler at minor releases; this is taken to be 5.19 with SIS_UTIL",
+            change: "Red Hat Enterprise Linux 9: 5.14 by name, with a later scheduler. CFS.",
+            ..row()
+        },
+        Kernel {
+            name: "5.15",
+            release: "5.15",
+            features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_6_1]),
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "CFS (October 2021): one search finds an idle core or CPU; slices have a least length in groups (BASE_SLICE), and SCHED_IDLE groups; \
                  a quarter of a node may fill up before tasks go to another.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.1",
-        release: "6.1",
-        policy: PolicyKind::Cfs,
-        features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
-        base_slice_ns: 750_000,
-        change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
+            ..row()
+        },
+        Kernel {
+            name: "6.1",
+            release: "6.1",
+            policy: PolicyKind::Cfs,
+            features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
+            base_slice_ns: 750_000,
+            change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.4",
-        release: "6.4",
-        features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
-        lacks: &[Feature::NiRandom],
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "CFS (June 2023), as in 6.1: a task keeps the CPUs it asked for when its cpuset changes (6.2), and limits of different groups \
+            ..row()
+        },
+        Kernel {
+            name: "6.4",
+            release: "6.4",
+            features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
+            lacks: &[Feature::NiRandom],
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "CFS (June 2023), as in 6.1: a task keeps the CPUs it asked for when its cpuset changes (6.2), and limits of different groups \
                  begin their periods at different instants.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.6",
-        release: "6.6",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
-        base_slice_ns: 750_000,
-        change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
+            ..row()
+        },
+        Kernel {
+            name: "6.6",
+            release: "6.6",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
+            base_slice_ns: 750_000,
+            change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.8",
-        release: "6.8",
-        policy: PolicyKind::Eevdf,
-        features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
-        lacks: &[Feature::NiRandom],
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a real-time task that waits is offered to other \
+            ..row()
+        },
+        Kernel {
+            name: "6.8",
+            release: "6.8",
+            policy: PolicyKind::Eevdf,
+            features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
+            lacks: &[Feature::NiRandom],
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a real-time task that waits is offered to other \
                  CPUs (6.7); utilisation estimates do not fall for tasks that had to wait.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.11",
-        release: "6.11",
-        policy: PolicyKind::Eevdf,
-        features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
-        lacks: &[Feature::NiRandom],
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "The last EEVDF without delayed dequeue: a forked task starts with its share of the queue's utilisation, and misfit tasks no longer \
+            ..row()
+        },
+        Kernel {
+            name: "6.11",
+            release: "6.11",
+            policy: PolicyKind::Eevdf,
+            features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
+            lacks: &[Feature::NiRandom],
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "The last EEVDF without delayed dequeue: a forked task starts with its share of the queue's utilisation, and misfit tasks no longer \
                  lengthen balancing intervals (6.10).",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.12",
-        release: "6.12",
-        plus: &[Behaviour::ForfeitsOnYield, Behaviour::BoostMovesOwn],
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
-        base_slice_ns: 700_000,
-        change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
+            ..row()
+        },
+        Kernel {
+            name: "6.12",
+            release: "6.12",
+            plus: &[Behaviour::ForfeitsOnYield, Behaviour::BoostMovesOwn],
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
+            base_slice_ns: 700_000,
+            change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.14",
-        release: "6.14",
-        policy: PolicyKind::Eevdf,
-        features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
-        lacks: &[Feature::NiRandom],
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "6.12 with changed weights that place an entity again (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
+            ..row()
+        },
+        Kernel {
+            name: "6.14",
+            release: "6.14",
+            policy: PolicyKind::Eevdf,
+            features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
+            lacks: &[Feature::NiRandom],
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "6.12 with changed weights that place an entity again (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
                  leaves tasks that are not eligible until it has failed. The base slice is 0.75 ms.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.17",
-        release: "6.17",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
-        base_slice_ns: 700_000,
-        unverified: "its releases of changes are remembered, not compared with its text",
-        change: "The running task is protected for the shortest slice that waits, as in 6.18; CPU limits still take a whole group off its queue, \
+            ..row()
+        },
+        Kernel {
+            name: "6.17",
+            release: "6.17",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
+            base_slice_ns: 700_000,
+            unverified: "its releases of changes are remembered, not compared with its text",
+            change: "The running task is protected for the shortest slice that waits, as in 6.18; CPU limits still take a whole group off its queue, \
                  as in 6.12.",
-        ..ROW
-    },
-    KernelRow {
-        name: "6.18",
-        release: "6.18",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
-        base_slice_ns: 700_000,
-        change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
+            ..row()
+        },
+        Kernel {
+            name: "6.18",
+            release: "6.18",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
+            base_slice_ns: 700_000,
+            change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule; CPU limits stop each task at its return to user mode.",
-        ..ROW
-    },
-    KernelRow {
-        name: "7.0",
-        release: "7.0",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
-        base_slice_ns: 700_000,
-        change: "A new task preempts nobody but who asked for a longer slice; a woken one is compared with who would be picked \
+            ..row()
+        },
+        Kernel {
+            name: "7.0",
+            release: "7.0",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
+            base_slice_ns: 700_000,
+            change: "A new task preempts nobody but who asked for a longer slice; a woken one is compared with who would be picked \
                  without those that sleep; a wakeup that does not preempt shortens the protection of who runs.",
-        ..ROW
-    },
-    KernelRow {
-        name: "7.1",
-        release: "7.1",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
-        base_slice_ns: 700_000,
-        change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). Who sleeps with a delayed dequeue \
+            ..row()
+        },
+        Kernel {
+            name: "7.1",
+            release: "7.1",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
+            base_slice_ns: 700_000,
+            change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). Who sleeps with a delayed dequeue \
                  adds nothing to its debt; SCHED_IDLE tasks no longer take a CPU with none but their like for an idle one.",
-        ..ROW
-    },
-    KernelRow {
-        name: "7.2",
-        release: "7.2",
-        policy: PolicyKind::Eevdf,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
-        base_slice_ns: 700_000,
-        unverified: "as 7.1: what is new in it (SCHED_CACHE, which keeps the threads of a process in one cache) is not modelled",
-        change: "As 7.1. SCHED_CACHE, which keeps the threads of a process in one cache on machines with several, is not modelled.",
-        ..ROW
-    },
-];
+            ..row()
+        },
+        Kernel {
+            name: "7.2",
+            release: "7.2",
+            policy: PolicyKind::Eevdf,
+            features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
+            base_slice_ns: 700_000,
+            unverified: "as 7.1: what is new in it (SCHED_CACHE, which keeps the threads of a process in one cache) is not modelled",
+            change: "As 7.1. SCHED_CACHE, which keeps the threads of a process in one cache on machines with several, is not modelled.",
+            ..row()
+        },
+    ]
+}
+
+/// Returns all kernels, oldest first.
+pub(super) fn kernels() -> Vec<Kernel> {
+    let mut all = rows();
+    for kernel in &mut all {
+        kernel.behaviours = Behaviours::at(kernel.release);
+        for &one in kernel.plus {
+            kernel.behaviours.set(one, true);
+        }
+        for &one in kernel.minus {
+            kernel.behaviours.set(one, false);
+        }
+    }
+    all
+}

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Behaviour, KERNELS, Kernel, KernelRow};
+use super::{Behaviour, Kernel, kernels};
 use crate::features::Feature;
 
 /// A version, with 0 for missing numbers: `6.12` is `[6, 12, 0]`.
@@ -106,20 +106,21 @@ const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::Server
 pub fn series(release: &str) -> String {
     let numbers = release.split(['-', '+']).next().unwrap_or_default();
     let series = numbers.split('.').take(2).collect::<Vec<&str>>().join(".");
-    let of_vendor = |row: &&KernelRow| {
+    let of_vendor = |row: &&Kernel| {
         !row.vendor.is_empty()
             && row.name.split('-').next() == Some(series.as_str())
             && (release == row.name || release.contains(row.vendor))
     };
-    KERNELS.iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
+    kernels().iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
 }
 
 /// The kernels around `name`; None if it is no version, or supported.
 pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
     let wanted = version(name)?;
     // A plain number does not mean a patched kernel.
-    let offered =
-        || KERNELS.iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row.name)));
+    let offered = || {
+        kernels().iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row.name)))
+    };
     if offered().any(|(version, _)| version == wanted) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Dequeue;
+use super::reason::Dequeue;
 use crate::ids::{CpuId, TaskId};
 
 /// A promise that a [`Policy`](super::Policy) broke. The core continues and reports it

@@ -4,21 +4,28 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
+use super::common::{push_running, rq_of, take_away};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
-use super::{Scheduler, attach_task, check_preempt, deactivate, finish_verb, push_running, rq_of, take_away};
+use crate::attrs::ClassKind;
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
-use crate::class::deadline::{DlAttrs, SchedError, root_of};
-use crate::class::{ClassKind, deadline, rt};
+use crate::class::clamps;
+use crate::class::deadline::verbs as deadline;
+use crate::class::deadline::verbs::root_of;
+use crate::class::deadline::{DlAttrs, SchedError};
+use crate::class::finish::finish_verb;
+use crate::class::moves::{attach_task, check_preempt, deactivate};
+use crate::class::rt::verbs as rt;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Policy, Wake};
+use crate::policy::{Changed, Dequeue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
+use crate::scheduler::view::Scheduler;
 use crate::shared::{Place, Shared};
 use crate::task::{Affinity, Boost, Lent, NIL, SchedPolicy, Task, TaskState};
-use crate::uclamp::{self, Clamps, UclampError};
+use crate::uclamp::{Clamps, SCALE, UclampError};
 
 /// The attributes of `sched_setattr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,7 +96,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             this.policy == attr.policy
                 && match attr.policy {
                     SchedPolicy::Normal | SchedPolicy::Batch => {
-                        let slice = P::slice(rq, shared, index);
+                        let slice = P::Changes::slice(rq, shared, index);
                         this.nice == nice && slice.is_none_or(|slice| attr.slice == Some(slice))
                     }
                     // SCHED_IDLE ignores the nice value.
@@ -131,7 +138,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             P::attrs_changed(rq, shared, index);
             if matches!(attr.policy, SchedPolicy::Normal | SchedPolicy::Batch) {
-                P::slice_changed(rq, shared, index, attr.slice);
+                P::Changes::slice_changed(rq, shared, index, attr.slice);
             }
         };
         let Some(cpu) = self.change_if(task, Change::Policy(attr.policy), admit, change)? else { return Ok(()) };
@@ -193,7 +200,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// If a bound is above 1024.
     pub fn set_group_uclamp(&mut self, group: GroupId, min: u32, max: u32) -> Result<(), UclampError> {
         let bound = |value: u32| {
-            let small = u16::try_from(value).ok().filter(|&value| value <= uclamp::SCALE);
+            let small = u16::try_from(value).ok().filter(|&value| value <= SCALE);
             small.ok_or(UclampError::Range { value })
         };
         let clamps = Clamps { min: bound(min)?, max: bound(max)? };
@@ -202,9 +209,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         self.shared.use_uclamp();
         self.shared.group(group).uclamp.ask(clamps);
-        uclamp::update_groups(self.shared);
+        clamps::update_groups(self.shared);
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
-            uclamp::update_active(&mut self.rqs.rq(cpu), self.shared);
+            clamps::update_active(&mut self.rqs.rq(cpu), self.shared);
         }
         Ok(())
     }
@@ -232,7 +239,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let cpu = there.or_else(|| {
             self.change(task, Change::Group, |rq, shared, index| {
                 let from = core::mem::replace(&mut rq.tasks[index].group, group);
-                P::group_changed(rq, shared, index);
+                P::Changes::group_changed(rq, shared, index);
                 forget = used && shared.cpusets(|it| it.rules().forgets && it.differ(from, group));
             })
         });
@@ -289,7 +296,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if was.queued {
             if !asleep {
-                uclamp::refresh(&mut rq, shared, index);
+                clamps::refresh(&mut rq, shared, index);
             }
             changed(&mut rq, shared, index, what, was);
         }

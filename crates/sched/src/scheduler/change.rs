@@ -1,10 +1,13 @@
 //! Changes of a task's attributes: the task leaves its class, changes, returns to a class, and may cause a reschedule.
 
-use super::{activate, check_preempt};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::attrs::ClassKind;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
+use crate::class::moves::{activate, check_preempt};
+use crate::class::rt::verbs as rt;
 use crate::event::Running;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Changed, Dequeue, Enqueue, Limited, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::{Lent, SchedPolicy, Task, TaskState};
@@ -71,7 +74,7 @@ pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
         class::switch_ordinary(rq, shared, None, Some(index));
         rq.restoring = false;
         rq.curr = Some(index);
-        if P::throttled(rq, shared, index) {
+        if P::Limits::throttled(rq, shared, index) {
             rq.resched();
         }
     }
@@ -105,7 +108,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
             if was.queued {
                 rq.finish_dequeue(index);
             }
-            if !P::leaves_for_above(rq, shared, index) {
+            if !P::Changes::leaves_for_above(rq, shared, index) {
                 // As a move to another CPU, which is this one.
                 P::detach(rq, shared, index);
                 P::attach(rq, shared, index);
@@ -145,7 +148,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 class::switch_ordinary(rq, shared, None, Some(index));
                 rq.curr = Some(index);
             }
-            if rq.tasks[index].rejoins && P::returned_asleep(rq, shared, index) {
+            if rq.tasks[index].rejoins && P::Changes::returned_asleep(rq, shared, index) {
                 rq.tasks[index].rejoins = false;
             }
         }
@@ -202,7 +205,7 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was:
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     match (new, running) {
-        (ClassKind::Fair, _) if old == new && P::is_alone(rq, shared) => {}
+        (ClassKind::Fair, _) if old == new && P::Changes::is_alone(rq, shared) => {}
         (ClassKind::Fair, true) => {
             if old != new || prio > old_prio {
                 rq.resched();

@@ -7,15 +7,19 @@
 use alloc::boxed::Box;
 
 use super::attrs::SetCpus;
-use super::{Scheduler, finish_verb, rq_of};
+use super::common::rq_of;
+use crate::class;
 use crate::class::deadline::SchedError;
-use crate::class::{self, deadline, rt};
+use crate::class::deadline::verbs as deadline;
+use crate::class::finish::finish_verb;
+use crate::class::rt::verbs as rt;
 use crate::cpumask::CpuMask;
 use crate::cpuset::{CpusetError, Cpusets, Partition, Populated};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::Policy;
 use crate::rq::Rqs;
+use crate::scheduler::view::Scheduler;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
@@ -140,7 +144,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if change.rebuilt.contains(cpu) {
-                rq.balance.rebuilt(shared, cpu, self.now);
+                rq.balance.rebuilt(&shared.domains, &shared.config, cpu, self.now, shared.balance_time(self.now));
             }
             if !change.split {
                 continue;

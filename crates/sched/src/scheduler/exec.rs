@@ -1,14 +1,16 @@
 //! exec, when a task has no cache to lose and moves to the idlest CPU.
 
+use super::common::take_away;
 use super::hotplug::allowed_cpu;
-use super::{Scheduler, finish_verb, take_away};
 use crate::balance::active::Push;
 use crate::class;
+use crate::class::finish::finish_verb;
 use crate::event::MigrateCause;
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::policy::Policy;
 use crate::rq::Rqs;
+use crate::scheduler::view::Scheduler;
 use crate::task::TaskState;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {

@@ -6,16 +6,19 @@
 
 use core::fmt;
 
-use super::{Scheduler, finish_verb};
-use crate::class::deadline::{self, Cpus};
-use crate::class::{self, rt};
+use crate::class;
+use crate::class::deadline::bandwidth::Cpus;
+use crate::class::deadline::verbs as deadline;
+use crate::class::finish::finish_verb;
+use crate::class::rt::verbs as rt;
 use crate::cpuset::Populated;
 use crate::event::{Event, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::{Changed, Policy};
 use crate::rq::{Rq, Rqs};
+use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
 use crate::task::{Affinity, NIL, Task};
 
@@ -179,7 +182,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.online = false;
         rq.balance.tick_stopped = false;
         rt::rq_offline(&mut rq, shared);
-        P::rq_offline(&mut rq, shared);
+        P::Changes::rq_offline(&mut rq, shared);
         finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.roots_rebuilt(&change);
@@ -209,9 +212,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         rq.online = true;
-        rq.balance.online(self.now, crate::balance::time(self.shared, self.now));
+        rq.balance.online(self.now, self.shared.balance_time(self.now));
         rt::rq_online(&rq, shared);
-        P::rq_online(&mut rq, shared);
+        P::Changes::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {
             rq.resched();
         }

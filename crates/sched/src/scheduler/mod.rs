@@ -3,239 +3,46 @@
 
 mod attrs;
 mod change;
+mod common;
 mod cpusets;
 mod exec;
 mod hotplug;
 mod switch;
+pub(crate) mod view;
 mod wake;
 
 pub use attrs::SchedAttr;
 pub use hotplug::HotplugError;
 pub use switch::NextTask;
+pub use view::Scheduler;
 pub use wake::Waker;
 
+use self::common::{Again, time_slice};
+use crate::class::finish::finish_verb;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::attrs::ClassKind;
 use crate::balance::active::Push;
-use crate::balance::{self, Balancing};
+use crate::balance::pull::{Balancing, nohz_kick};
+use crate::balance::when::rebalance_domains;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
 use crate::class::o1::{GuaranteeError, set_guarantee};
-use crate::class::rt::{self, RtTask};
-use crate::class::{self, ClassKind, deadline};
+use crate::class::rt::queue::RtTask;
+use crate::class::rt::verbs as rt;
 use crate::event::Running;
-use crate::features::Feature;
 use crate::group::{GroupError, GroupWeight};
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::kernels::Behaviour;
 use crate::loadavg::{self, LoadAvg};
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
-use crate::rq::{Notice, Rq, Rqs};
-use crate::shared::Shared;
+use crate::policy::{Changed, Policy};
+use crate::rq::Rqs;
 use crate::task::{Migrations, NIL, SchedPolicy, Task, TaskAttrs, TaskState, Wakeups};
 use crate::tunables::Tunables;
 use crate::uclamp::TaskUclamp;
 use crate::weight;
-
-/// The scheduler, borrowed for one call.
-///
-/// Every verb locks the run queues that it needs, and unlocks all. Several threads may each have a scheduler over the
-/// same run queues and [`Shared`] (`tests/threads.rs`). The obligations of a host are at [`Rqs`], [`Host`],
-/// [`Self::wake`] and [`Self::schedule`].
-#[derive(Debug)]
-pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
-    /// The run queues.
-    pub rqs: &'a mut R,
-    /// The state that they share.
-    pub shared: &'a Shared<P>,
-    /// The machine.
-    pub host: &'a mut H,
-    /// Now, nanoseconds.
-    pub now: u64,
-}
-
-/// Arms the timer for the end of the running task's slice (feature HRTICK).
-#[inline]
-fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
-    let features = shared.config.features;
-    if features.has(Feature::Hrtick) || features.has(Feature::HrtickDl) {
-        arm_hrtick(rq, shared, host, again);
-    }
-}
-
-/// Why to check the timer of a slice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Again {
-    /// Another task was switched in.
-    No,
-    /// The running task was picked again.
-    Picked,
-    /// Another task was enqueued.
-    Joined,
-}
-
-/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is enqueued. So a task
-/// picked again at the end of its slice runs until a tick or wakeup. 7.1+: an enqueue does not change an armed timer
-/// (`hrtick_update`). The timer of an earlier task stays armed beside a lone task, until the CPU idles.
-#[inline(never)]
-fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
-    let features = shared.config.features;
-    let late = shared.config.has(Behaviour::HrtickOnce);
-    if again == Again::Picked && shared.config.has(Behaviour::HrtickAtSwitch) {
-        if !late {
-            rq.hrtick = false;
-            host.arm(Timer::Hrtick(rq.cpu), None);
-        }
-        return;
-    }
-    if late && again == Again::Joined && rq.hrtick {
-        return;
-    }
-    let mut ends = None;
-    if features.has(Feature::HrtickDl) {
-        ends = deadline::runtime_ends(rq);
-    }
-    if ends.is_none() && features.has(Feature::Hrtick) {
-        /// Shorter timers cost more than they gain.
-        const LEAST_NS: u64 = 10_000;
-        ends = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
-    }
-    if late && ends.is_none() && rq.running != Running::Idle {
-        return;
-    }
-    rq.hrtick = ends.is_some();
-    host.arm(Timer::Hrtick(rq.cpu), ends);
-}
-
-/// Ends a verb: publishes changes, and passes reschedule requests to the host.
-#[inline(always)]
-#[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
-pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
-    if rq.uses_dl() {
-        deadline::finish_verb(rq, shared, host);
-    }
-    rq.publish(shared);
-    if !rq.outbox.is_empty() {
-        tell(rq, host);
-    }
-    if rq.resched_is_due() {
-        // Only the holder of the run queue writes this.
-        let told = &shared.cpu(rq.cpu).need_resched;
-        if !told.load(Relaxed) {
-            told.store(true, Relaxed);
-            host.resched(rq.cpu);
-        }
-    }
-}
-
-#[cold]
-fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
-    for notice in core::mem::take(&mut rq.outbox) {
-        match notice {
-            Notice::Arm(timer, at) => host.arm(timer, at),
-            Notice::Event(event) => host.event(rq.clock.latest(), rq.cpu, &event),
-            Notice::Fault(fault) => host.policy_fault(rq.cpu, fault),
-        }
-    }
-}
-
-pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
-    let kind = rq.tasks[index].kind;
-    activate_as(rq, shared, kind, index, why);
-}
-
-#[inline]
-fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
-    let before = rq.nr_running;
-    class::enqueue(rq, shared, kind, index, why);
-    if !class::moves_delayed(rq, index, why) {
-        rq.tasks[index].state = TaskState::Runnable;
-    }
-    if before < 2 && rq.nr_running >= 2 {
-        shared.set_overloaded(rq.cpu, true);
-    }
-}
-
-/// Dequeues a task; false if the policy delays the dequeue.
-pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
-    let kind = rq.tasks[index].kind;
-    class::dequeue(rq, shared, kind, index, why)
-}
-
-/// Detaches a queued task from `rq`, for another run queue.
-fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
-    let moving = detach_task(rq, shared, index);
-    finish_verb(rq, shared, host);
-    moving
-}
-
-/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at the next pick.
-pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
-    deactivate(rq, shared, index, Dequeue::Move);
-    take_off(rq, shared, index)
-}
-
-#[inline]
-fn take_off<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
-    P::detach(rq, shared, index);
-    let mut moving = rq.take(shared, index);
-    moving.migrated = true;
-    moving.last_ran = 0;
-    moving
-}
-
-/// Enqueues a task detached from another run queue; returns its index here.
-pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: Task<P>) -> u32 {
-    let index = rq.adopt(shared, task);
-    P::attach(rq, shared, index);
-    activate(rq, shared, index, Enqueue::Move);
-    index
-}
-
-pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
-    let kind = rq.tasks[index].kind;
-    check_preempt_as(rq, shared, kind, index, wake);
-    rq.keep_clock();
-}
-
-#[inline]
-fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
-    match rq.running {
-        Running::Idle => rq.resched(),
-        // Without `curr` the CPU is between two tasks, and about to pick.
-        Running::Task(_) => class::wakeup_preempt(rq, shared, kind, index, wake),
-        Running::Stopper => {}
-    }
-}
-
-/// Has the stopper push away the running task, before an active balance.
-fn push_running<P: Policy>(rq: &mut Rq<P>) {
-    rq.push = Some(Push::Affinity);
-    rq.balance.active_balance = false;
-    rq.resched();
-}
-
-/// Locks the run queue of a task, and returns it with the task's index; None if the task has ended. Repeats if the task
-/// moves first. (A macro, since a function cannot return a guard from a loop.)
-macro_rules! rq_of {
-    ($scheduler:ident, $task:expr) => {
-        loop {
-            match $scheduler.shared.place($task) {
-                Place::Gone => break None,
-                // On its way to another run queue.
-                Place::InFlight => crate::sync::spin(),
-                Place::On(cpu, _) => {
-                    let rq = $scheduler.rqs.rq(cpu);
-                    if let Some(index) = rq.find($scheduler.shared, $task) {
-                        break Some((rq, index));
-                    }
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use rq_of;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Creates a task group inside `parent`.
@@ -315,7 +122,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
-            P::group_weight_changed(&mut rq, self.shared, group);
+            P::Changes::group_weight_changed(&mut rq, self.shared, group);
             finish_verb(&mut rq, self.shared, self.host);
         }
         Ok(())
@@ -409,10 +216,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.resched();
         }
         class::tick(&mut rq, shared);
-        loadavg::tick(&mut rq, shared, self.now);
-        let due = balance::time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
+        let (nr_running, tick_ns) = (rq.nr_running, shared.config.tunables.tick_ns());
+        loadavg::tick(&shared.loadavg, &mut rq.load, nr_running, self.now, tick_ns);
+        let due = shared.balance_time(self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
         finish_verb(&mut rq, shared, self.host);
-        let kick = balance::nohz_kick(&mut rq, shared, self.now);
+        let kick = nohz_kick(&mut rq, shared, self.now);
         drop(rq);
         if let Some(target) = kick {
             self.host.kick_nohz(target);
@@ -490,7 +298,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let idle = self.shared.cpu(cpu).is_idle();
         let mut balancing =
             Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
-        balance::rebalance_domains(&mut balancing, cpu, idle);
+        rebalance_domains(&mut balancing, cpu, idle);
     }
 
     /// `cpu`, idle and tickless, was kicked to balance for all such CPUs.
@@ -524,7 +332,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 self.shared.nohz.enter(cpu);
             }
         }
-        loadavg::tick_stopped(&mut rq, self.shared, self.now);
+        let nr_running = rq.nr_running;
+        loadavg::tick_stopped(&shared.loadavg, &mut rq.load, nr_running, self.now);
         drop(rq);
         self.shared.jiffies.leave(cpu);
     }
@@ -534,7 +343,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn tick_restarted(&mut self, cpu: CpuId) {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
-        loadavg::tick_restarted(&mut rq, self.shared, self.now);
+        let tick_ns = self.shared.config.tunables.tick_ns();
+        loadavg::tick_restarted(&self.shared.loadavg, &mut rq.load, self.now, tick_ns);
     }
 
     /// Returns the number of switches away from tasks of each group and its descendants, by group id, including
@@ -558,7 +368,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Returns the load averages, as `/proc/loadavg` shows them.
     pub fn loadavg(&mut self) -> LoadAvg {
-        loadavg::read(self.shared, self.now)
+        loadavg::read(&self.shared.loadavg, self.now, self.shared.config.tunables.tick_ns())
     }
 
     /// Does the work that the stopper was woken for. Then the host calls [`Self::schedule`] with

@@ -1,15 +1,23 @@
 //! `schedule`: picks the next task and switches to it.
 
-use super::{Again, Scheduler, finish_verb, time_slice};
-use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
-use crate::class::{self, ClassKind, deadline, rt};
+use super::common::{Again, time_slice};
+use crate::attrs::ClassKind;
+use crate::balance::idle::update_idle_core;
+use crate::balance::pull::Balancing;
+use crate::balance::when::may_look_newly_idle;
+use crate::class;
+use crate::class::deadline::verbs as deadline;
+use crate::class::finish::finish_verb;
+use crate::class::rt::ask_for_tasks;
+use crate::class::rt::verbs as rt;
 use crate::event::{Event, PrevState, Running};
 use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Policy};
+use crate::policy::{Dequeue, Limited, Policy};
 use crate::rq::{Rq, Rqs};
+use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
 use crate::task::TaskState;
 
@@ -62,7 +70,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if pull_rt && !pull_dl && shared.config.features.has(Feature::RtPushIpi) {
                 // No task can join, and the run queue stays locked.
                 if was_rt || rq.dl.is_empty() {
-                    rt::ask_for_tasks(shared, self.host, self.now, cpu);
+                    ask_for_tasks(shared, self.host, self.now, cpu);
                 }
             } else if pull_dl || pull_rt {
                 left |= let_go(&mut rq, shared, self.now);
@@ -127,7 +135,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.uses_dl() {
             deadline::tell_host(&mut rq, self.host);
         }
-        rq.notify_resume = P::wants_return(&rq);
+        rq.notify_resume = P::Limits::wants_return(&rq);
         let again = if running == prev { Again::Picked } else { Again::No };
         time_slice(&mut rq, shared, self.host, again);
         if running != prev {

@@ -1,18 +1,24 @@
 //! Wakeups: the choice of a CPU, the enqueue there, and the preemption check.
 
+use super::common::{Again, rq_of, time_slice};
 use super::hotplug::{allowed_cpu, widen};
-use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, finish_verb, rq_of, take_off, time_slice};
-use crate::class::{self, ClassKind, deadline, rt};
+use crate::attrs::ClassKind;
+use crate::class;
+use crate::class::clamps;
+use crate::class::deadline::verbs as deadline;
+use crate::class::finish::finish_verb;
+use crate::class::moves::{activate_as, check_preempt_as, deactivate, take_off};
+use crate::class::rt::verbs as rt;
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
+use crate::scheduler::view::Scheduler;
 use crate::shared::{Place, Shared};
 use crate::task::{Task, TaskState};
-use crate::uclamp;
 
 /// The waker of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +80,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let Some(current) = rq.curr {
             wake.waker_flips = flips_of(&rq.tasks[current], self.now, task);
             if wake.sync && rq.curr_ordinary.is_some() {
-                wake.waker_load = P::task_load(&mut rq, self.shared, current);
+                wake.waker_load = P::Balance::task_load(&mut rq, self.shared, current);
             }
         }
         drop(rq);
@@ -188,11 +194,11 @@ fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake:
     rq.tasks[index].blocked = false;
     let clamps_first = class::clamps_first(shared);
     if clamps_first {
-        uclamp::inc(rq, shared, ClassKind::Fair, index);
+        clamps::inc(rq, shared, ClassKind::Fair, index);
     }
     P::enqueue(rq, shared, index, Enqueue::Delayed);
     if !clamps_first {
-        uclamp::inc(rq, shared, ClassKind::Fair, index);
+        clamps::inc(rq, shared, ClassKind::Fair, index);
     }
     rq.tasks[index].state = TaskState::Runnable;
     if rq.curr != Some(index) {

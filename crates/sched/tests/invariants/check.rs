@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::event::{MigrateCause, Running};
 use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::policy::Limited;
 use vruntime_sched::task::{Task, TaskState};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{CpuMask, Partition, Policy, invariants};
@@ -127,7 +128,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 let throttled = match task.kind() {
                     ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),
                     ClassKind::Rt => rq.rt.holds_back(index),
-                    ClassKind::Fair => P::throttled(rq, &self.shared, index),
+                    ClassKind::Fair => P::Limits::throttled(rq, &self.shared, index),
                 };
                 task.on_rq && task.state == TaskState::Runnable && !throttled
             };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::policy::Limited;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{
     BandwidthStat, GroupWeight, Host, Limit, Policy, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker,
@@ -298,7 +299,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             self.debts.check(rq, anew.contains(&rq.cpu));
             // An idle CPU has no runnable task.
             let waits = rq.tasks.iter().any(|(index, task)| {
-                task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)
+                task.on_rq && !self.asleep.contains(&task.id) && !P::Limits::throttled(rq, &self.shared, index)
             });
             assert!(rq.running() != Running::Idle || !waits, "CPU {} idles before a waiting task", rq.cpu);
         }

@@ -2,7 +2,7 @@
 
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::PrevState;
-use vruntime_sched::policy::Policy;
+use vruntime_sched::policy::{Debugged, Policy};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{SchedAttr, SchedPolicy, TaskAttrs, Waker};
 
@@ -112,7 +112,7 @@ fn who_comes_back_asleep_joins_at_once() {
             let attr = SchedAttr { policy, rt_priority: 1, ..SchedAttr::default() };
             machine.asks(|s| s.set_scheduler(task, attr).unwrap());
         };
-        let util = |machine: &Machine<P>| P::debug(&machine.rqs[0], &machine.shared)[0].avg.util_avg;
+        let util = |machine: &Machine<P>| P::Debugging::debug(&machine.rqs[0], &machine.shared)[0].avg.util_avg;
         machine.pass(300 * MS);
         set(&mut machine, SchedPolicy::Fifo);
         machine.schedule(PrevState::Preempted);

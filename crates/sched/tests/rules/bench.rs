@@ -8,7 +8,7 @@ use vruntime_sched::debug::EntityDebug;
 use vruntime_sched::event::{Event, MigrateCause, PrevState};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::check;
-use vruntime_sched::policy::Policy;
+use vruntime_sched::policy::{Debugged, Policy};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 
@@ -121,6 +121,6 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
 
     pub(crate) fn entity(&self, task: TaskId) -> EntityDebug {
         let (index, _) = self.rqs[0].tasks.iter().find(|(_, it)| it.id == task).unwrap();
-        P::debug_task(&self.rqs[0], index).unwrap()
+        P::Debugging::debug_task(&self.rqs[0], index).unwrap()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 
@@ -55,6 +55,10 @@ impl Policy for Shortest {
     type Tunables = Knobs;
     type Rq = Queue;
     type Task = Burst;
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Queue {
         Queue::default()

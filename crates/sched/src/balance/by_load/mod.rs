@@ -1,7 +1,7 @@
 //! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which compares loads.
 //!
 //! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
-//! with averages over ticks ([`cpu_load`]). The balancer compares load relative to power, and relieves the busiest
+//! with averages over ticks ([`loads`]). The balancer compares load relative to power, and relieves the busiest
 //! group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs' power. Kernels
 //! differ:
 //!
@@ -20,8 +20,8 @@
 mod busiest;
 mod placement;
 
-use super::cpu_load;
 use super::domains::{Domain, Level};
+use super::loads;
 use crate::event::BalanceKind;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -50,13 +50,13 @@ fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
 /// A low estimate, for a CPU to pull from.
 fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
-    cpu_load::source_load(shared, cpu, index, now)
+    loads::source_load(shared, cpu, index, now)
 }
 
 /// A high estimate, for a CPU to move tasks to.
 fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
-    cpu_load::target_load(shared, cpu, index, now)
+    loads::target_load(shared, cpu, index, now)
 }
 
 /// The power that higher classes leave of a CPU; for a thread, of its part of the core's power.

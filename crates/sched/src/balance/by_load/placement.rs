@@ -4,7 +4,7 @@ use super::{SCALE, power, source_load, target_load};
 use crate::balance::domains::{Domain, Domains, SchedGroup};
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 
@@ -61,7 +61,7 @@ fn wake_affine<P: Policy>(
         return false;
     }
     let (prev, now) = (rq.cpu, rq.clock.now());
-    let weight = P::effective_load(rq, shared, task);
+    let weight = P::Balance::effective_load(rq, shared, task);
     let load = source_load(shared, prev, 0, now);
     let mut here = target_load(shared, on, 0, now);
     if wake.sync {

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{SCALE, params};
-use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domain, Level, SchedGroup};
+use crate::balance::loads::{source_load, target_load};
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::ids::CpuId;

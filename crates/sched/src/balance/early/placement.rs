@@ -2,11 +2,11 @@
 
 use super::busiest::power;
 use super::{Params, SCALE, params};
-use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domains, SchedGroup};
+use crate::balance::loads::{source_load, target_load};
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 
@@ -35,7 +35,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
         let domains: &Domains = &shared.domains;
         let common = domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
-            let load = P::task_load(rq, shared, task);
+            let load = P::Balance::task_load(rq, shared, task);
             if comes(shared, params(domain.level), load, prev, on, wake, now) {
                 target = on;
             }

@@ -2,24 +2,25 @@
 
 use super::busiest::{find_busiest_group, find_busiest_queue};
 use super::{MAX_PINNED_INTERVAL, MS, Params, params};
-use crate::balance::DomainState;
 use crate::balance::active::Push;
 use crate::balance::domains::{Domain, Domains, Level};
 use crate::balance::pull::Balancing;
+use crate::balance::state::DomainState;
+use crate::class::finish::finish_verb;
+use crate::class::moves::{attach_task, check_preempt, detach_task};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced, Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
 /// The `prio` of the most urgent task of the policy.
 fn best_prio<P: Policy>(rq: &Rq<P>) -> i16 {
-    rq.listed().map(|task| P::dynamic_prio(rq, task)).min().unwrap_or(i16::MAX)
+    rq.listed().map(|task| P::Balance::dynamic_prio(rq, task)).min().unwrap_or(i16::MAX)
 }
 
 struct Attempt<'d> {
@@ -85,14 +86,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         to.update_clock(self.now);
         let (mut best_here, best_there) = (best_prio(&to), best_prio(&from));
         // One of the most urgent stays: the running one, or else the first found.
-        let mut seen = from.curr_ordinary.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);
+        let mut seen = from.curr_ordinary.is_some_and(|curr| P::Balance::dynamic_prio(&from, curr) == best_there);
         let mut left = attempt.amount;
-        for index in P::pull_order(&from) {
+        for index in P::Balance::pull_order(&from) {
             if left == 0 || moved.count >= attempt.most {
                 break;
             }
-            let prio = P::dynamic_prio(&from, index);
-            let load = P::task_load(&mut from, shared, index);
+            let prio = P::Balance::dynamic_prio(&from, index);
+            let load = P::Balance::task_load(&mut from, shared, index);
             let mut too_big = load > left;
             if too_big && prio < best_here {
                 too_big = !seen && prio == best_there;

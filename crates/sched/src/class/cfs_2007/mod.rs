@@ -18,18 +18,20 @@
 //! candidates.
 
 mod entity;
+pub(crate) mod tunables;
 
 use core::marker::PhantomData;
 
-pub use entity::{Entity2007, Tunables2007};
+pub use entity::Entity2007;
 use entity::{WEIGHT_RT, weight_of};
+pub use tunables::Tunables2007;
 
 use crate::balance::early;
 use crate::class::fair::timeline::Timeline;
 use crate::debug::{AvgDebug, CfsDebug, EntityDebug};
 use crate::features::Feature;
 use crate::ids::{CpuId, GroupId};
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Debugged, Dequeue, Enqueue, Plain, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
 use crate::task::{SchedPolicy, TaskAttrs};
@@ -177,6 +179,10 @@ impl<T: Tunables> Policy for Cfs2007<T> {
     type Tunables = T;
     type Rq = CfsRq2007;
     type Task = Entity2007;
+    type Balance = Self;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Self;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> CfsRq2007 {
         CfsRq2007 { timeline: Timeline::new(), fair_clock: 0, load: 0, sleeper_bonus: 0 }
@@ -309,7 +315,9 @@ impl<T: Tunables> Policy for Cfs2007<T> {
             (se.weight, se.wait_runtime) = (weight, 0);
         }
     }
+}
 
+impl<T: Tunables> Balanced<Self> for Cfs2007<T> {
     fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
         rq.tasks[task].class.weight
     }
@@ -330,7 +338,9 @@ impl<T: Tunables> Policy for Cfs2007<T> {
             h_nr_idle: 0,
         });
     }
+}
 
+impl<T: Tunables> Debugged<Self> for Cfs2007<T> {
     fn debug(rq: &Rq<Self>, _shared: &Shared<Self>) -> alloc::vec::Vec<CfsDebug> {
         let key = |task: u32| rq.tasks[task].class.fair_key as i64;
         let nr = rq.nr_ordinary();

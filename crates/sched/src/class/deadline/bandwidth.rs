@@ -10,24 +10,12 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::params::DlAttrs;
+use super::ratio::{BW_SHIFT, BW_UNIT, to_ratio};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
-
-/// Bits after the point.
-pub const BW_SHIFT: u32 = 20;
-/// A whole CPU.
-pub const BW_UNIT: u64 = 1 << BW_SHIFT;
 /// Bits after the point of [`Reclaim::bw_ratio`].
 pub(super) const RATIO_SHIFT: u32 = 8;
 /// Capacity of the fastest CPU, in bits.
 const CAPACITY_SHIFT: u32 = 10;
-
-/// `runtime` of every `period` as a bandwidth, rounded down.
-pub fn to_ratio(period: u64, runtime: u64) -> u64 {
-    if period == 0 {
-        return 0;
-    }
-    ((u128::from(runtime) << BW_SHIFT) / u128::from(period)) as u64
-}
 
 /// Limit of real-time tasks on each CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@
 //! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, instead
 //! of a later deadline, and so disturbs no other task.
 
-use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;
+use super::ratio::BW_SHIFT;
 use crate::balance::roots::Root;
 
 /// Products of times are in units of 1024 ns, as in the kernel (`DL_SCALE`).

@@ -5,7 +5,8 @@
 //! CPUs: Abeni, Lipari, Parri & Sun, "Multicore CPU reclaiming: parallel or sequential?" (SAC 2016). Kernel:
 //! Documentation/scheduler/sched-deadline, section 2.3.
 
-use super::bandwidth::{BW_SHIFT, BW_UNIT, RATIO_SHIFT, Reclaim};
+use super::bandwidth::{RATIO_SHIFT, Reclaim};
+use super::ratio::{BW_SHIFT, BW_UNIT};
 
 /// The equation of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -10,32 +10,32 @@
 //! | `server` | the fair server (6.12+) |
 //! | `cpudeadline` | the CPU with the latest deadline |
 //! | `verbs` | calls from the core |
-//! | `balance` | wakeup, push and pull |
+//! | `place` | the CPU for a wakeup |
+//! | `shared` | what the CPUs share |
+//! | `balance` | push and pull |
 
 mod balance;
-mod bandwidth;
+pub(crate) mod bandwidth;
 mod cpudeadline;
-mod entity;
+pub(crate) mod entity;
+mod error;
 mod grub;
-mod params;
-mod queue;
+pub(crate) mod params;
+mod place;
+pub(crate) mod queue;
+pub(crate) mod ratio;
 mod server;
+pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
-mod verbs;
+pub(crate) mod verbs;
 
-pub use bandwidth::{AdmissionError, BW_SHIFT, BW_UNIT, GlobalLimit, Reclaim, RootDomain, to_ratio};
+pub use bandwidth::{AdmissionError, GlobalLimit, Reclaim, RootDomain};
 pub use cpudeadline::CpuDeadline;
 pub use entity::{DlEntity, Donor};
+pub use error::SchedError;
 pub use grub::Grub;
-pub use params::{DlAttrs, DlParamError, DlTunables, MIN_RUNTIME_NS, PeriodLimits, SchedError};
+pub use params::{DlAttrs, DlParamError, DlTunables, MIN_RUNTIME_NS, PeriodLimits, ServerLimits};
 pub use queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
-pub use server::{Server, ServerLimits, ServerRules};
-
-pub(crate) use balance::{DlShared, affinity_changed, overloaded, select_cpu, woken};
-pub(crate) use bandwidth::Cpus;
-pub(crate) use verbs::{
-    account, account_all, attach, before_pick, check, dequeue, detach, enqueue, finish_verb, leave, lend, pick,
-    put_prev, root_of, runtime_ends, set_attrs, set_next, start_server, stay_for_donor, tell_host, tick, timers,
-    update_curr, update_load, wakeup_preempt, yield_task,
-};
+pub use ratio::{BW_SHIFT, BW_UNIT, to_ratio};
+pub use server::{Server, ServerRules};

@@ -1,11 +1,8 @@
 //! Parameters that `sched_setattr` accepts for SCHED_DEADLINE.
 
-use alloc::boxed::Box;
 use core::fmt;
 
-use super::bandwidth::{AdmissionError, to_ratio};
-use super::server::ServerLimits;
-use crate::ids::GroupId;
+use super::ratio::to_ratio;
 
 /// Parameters of a deadline task, as in `struct sched_attr`. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -123,65 +120,6 @@ impl fmt::Display for DlParamError {
 
 impl core::error::Error for DlParamError {}
 
-/// Why `sched_setattr` or `sched_setaffinity` is refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SchedError {
-    /// The parameters are invalid (EINVAL).
-    Params(DlParamError),
-    /// There is no bandwidth for them (EBUSY).
-    Admission(Box<AdmissionError>),
-    /// A deadline task must be allowed on all CPUs of its root domain (EPERM, EBUSY).
-    Affinity {
-        /// Allowed CPUs of the domain.
-        allowed: usize,
-        /// CPUs of the domain.
-        cpus: usize,
-    },
-    /// Its group has no real-time runtime (EPERM; EINVAL when it joins the group).
-    NoRtRuntime {
-        /// The group.
-        group: GroupId,
-    },
-    /// No requested CPU is online (EINVAL).
-    Offline,
-    /// The task's cpuset has no requested CPU (EINVAL).
-    Cpuset,
-    /// Partitions below the group have all its CPUs (ENOSPC).
-    NoCpus,
-}
-
-impl fmt::Display for SchedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Params(error) => error.fmt(f),
-            Self::Admission(error) => error.fmt(f),
-            Self::Affinity { allowed, cpus } => write!(
-                f,
-                "a SCHED_DEADLINE task must be allowed on all CPUs of its root domain, here {allowed} of {cpus}: admission \
-                 counts on it; lift the affinity, or switch admission off (sched_rt_runtime_us above sched_rt_period_us)"
-            ),
-            Self::NoRtRuntime { group } => write!(
-                f,
-                "group {group} may have no real-time tasks, for its rt_runtime is 0 (CONFIG_RT_GROUP_SCHED); give it one, or \
-                 choose another group or policy"
-            ),
-            Self::Offline => {
-                write!(f, "none of the requested CPUs is online; bring one online first, or request others")
-            }
-            Self::Cpuset => write!(
-                f,
-                "the cpuset of its group has no requested CPU that is online (EINVAL); request others, or give the group more"
-            ),
-            Self::NoCpus => write!(
-                f,
-                "the group has no CPU for a task (ENOSPC): child partitions own all; move the task to a partition, or leave the group a CPU"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for SchedError {}
-
 impl DlAttrs {
     /// `runtime` in every `period`, with an implicit deadline and no flags. Nanoseconds.
     pub const fn new(runtime: u64, period: u64) -> Self {
@@ -241,6 +179,29 @@ impl DlAttrs {
     /// Whether the deadline is the end of the period.
     pub const fn is_implicit(&self) -> bool {
         self.deadline == self.period
+    }
+}
+
+/// Runtime and period of the fair servers (`/sys/kernel/debug/sched/fair_server/cpuN`). Nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// CPU time of fair tasks in each period; 0: no server.
+    pub runtime: u64,
+    /// Length of a period.
+    pub period: u64,
+}
+
+impl Default for ServerLimits {
+    /// 50 ms every second.
+    fn default() -> Self {
+        Self { runtime: 50_000_000, period: 1_000_000_000 }
+    }
+}
+
+impl ServerLimits {
+    /// Part of a CPU, in 2^-20.
+    pub fn bandwidth(self) -> u64 {
+        to_ratio(self.period, self.runtime)
     }
 }
 

@@ -13,8 +13,8 @@ use super::entity::DlEntity;
 use super::grub::Grub;
 use super::server::{Server, ServerRules};
 use crate::balance::roots::Root;
+use crate::class::callback::Callback;
 use crate::class::fair::pelt::Avg;
-use crate::class::rt::Callback;
 use crate::event::Event;
 
 /// Number of a CPU's fair server.

@@ -13,9 +13,8 @@
 
 use alloc::boxed::Box;
 
-use super::bandwidth::to_ratio;
 use super::entity::DlEntity;
-use super::params::DlAttrs;
+use super::params::{DlAttrs, ServerLimits};
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
 /// Behaviour of fair servers that depends on the kernel.
@@ -34,29 +33,6 @@ pub struct ServerRules {
 
 /// Least time by which a timer is deferred.
 const MIN_RES_NS: u64 = 1_000_000;
-
-/// Runtime and period of the fair servers (`/sys/kernel/debug/sched/fair_server/cpuN`). Nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServerLimits {
-    /// CPU time of fair tasks in each period; 0: no server.
-    pub runtime: u64,
-    /// Length of a period.
-    pub period: u64,
-}
-
-impl Default for ServerLimits {
-    /// 50 ms every second.
-    fn default() -> Self {
-        Self { runtime: 50_000_000, period: 1_000_000_000 }
-    }
-}
-
-impl ServerLimits {
-    /// Part of a CPU, in 2^-20.
-    pub fn bandwidth(self) -> u64 {
-        to_ratio(self.period, self.runtime)
-    }
-}
 
 /// The server of one CPU.
 #[derive(Debug)]

@@ -3,15 +3,17 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::balance::later_cpu;
-use super::entity::DlEntity;
-use super::entity::Donor;
-use super::params::DlAttrs;
+use super::entity::{DlEntity, Donor};
+use super::params::{DlAttrs, ServerLimits};
+use super::place::{entity, later_cpu};
+pub(crate) use super::place::{overloaded, select_cpu, woken};
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
-use super::server::ServerLimits;
+use crate::attrs::ClassKind;
 use crate::balance::roots::Root;
-use crate::class::rt::{Callback, charge_deadline, update_avg};
-use crate::class::{ClassKind, pick_ordinary};
+use crate::class::callback::Callback;
+use crate::class::fair::pelt::update_avg;
+use crate::class::ordinary::pick_ordinary;
+use crate::class::rt::verbs::charge_deadline;
 use crate::event::{DeadlineEvent, Event, Running};
 use crate::host::{Host, Timer};
 use crate::ids::CpuId;
@@ -30,11 +32,6 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
     call(&mut rq.dl, se)
-}
-
-#[expect(clippy::expect_used, reason = "as `with`")]
-pub(crate) fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> &DlEntity {
-    rq.tasks[index].dl.as_deref().expect("a task of the deadline class has an entity")
 }
 
 /// Queues and counts a task, unless it must wait for its next period.
@@ -561,4 +558,13 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), Str
         return wrong("what is published is not what is there".into());
     }
     Ok(())
+}
+
+/// Handles a changed affinity of a queued task.
+pub(crate) fn affinity_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    if rq.tasks[index].kind != ClassKind::Deadline || !rq.tasks[index].on_rq {
+        return;
+    }
+    let waits = rq.curr != Some(index);
+    set_pushable(rq, shared, index, waits);
 }

@@ -7,26 +7,16 @@
 //! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
 //! 6.10+ (here 6.12): only if it may run on a larger CPU (`max_allowed_capacity`).
 
+use super::discipline::{Discipline, FairCpu, FairShared};
 use super::placement::Free;
-use super::{Discipline, FairCpu, FairShared};
 use crate::balance::domains::Domain;
+use crate::capacity::fits_capacity;
+use crate::class::clamps;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::Policy;
+use crate::policy::Balanced;
 use crate::tunables::Tunables;
-use crate::uclamp::{self, Clamps};
-
-/// Whether a utilisation leaves a fifth of a capacity free.
-#[inline]
-pub(crate) fn fits_capacity(util: u64, capacity: u32) -> bool {
-    util * 1280 < u64::from(capacity) * 1024
-}
-
-/// Whether a capacity is greater by more than the error of measurement, 5 %.
-#[inline]
-pub(crate) fn capacity_greater(one: u64, other: u64) -> bool {
-    one * 1024 > other * 1078
-}
+use crate::uclamp::{Clamps, SCALE};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
@@ -42,7 +32,7 @@ pub(super) enum Fit {
 /// unclamped task fits the largest CPU only by its utilisation. A lower clamp above the utilisation makes the task
 /// fit only CPUs of at least that capacity.
 pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
-    let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
+    let unbounded = whole == u32::from(SCALE) && clamps.max == SCALE;
     let capped = !unbounded && u32::from(clamps.max) <= whole;
     let min = clamps.min.min(clamps.max);
     if !fits_capacity(util, left) && !capped {
@@ -60,10 +50,10 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
     }
 
     fn task_fit(&self, shared: &FairShared<D, T>, task: u32, cpu: CpuId) -> Fit {
-        let util = <super::Fair<D, T> as Policy>::task_util(self, task);
+        let util = <super::discipline::Fair<D, T> as Balanced<_>>::task_util(self, task);
         let (whole, left) = (shared.capacity(cpu), shared.cpu(cpu).capacity_of());
         if shared.uclamp_used() {
-            util_fits_cpu(util, uclamp::effective(shared, &self.tasks[task]), whole, left)
+            util_fits_cpu(util, clamps::effective(shared, &self.tasks[task]), whole, left)
         } else if fits_capacity(util, left) {
             Fit::Yes
         } else {

@@ -4,10 +4,10 @@
 //! It preempts if it is a wakeup granularity behind the running task. The tick reschedules a running entity that has
 //! used up its slice, or is a slice ahead of the first entity.
 
+use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::queue::load_changed;
 use super::quiet::Buddy;
-use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Wake};

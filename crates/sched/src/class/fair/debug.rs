@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::pelt::Avg;
-use super::{Discipline, FairCpu, FairShared};
 use crate::clock::PELT_EPOCH;
 use crate::debug::{AvgDebug, CfsDebug, EntityDebug};
 use crate::tunables::Tunables;

@@ -22,8 +22,8 @@
 //! - **7.1**: an entity with a delayed dequeue keeps the rest of its debt, however the average moves. Weights change
 //!   relative to the average, as up to 6.12. A timer ends slices (HRTICK).
 
+use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{CfsRq, Entity, Se};
-use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Wake};

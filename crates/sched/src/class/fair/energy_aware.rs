@@ -15,9 +15,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::capacity::{Fit, util_fits_cpu};
+use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{ROOT, Se};
-use super::{Discipline, FairCpu, FairShared};
 use crate::balance::domains::Domain;
+use crate::class::clamps;
 use crate::cpumask::CpuMask;
 use crate::energy::Energy;
 use crate::event::Event;
@@ -26,7 +27,7 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
-use crate::uclamp::{self, Clamps};
+use crate::uclamp::Clamps;
 
 /// Publishes the utilisation of this CPU.
 #[inline(never)]
@@ -162,7 +163,7 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     rq.sync_entity_load_avg(Se::task(task));
     let avg = &rq.class.entities[Se::task(task)].avg;
     let used = shared.uclamp_used();
-    let clamps = if used { uclamp::effective(shared, &rq.tasks[task]) } else { Clamps::NONE };
+    let clamps = if used { clamps::effective(shared, &rq.tasks[task]) } else { Clamps::NONE };
     let (util_est, runnable) = (u64::from(avg.util_est), avg.runnable_avg);
     let wakee = Wakee { prev, util_avg: avg.util_avg, util_est, runnable, clamps };
     if wakee.util() == 0 && clamps.min == 0 {

@@ -4,9 +4,9 @@
 //! from the task's group up, at most once a tick ("move h_load calculation to task_h_load"). 3.10: once a tick for
 //! every group, on the CPU to pull from.
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{ROOT, Se};
 use super::load::se_weight;
-use super::{Discipline, Fair};
 use crate::ids::GroupId;
 use crate::kernels::Behaviour;
 use crate::rq::Rq;
@@ -143,7 +143,8 @@ mod tests {
     use crate::host::{Host, Timer};
     use crate::ids::{CpuId, TaskId};
     use crate::kernels::kernel;
-    use crate::scheduler::{Scheduler, Waker};
+    use crate::scheduler::Waker;
+    use crate::scheduler::view::Scheduler;
     use crate::task::TaskAttrs;
     use crate::topology::Topology;
     use crate::tunables::Knobs;

@@ -4,8 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{ROOT, Se};
-use super::{Discipline, Fair};
 use crate::rq::Rq;
 use crate::task::{SchedPolicy, TaskState};
 use crate::tunables::Tunables;

@@ -1,9 +1,9 @@
 //! Load averages of the hierarchy, and the division of a group's weight over its CPUs.
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
 use super::queue::load_changed;
-use super::{Discipline, Fair};
 use crate::event::Running;
 use crate::features::Feature;
 use crate::kernels::Behaviour;

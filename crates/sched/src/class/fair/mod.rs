@@ -5,6 +5,7 @@ pub(crate) mod bandwidth;
 mod capacity;
 mod cfs;
 mod debug;
+pub(crate) mod discipline;
 mod eevdf;
 pub(crate) mod energy_aware;
 pub(crate) mod entity;
@@ -20,152 +21,30 @@ mod quiet;
 pub mod timeline;
 mod turns;
 
-use core::marker::PhantomData;
-
 pub use bandwidth::{BandwidthStat, Limit, LimitError};
-pub(crate) use capacity::{capacity_greater, fits_capacity};
 pub use cfs::CfsOrder;
+pub use discipline::{Discipline, Fair, FairCpu, FairShared};
 pub use eevdf::EevdfOrder;
 pub use entity::{Entity, FairRq, Luggage};
 
-use self::entity::{CfsRq, ROOT, Se};
+use self::entity::{ROOT, Se};
 use self::load::Attach;
 use crate::balance::by_load;
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Changed, Debugged, Dequeue, Enqueue, Limited, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
 use crate::task::{SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight;
 
-/// The fair class under a discipline `D`, its tunables from `T`.
-#[derive(Debug)]
-pub struct Fair<D, T>(PhantomData<(D, T)>);
-
 /// EEVDF, as in 6.6 to 7.1: the version is in `Config::behaviours` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
 /// CFS, as in 3.10 to 6.4: see [`Eevdf`].
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
-
-/// Differences between EEVDF and CFS. `cfs` is the index of a group.
-pub trait Discipline: Sized + core::fmt::Debug + 'static {
-    /// Whether the weighted average of vruntimes is needed.
-    const AVERAGES: bool;
-
-    /// The sort key of an entity.
-    fn key(se: &Entity) -> u64;
-
-    /// Places an entity that joins its queue in virtual time, before it counts as queued: `curr` before the update of
-    /// its accounts, others after.
-    #[doc(hidden)]
-    fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
-
-    /// Adjusts an entity from another queue to this queue's time, before its accounts are updated.
-    #[doc(hidden)]
-    fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
-
-    /// Whether the balancer leaves a queued entity that has had more than its share, while others can move.
-    #[doc(hidden)]
-    fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
-        false
-    }
-
-    #[doc(hidden)]
-    fn delays<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
-        false
-    }
-
-    /// Handles an entity that stays queued instead of sleeping.
-    #[doc(hidden)]
-    fn stays<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
-
-    #[doc(hidden)]
-    fn leave<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se, _why: Dequeue) {}
-
-    #[doc(hidden)]
-    fn left<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Dequeue) {}
-
-    /// Returns the entity of a non-empty queue that should run.
-    #[doc(hidden)]
-    fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se;
-
-    /// Returns the slice of an entity, wall-clock ns.
-    #[doc(hidden)]
-    fn slice<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64;
-
-    /// Returns the rest of the running entity's slice.
-    #[doc(hidden)]
-    fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
-        let entity = rq.se(se);
-        Self::slice(rq, shared, se).saturating_sub(entity.sum_exec_runtime - entity.prev_sum_exec_runtime)
-    }
-
-    #[doc(hidden)]
-    fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
-
-    /// Returns whether to reschedule after `curr`, the running entity of `queue`, was charged.
-    #[doc(hidden)]
-    fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
-
-    /// The virtual time for which charging the only and running entity of `queue` just adds up.
-    #[doc(hidden)]
-    fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
-
-    #[doc(hidden)]
-    fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
-
-    /// Whether to make the waking task a buddy (feature NEXT_BUDDY).
-    #[doc(hidden)]
-    fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _running: Se) -> bool {
-        true
-    }
-
-    /// Whether `woken` preempts its running sibling `curr`, both up to date. `running` is the running task.
-    #[doc(hidden)]
-    fn preempts<T: Tunables>(
-        rq: &mut FairCpu<Self, T>,
-        shared: &FairShared<Self, T>,
-        curr: Se,
-        woken: Se,
-        running: u32,
-        wake: Wake,
-    ) -> bool;
-
-    /// Ends the protection of `curr`, an idle entity, against one that is not idle.
-    #[doc(hidden)]
-    #[inline]
-    fn gives_way<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _curr: Se) {}
-
-    /// Handles the wakeup of a task whose dequeue was delayed.
-    #[doc(hidden)]
-    fn requeue_delayed<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
-
-    #[doc(hidden)]
-    fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se);
-
-    #[doc(hidden)]
-    fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
-
-    /// Places a task that is forked here, relative to its future queue.
-    #[doc(hidden)]
-    fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
-
-    /// Handles a sleeping task that leaves for another CPU.
-    #[doc(hidden)]
-    fn migrate<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
-
-    /// Handles a dequeued task that leaves its group for another.
-    #[doc(hidden)]
-    fn leave_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
-
-    /// Handles its arrival there.
-    #[doc(hidden)]
-    fn join_group<T: Tunables>(_rq: &mut FairCpu<Self, T>, _task: u32) {}
-}
 
 #[inline]
 fn publish_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>, load: u64) {
@@ -186,17 +65,14 @@ fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &F
     publish_load(rq, shared, rq.queue_load(shared, ROOT));
 }
 
-/// A CPU under the fair class.
-pub type FairCpu<D, T> = Rq<Fair<D, T>>;
-/// State that CPUs under the fair class share.
-pub type FairShared<D, T> = Shared<Fair<D, T>>;
-
 impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     type Tunables = T;
     type Rq = FairRq;
     type Task = Luggage;
-
-    const LIMITS: bool = true;
+    type Balance = Self;
+    type Changes = Self;
+    type Limits = Self;
+    type Debugging = Self;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> FairRq {
         FairRq::new()
@@ -343,7 +219,72 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
         rq.se_mut(se).idle = idle;
     }
+}
 
+impl<D: Discipline, T: Tunables> Balanced<Self> for Fair<D, T> {
+    fn task_load(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.task_h_load(shared, task)
+    }
+
+    fn effective_load(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
+        rq.effective_load(shared, task)
+    }
+
+    fn update_h_load(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<(u32, u32)> {
+        rq.update_all_h_load(shared)
+    }
+
+    fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
+        let avg = &rq.class.entities[Se::task(task)].avg;
+        avg.util_avg.max(u64::from(avg.util_est))
+    }
+
+    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
+        rq.task_fits_cpu(shared, task, cpu)
+    }
+
+    fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        let se = Se::task(task);
+        let cfs = &rq.class.groups[rq.se(se).parent].cfs;
+        shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
+    }
+
+    fn util_sum(rq: &Rq<Self>) -> u64 {
+        rq.class.groups[ROOT].cfs.avg.util_sum
+    }
+
+    fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
+        rq.update_blocked(shared);
+    }
+
+    #[inline]
+    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
+        if shared.config.behaviours.by_load() {
+            publish_queue_load(rq, shared);
+        } else {
+            publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
+        }
+    }
+
+    fn publish_usage(rq: &Rq<Self>, shared: &Shared<Self>) {
+        if let Some(energy) = shared.energy() {
+            energy_aware::publish(rq, energy);
+        }
+    }
+
+    fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
+        let competes = |group| to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
+        D::has_run_ahead(rq, shared, Se::task(task)) && competes(rq.tasks[task].group)
+    }
+
+    fn only_idle_tasks(rq: &Rq<Self>) -> bool {
+        let root = &rq.class.groups[ROOT].cfs;
+        root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
+    }
+}
+
+impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
     /// Whether a single entity is queued: a task, or a group with any number of tasks (5.6+).
     fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
         shared.config.has(Behaviour::PrioChangeLooks) && rq.class.groups[ROOT].cfs.nr_queued == 1
@@ -410,33 +351,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn task_load(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
-        rq.task_h_load(shared, task)
-    }
-
-    fn effective_load(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> u64 {
-        rq.effective_load(shared, task)
-    }
-
-    fn update_h_load(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<(u32, u32)> {
-        rq.update_all_h_load(shared)
-    }
-
-    fn task_util(rq: &Rq<Self>, task: u32) -> u64 {
-        let avg = &rq.class.entities[Se::task(task)].avg;
-        avg.util_avg.max(u64::from(avg.util_est))
-    }
-
-    fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
-        rq.task_fits_cpu(shared, task, cpu)
-    }
-
-    fn sticky(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
-        let se = Se::task(task);
-        let cfs = &rq.class.groups[rq.se(se).parent].cfs;
-        shared.config.features.has(Feature::CacheHotBuddy) && (cfs.next == Some(se) || cfs.last == Some(se))
-    }
-
     fn rq_offline(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.catch_up(shared);
         rq.limits_offline(shared);
@@ -447,47 +361,10 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up(shared);
         rq.limits_online(shared);
     }
+}
 
-    fn util_sum(rq: &Rq<Self>) -> u64 {
-        rq.class.groups[ROOT].cfs.avg.util_sum
-    }
-
-    fn update_blocked_averages(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        rq.catch_up(shared);
-        rq.update_blocked(shared);
-    }
-
-    #[inline]
-    fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
-        if shared.config.behaviours.by_load() {
-            publish_queue_load(rq, shared);
-        } else {
-            publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
-        }
-    }
-
-    fn publish_usage(rq: &Rq<Self>, shared: &Shared<Self>) {
-        if let Some(energy) = shared.energy() {
-            energy_aware::publish(rq, energy);
-        }
-    }
-
-    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
-        rq.catch_up(shared);
-    }
-
-    fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
-        debug::queues(rq, shared)
-    }
-
-    fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
-        let se = &rq.class.entities[Se::task(task)];
-        Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
-    }
-
-    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
-        invariants::check(rq)
-    }
+impl<D: Discipline, T: Tunables> Limited<Self> for Fair<D, T> {
+    const ENFORCED: bool = true;
 
     fn limit_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
         rq.catch_up(shared);
@@ -508,11 +385,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.limit_forbids_move(shared, task, to)
     }
 
-    fn has_run_ahead(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, to: &Rq<Self>) -> bool {
-        let competes = |group| to.class.by_id.get(&group).is_some_and(|&slot| to.class.groups[slot].cfs.nr_queued > 0);
-        D::has_run_ahead(rq, shared, Se::task(task)) && competes(rq.tasks[task].group)
-    }
-
     #[inline]
     fn wants_return(rq: &Rq<Self>) -> bool {
         rq.class.limits && rq.curr_ordinary.is_some_and(|curr| rq.class.entities[Se::task(curr)].throttle_work)
@@ -522,10 +394,24 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.catch_up(shared);
         rq.throttle_on_return(shared, task);
     }
+}
 
-    fn only_idle_tasks(rq: &Rq<Self>) -> bool {
-        let root = &rq.class.groups[ROOT].cfs;
-        root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
+impl<D: Discipline, T: Tunables> Debugged<Self> for Fair<D, T> {
+    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+        rq.catch_up(shared);
+    }
+
+    fn debug(rq: &Rq<Self>, shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
+        debug::queues(rq, shared)
+    }
+
+    fn debug_task(rq: &Rq<Self>, task: u32) -> Option<crate::debug::EntityDebug> {
+        let se = &rq.class.entities[Se::task(task)];
+        Some(debug::entity(se, &rq.class.groups[se.parent].cfs))
+    }
+
+    fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
+        invariants::check(rq)
     }
 }
 

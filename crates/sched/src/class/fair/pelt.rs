@@ -240,6 +240,20 @@ pub(crate) fn sub(value: &mut u64, amount: u64) {
 /// Least divisor, for the lower bound of a sum after a subtraction.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
+/// Updates the average of a class above fair to `now`. `running`: whether it ran since the last update.
+pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
+    if avg.last_update == 0 {
+        avg.last_update = now & !1023;
+    }
+    if avg.accumulate(now, u64::from(running), u64::from(running), running) {
+        avg.average(1);
+        if !running && avg.util_sum == 0 {
+            // Until a task of the class runs again, there is nothing to update.
+            *avg = Avg::default();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,18 +2,18 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::discipline::{Discipline, Fair};
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::{ROOT, Se};
-use super::{Discipline, Fair};
-use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
+use crate::balance::by_load;
+use crate::balance::domains::{Domain, Domains, Level, LlcShared, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
-use crate::balance::{LlcShared, by_load};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
-use crate::policy::{Policy, Wake};
+use crate::policy::{Balanced, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{Published, Shared};
 use crate::task::{Affinity, SchedPolicy};
@@ -114,7 +114,7 @@ fn has_room<D: Discipline, T: Tunables>(
 ) -> bool {
     let published = shared.cpu(cpu);
     // The CPU's utilisation includes a task that slept there.
-    let more = if cpu == rq.cpu { 0 } else { <Fair<D, T> as Policy>::task_util(rq, task) };
+    let more = if cpu == rq.cpu { 0 } else { <Fair<D, T> as Balanced<_>>::task_util(rq, task) };
     // Tasks with a delayed dequeue do not count.
     published.is_fair()
         && published.h_nr_runnable() <= tasks

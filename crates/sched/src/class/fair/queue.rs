@@ -1,9 +1,9 @@
 //! Enqueue, dequeue, charge and buddies, level by level up the hierarchy.
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{CfsRq, Entity, GroupRq, ROOT, Se};
 use super::load::Attach;
 use super::quiet::Buddy;
-use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
 use crate::kernels::Behaviour;

@@ -17,10 +17,10 @@
 //!   result until its request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{ROOT, Se};
 use super::pelt::Step;
 use super::queue::load_changed;
-use super::{Discipline, Fair};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;

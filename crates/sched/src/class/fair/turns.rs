@@ -1,9 +1,9 @@
 //! Picks the next task, switches to it, and decides whether a woken task preempts.
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{Entity, ROOT, Se};
 use super::load;
 use super::queue::{erase, insert};
-use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Wake};

@@ -20,24 +20,28 @@
 //! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
 //! nice of 2.6.15 (`dependent_sleeper`).
 
+pub(crate) mod controller;
 mod cpurc;
 mod interactivity;
 mod prio_array;
 mod standing;
+pub(crate) mod tunables;
 
 use core::marker::PhantomData;
 
-pub(crate) use self::cpurc::{Class, is_on as cpu_rc_is_on, set_guarantee};
-pub use self::cpurc::{CpuRcTunables, GuaranteeError};
+pub use self::cpurc::GuaranteeError;
+pub(crate) use self::cpurc::set_guarantee;
 pub use self::standing::{O1Standing, standings};
+pub use self::tunables::CpuRcTunables;
 
-use self::cpurc::{CpuRc, class_of};
+use self::controller::CpuRc;
+use self::cpurc::class_of;
 use self::interactivity::{Activated, Interactivity};
 use self::prio_array::{MAX_PRIO, PrioArray};
 use crate::balance::early;
 use crate::ids::{CpuId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Debugged, Dequeue, Enqueue, Plain, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
 use crate::task::{NIL, SchedPolicy, TaskAttrs};
@@ -293,6 +297,10 @@ impl<T: Tunables> Policy for O1<T> {
     type Tunables = T;
     type Rq = O1Rq;
     type Task = O1Task;
+    type Balance = Self;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Self;
 
     fn new_rq(shared: &Shared<Self>, _cpu: CpuId) -> O1Rq {
         let arrays = [PrioArray::default(), PrioArray::default()];
@@ -527,7 +535,9 @@ impl<T: Tunables> Policy for O1<T> {
         let weight = weight(rq.class.rules, rq.static_prio(task));
         rq.tasks[task].class.weight = weight;
     }
+}
 
+impl<T: Tunables> Balanced<Self> for O1<T> {
     fn task_load(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) -> u64 {
         rq.tasks[task].class.weight
     }
@@ -557,7 +567,9 @@ impl<T: Tunables> Policy for O1<T> {
             h_nr_idle: 0,
         });
     }
+}
 
+impl<T: Tunables> Debugged<Self> for O1<T> {
     fn check(rq: &Rq<Self>) -> Result<(), alloc::string::String> {
         let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
         for array in &rq.class.arrays {

@@ -12,35 +12,19 @@
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
-use once_cell::race::OnceBox;
-
 use super::limits;
+use super::period::RtBandwidth;
+use super::place::span;
 use super::share::Lending;
-use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::features::Feature;
-use crate::host::{Host, Timer};
-use crate::ids::{CpuId, GroupId};
+use crate::host::Timer;
+use crate::ids::GroupId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
-use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, finish_verb};
+use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, AtomicU64};
 use crate::tunables::Tunables;
-
-/// The machine's period of real-time bandwidth (`def_rt_bandwidth`).
-#[derive(Debug, Default)]
-pub(crate) struct RtBandwidth {
-    /// Whether the timer is armed.
-    active: AtomicBool,
-    /// End of the period, nanoseconds.
-    ends: AtomicU64,
-    /// Whether deadline tasks have run while the timer was not armed.
-    unseen: AtomicBool,
-    /// Runtimes of the CPUs, if they lend.
-    lending: OnceBox<Lending>,
-}
 
 impl RtBandwidth {
     pub(super) fn lending<P: Policy>(&self, shared: &Shared<P>, runtime: u64) -> Option<&Lending> {
@@ -75,60 +59,10 @@ impl RtBandwidth {
         self.ends.store(ends, Relaxed);
         rq.arm(timer, Some(ends));
     }
-
-    /// Whether time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While the timer is
-    /// off, the sum is bounded (`sched_rt_bandwidth_account`).
-    pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
-        let active = self.active.load(Relaxed);
-        if !active {
-            self.unseen.store(true, Relaxed);
-        }
-        active || time < runtime
-    }
-
-    /// Returns the number of periods that have ended: the timer may be late.
-    pub(super) fn overrun(&self, now: u64, period: u64) -> u64 {
-        now.saturating_sub(self.ends.load(Relaxed)) / period + 1
-    }
-
-    /// Ends the timer's work. Returns its next time, if it is needed.
-    pub(super) fn next(&self, overrun: u64, period: u64, needed: bool) -> Option<u64> {
-        let ends = self.ends.load(Relaxed) + overrun * period;
-        self.ends.store(ends, Relaxed);
-        if !needed {
-            self.active.store(false, Relaxed);
-        }
-        needed.then_some(ends)
-    }
-
-    /// Stops the lending of an offline CPU. Each CPU has `runtime`.
-    pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
-        if let Some(lending) = self.lending.get() {
-            lending.disable(cpu, runtime, span);
-        }
-    }
-
-    pub(super) fn enable(&self, cpu: CpuId, runtime: u64) {
-        if let Some(lending) = self.lending.get() {
-            lending.enable(cpu, runtime);
-        }
-    }
-
-    /// Resets a CPU to `runtime`, whatever it has lent or borrowed.
-    pub(super) fn reset(&self, cpu: CpuId, runtime: u64) {
-        if let Some(lending) = self.lending.get() {
-            lending.reset(cpu, runtime);
-        }
-    }
-}
-
-/// Returns the CPUs that lend to each other: those of the root domain.
-pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
-    shared.root_span(shared.root(cpu))
 }
 
 /// The class's runtime in a period, if there is a limit.
-fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
+pub(super) fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();
     (shared.config.has(Behaviour::RtThrottle) && runtime < tunables.rt_period_ns()).then_some(runtime)
@@ -221,7 +155,7 @@ pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
 }
 
 /// Ends `overrun` periods on one CPU. Returns whether it still needs the timer.
-fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
+pub(super) fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
     if rq.rt.rt_time == 0 {
         return rq.rt.nr_running > 0;
     }
@@ -240,33 +174,4 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, ov
         unthrottle(rq);
     }
     rq.rt.rt_time > 0 || rq.rt.nr_running > 0
-}
-
-impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Ends one or more periods on every CPU.
-    pub(crate) fn rt_period_timer(&mut self) {
-        let shared = self.shared;
-        if shared.config.rt_group_sched {
-            self.rt_group_period_timer(GroupId::ROOT);
-            return;
-        }
-        let bandwidth = &shared.rt.bandwidth;
-        let Some(runtime) = runtime(shared) else { return };
-        let period = shared.config.tunables.rt_period_ns();
-        let overrun = bandwidth.overrun(self.now, period);
-        let mut needed = false;
-        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
-            let mut rq = self.rqs.rq(cpu);
-            if rq.rt.nr_running > 0 || rq.rt.rt_time > 0 {
-                // The running task is not charged: its time since the tick counts in the new period.
-                rq.update_clock(self.now);
-                needed |= replenish(&mut rq, shared, runtime, overrun);
-                finish_verb(&mut rq, shared, self.host);
-            }
-        }
-        let next = bandwidth.next(overrun, period, needed);
-        if next.is_some() {
-            self.host.arm(Timer::RtPeriod, next);
-        }
-    }
 }

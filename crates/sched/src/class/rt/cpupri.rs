@@ -3,18 +3,17 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::period::RtBandwidth;
+use super::queue::RtRq;
 use super::rounds::Rounds;
-use super::{MAX_RT_PRIO, RtBandwidth, RtRq};
+use crate::attrs::{MAX_RT_PRIO, NO_RT_PRIO};
 use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
-use crate::policy::Policy;
-use crate::shared::Shared;
 use crate::sync::AtomicU32;
-use crate::task::Task;
 
 #[derive(Debug)]
 struct CpuPrio {
-    /// `prio` of the most urgent real-time task, or [`super::NO_RT_PRIO`].
+    /// `prio` of the most urgent real-time task, or [`NO_RT_PRIO`].
     curr: AtomicU32,
     /// Level of the CPU's entry: `curr` or [`HIGHER`].
     listed: AtomicU32,
@@ -30,16 +29,16 @@ pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
     /// CPUs by highest `prio`. The last level has the CPUs without a real-time task. As in the kernel, a CPU that
     /// runs a deadline task is in none, until a real-time enqueue or dequeue changes its highest priority.
-    levels: Vec<AtomicCpuMask>,
+    pub(super) levels: Vec<AtomicCpuMask>,
     /// CPUs with pushable tasks (`rto_mask`).
-    overloaded: AtomicCpuMask,
+    pub(super) overloaded: AtomicCpuMask,
     /// Whether a CPU offers any waiting task, not only beside another of the class.
     overload_waits: bool,
     pub(super) rounds: Rounds,
     pub(super) bandwidth: RtBandwidth,
 }
 
-const NONE: u32 = super::NO_RT_PRIO as u32;
+pub(super) const NONE: u32 = NO_RT_PRIO as u32;
 
 /// A CPU that has deadline tasks (`CPUPRI_HIGHER`).
 const HIGHER: u32 = u32::MAX;
@@ -137,47 +136,6 @@ impl Cpupri {
 
     pub(crate) fn roots_rebuilt(&self) {
         self.rounds.reset();
-    }
-
-    /// Whether a CPU in the root domain of `cpu` has pushable tasks.
-    pub(super) fn any_overloaded<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId) -> bool {
-        if !shared.is_split() {
-            return !self.overloaded.is_empty();
-        }
-        self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
-    }
-
-    /// Returns the CPUs with the least urgent tasks, in the root domain of `at` and allowed to `task`, which is more
-    /// urgent. Prefers CPUs of sufficient capacity.
-    pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
-        let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
-        let mut second_best = Vec::new();
-        for level in (u32::from(task.rt_level()) + 1..=NONE).rev() {
-            let mask = &self.levels[level as usize];
-            if mask.is_empty() {
-                continue;
-            }
-            let may = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && shared.same_root(at, *cpu);
-            let found: Vec<CpuId> = mask.iter_from(CpuId(0)).filter(may).collect();
-            if found.is_empty() {
-                continue;
-            }
-            let big: Vec<CpuId> = found.iter().copied().filter(fits).collect();
-            if !big.is_empty() {
-                return big;
-            }
-            if second_best.is_empty() {
-                second_best = found;
-            }
-        }
-        second_best
-    }
-
-    /// Whether a CPU in the root domain of `at` runs something less urgent than `task`.
-    pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> bool {
-        let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
-        let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu) && shared.same_root(at, cpu);
-        levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
     /// Returns the next of the ascending `cpus` after the last choice of `on`, the calling CPU, so that real-time and

@@ -10,7 +10,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{End, NO_RT_PRIO};
+use super::queue::End;
+use crate::attrs::NO_RT_PRIO;
 use crate::ids::GroupId;
 
 /// A place in a priority array. The lowest is picked first.

@@ -5,30 +5,27 @@
 //! may have no real-time tasks. The limits of a group's children must fit into its own ([`Scheduler::set_group_rt`]).
 //! All limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
-use alloc::boxed::Box;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-use once_cell::race::OnceBox;
-
-use super::bandwidth::{self, RtBandwidth};
-use super::group::{RtGroups, Urgency};
-use super::{End, set_pushable};
-use crate::class::deadline::to_ratio;
+use super::group::{GroupRq, RtGroups, Urgency};
+use super::period::RtBandwidth;
+use super::place::{set_pushable, span};
+use super::queue::End;
+use crate::attrs::{NO_RT_PRIO, SchedPolicy};
+use crate::class::deadline::ratio::to_ratio;
 use crate::event::{Event, Running};
-use crate::host::{Host, Timer};
-use crate::ids::{CpuId, GroupId};
+use crate::host::Timer;
+use crate::ids::GroupId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
-use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, finish_verb};
+use crate::rq::Rq;
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, AtomicU64};
-use crate::task::{SchedPolicy, Task};
+use crate::task::Task;
 use crate::tunables::Tunables;
 
 /// Stored for no limit.
-const INFINITE: u64 = u64::MAX;
+pub(super) const INFINITE: u64 = u64::MAX;
 
 /// CPU time of a group's real-time tasks on each CPU. Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,42 +127,8 @@ impl fmt::Display for RtLimitError {
 
 impl core::error::Error for RtLimitError {}
 
-/// A group's limit, created when it is set.
-#[derive(Debug, Default)]
-pub(crate) struct GroupRt(OnceBox<Own>);
-
-#[derive(Debug)]
-struct Own {
-    runtime: AtomicU64,
-    period: AtomicU64,
-    bandwidth: RtBandwidth,
-    /// Set for an autogroup, whose tasks are the root's.
-    redirected: AtomicBool,
-}
-
-impl GroupRt {
-    fn own(&self, period: u64) -> &Own {
-        self.0.get_or_init(|| {
-            Box::new(Own {
-                runtime: AtomicU64::new(0),
-                period: AtomicU64::new(period),
-                bandwidth: RtBandwidth::default(),
-                redirected: AtomicBool::new(false),
-            })
-        })
-    }
-
-    pub(crate) fn redirect(&self) {
-        self.own(0).redirected.store(true, Relaxed);
-    }
-
-    fn is_redirected(&self) -> bool {
-        self.0.get().is_some_and(|own| own.redirected.load(Relaxed))
-    }
-}
-
 /// Whether throttling is on (`rt_bandwidth_enabled`).
-fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
+pub(super) fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
     machine(shared).runtime.is_some()
 }
 
@@ -189,7 +152,7 @@ pub(crate) fn limit<P: Policy>(shared: &Shared<P>, group: GroupId) -> RtLimit {
     }
 }
 
-fn bandwidth_of<P: Policy>(shared: &Shared<P>, group: GroupId) -> Option<&RtBandwidth> {
+pub(super) fn bandwidth_of<P: Policy>(shared: &Shared<P>, group: GroupId) -> Option<&RtBandwidth> {
     if group == GroupId::ROOT {
         return Some(&shared.rt.bandwidth);
     }
@@ -339,7 +302,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
     }
     let exceeded = match lending {
         None => runtime < period && time > runtime,
-        Some(lending) => lending.exceeded(cpu, time, period, &bandwidth::span(shared, cpu)),
+        Some(lending) => lending.exceeded(cpu, time, period, &span(shared, cpu)),
     };
     if !exceeded {
         return;
@@ -352,7 +315,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
     change(rq, |groups| groups.set_throttled(group, true));
     rq.event(Event::RtThrottle { group });
     start(rq, shared, group);
-    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::is_throttled) {
+    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(GroupRq::is_throttled) {
         rq.resched();
     }
     shared.rt.publish(cpu, &rq.rt);
@@ -361,7 +324,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
 fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     let (highest, runs) = change(rq, |groups| {
         groups.set_throttled(group, false);
-        groups.rq(group).map_or((super::NO_RT_PRIO, 0), |this| (this.highest(), this.nr_running()))
+        groups.rq(group).map_or((NO_RT_PRIO, 0), |this| (this.highest(), this.nr_running()))
     });
     rq.event(Event::RtUnthrottle { group });
     if runs > 0 {
@@ -381,12 +344,12 @@ fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
 }
 
 /// Ends `overrun` periods of a group on one CPU. Returns whether it still needs the timer.
-fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
+pub(super) fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
     let RtLimit { runtime, period } = limit(shared, group);
     let mut runtime = runtime.unwrap_or(INFINITE);
     let lending = bandwidth_of(shared, group).and_then(|bandwidth| bandwidth.lending(shared, runtime));
     let cpu = rq.cpu;
-    let span = lending.map(|_| bandwidth::span(shared, cpu));
+    let span = lending.map(|_| span(shared, cpu));
     let Some(this) = rq.rt.groups.as_mut().and_then(|groups| groups.rq_mut(group)) else { return false };
     if let Some((lending, span)) = lending.zip(span) {
         if this.throttled {
@@ -430,7 +393,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
 }
 
 /// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`).
-fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
+pub(super) fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);
     let all = || shared.group_ids();
@@ -463,78 +426,5 @@ impl<P: Policy> Shared<P> {
     /// Whether a group may have real-time tasks.
     pub fn may_have_rt(&self, group: GroupId) -> bool {
         may_join(self, group)
-    }
-}
-
-impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// A group's `cpu.rt_runtime_us` and `cpu.rt_period_us`.
-    pub fn group_rt(&self, group: GroupId) -> RtLimit {
-        limit(self.shared, group)
-    }
-
-    /// Sets `cpu.rt_runtime_us` and `cpu.rt_period_us`. A throttled group still waits for the end of the present
-    /// period.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses the limit; nothing is changed then.
-    pub fn set_group_rt(&mut self, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
-        let shared = self.shared;
-        if !shared.config.rt_group_sched {
-            return Err(RtLimitError::Off);
-        }
-        if group == GroupId::ROOT {
-            return Err(RtLimitError::Root);
-        }
-        if wanted.period == 0 {
-            return Err(RtLimitError::NoPeriod);
-        }
-        if enabled(shared)
-            && wanted.runtime == Some(0)
-            && limit(shared, group).runtime != Some(0)
-            && self.has_rt_tasks(group)
-        {
-            return Err(RtLimitError::Busy);
-        }
-        schedulable(shared, group, wanted)?;
-        let own = shared.group(group).rt.own(wanted.period);
-        let runtime = wanted.runtime.unwrap_or(INFINITE);
-        own.runtime.store(runtime, Relaxed);
-        own.period.store(wanted.period, Relaxed);
-        for cpu in (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| shared.is_online(cpu)) {
-            own.bandwidth.reset(cpu, runtime);
-        }
-        Ok(())
-    }
-
-    /// Whether the group itself has a real-time task, asleep or not.
-    fn has_rt_tasks(&mut self, group: GroupId) -> bool {
-        let cpus = (0..self.shared.nr_cpus() as u32).map(CpuId);
-        let realtime = |task: &Task<P>| task.group == group && (0..100).contains(&task.prio());
-        cpus.into_iter().any(|cpu| self.rqs.rq(cpu).tasks.iter().any(|(_, task)| realtime(task)))
-    }
-
-    /// Ends one or more periods of a group on every CPU.
-    pub(crate) fn rt_group_period_timer(&mut self, group: GroupId) {
-        let shared = self.shared;
-        let Some(bandwidth) = bandwidth_of(shared, group) else { return };
-        let period = limit(shared, group).period.max(1);
-        let overrun = bandwidth.overrun(self.now, period);
-        let mut needed = false;
-        for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
-            let mut rq = self.rqs.rq(cpu);
-            let this = rq.rt.groups.as_ref().and_then(|groups| groups.rq(group));
-            if this.is_some_and(|this| this.time > 0 || this.nr_running() > 0) {
-                // As in the machine's own period, the running task is not charged.
-                rq.update_clock(self.now);
-                needed |= replenish(&mut rq, shared, group, overrun);
-                finish_verb(&mut rq, shared, self.host);
-            }
-        }
-        let timer = if group == GroupId::ROOT { Timer::RtPeriod } else { Timer::RtGroupPeriod(group) };
-        let next = bandwidth.next(overrun, period, needed && enabled(shared));
-        if next.is_some() {
-            self.host.arm(timer, next);
-        }
     }
 }

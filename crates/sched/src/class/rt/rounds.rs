@@ -8,17 +8,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::roots::Root;
-use crate::host::{Host, Timer};
 use crate::ids::CpuId;
-use crate::policy::Policy;
-use crate::rq::Rqs;
-use crate::scheduler::Scheduler;
-use crate::shared::Shared;
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// The interrupt of one root domain.
 #[derive(Debug, Default)]
-struct Round {
+pub(super) struct Round {
     /// Upper 32 bits: the number after the CPU with the interrupt, or 0 (`rto_cpu`). Lower bits: the requests at the
     /// start of its round (`rto_loop`).
     at: AtomicU64,
@@ -44,7 +39,7 @@ impl Rounds {
         Self((0..=nr_cpus).map(|_| Round::default()).collect())
     }
 
-    fn of(&self, root: Root) -> Option<&Round> {
+    pub(super) fn of(&self, root: Root) -> Option<&Round> {
         match root {
             Root::Domain(number) => self.0.get(number as usize),
             Root::Isolated => self.0.last(),
@@ -79,7 +74,7 @@ impl Round {
     }
 
     /// Requests tasks. Returns the CPU to interrupt, unless the interrupt is on its way (`tell_cpu_to_push`).
-    fn ask(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
+    pub(super) fn ask(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
         self.asked.fetch_add(1, Relaxed);
         let mut to = None;
         let begin = |at| {
@@ -93,7 +88,7 @@ impl Round {
     }
 
     /// Returns the next CPU, after one has pushed what it could.
-    fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
+    pub(super) fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
         let mut to = None;
         let go_on = |at| {
             let next;
@@ -102,44 +97,6 @@ impl Round {
         };
         let _ = self.at.fetch_update(Relaxed, Relaxed, go_on);
         to
-    }
-}
-
-/// Returns the first CPU from `from` on that has tasks for others, in the root domain of `this` but another CPU.
-fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId> {
-    if from as usize >= shared.nr_cpus() {
-        return None;
-    }
-    shared
-        .rt
-        .overloaded()
-        .iter_from(CpuId(from))
-        .find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
-}
-
-/// Requests tasks for `cpu`, which is about to run a less urgent task.
-#[inline(never)]
-pub(crate) fn ask_for_tasks<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, cpu: CpuId) {
-    // No other CPU has any.
-    if offers(shared, cpu, 0).is_none() {
-        return;
-    }
-    let round = shared.rt.rounds.of(shared.root(cpu));
-    if let Some(to) = round.and_then(|round| round.ask(|from| offers(shared, cpu, from))) {
-        host.arm(Timer::RtPush(to), Some(now));
-    }
-}
-
-impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Handles the interrupt on `cpu` (`rto_push_irq_work_func`).
-    #[inline(never)]
-    pub(crate) fn push_as_asked(&mut self, cpu: CpuId) {
-        self.push_rt_tasks(cpu, cpu);
-        let shared = self.shared;
-        let round = shared.rt.rounds.of(shared.root(cpu));
-        if let Some(to) = round.and_then(|round| round.pass(|from| offers(shared, cpu, from))) {
-            self.host.arm(Timer::RtPush(to), Some(self.now));
-        }
     }
 }
 

@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::class::ClassKind;
+use crate::attrs::ClassKind;
+use crate::class::fair::discipline::{Discipline, Fair};
 use crate::class::fair::entity::Se;
-use crate::class::fair::{Discipline, Fair};
 use crate::rq::Rq;
 use crate::tunables::Tunables;
 

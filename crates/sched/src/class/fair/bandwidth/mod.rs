@@ -17,18 +17,18 @@
 //! for a late timer, since the clock stands still during a call.
 
 mod invariants;
-mod pool;
+pub(crate) mod pool;
 mod slices;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-pub(crate) use pool::Pool;
+use pool::Pool;
 pub use pool::{BandwidthStat, Limit, LimitError};
 
+use super::discipline::{Discipline, Fair};
 use super::entity::{CfsRq, ROOT, Se};
 use super::load::Attach;
-use super::{Discipline, Fair};
 use crate::event::{Event, Running};
 use crate::ids::GroupId;
 use crate::kernels::Behaviour;
@@ -113,18 +113,6 @@ impl Local {
     fn used_up(&self) -> bool {
         self.runtime_enabled && self.runtime_remaining <= 0
     }
-}
-
-/// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4
-/// (`apart`) the periods of groups begin at different instants: at random in the kernel, by the group's number here.
-pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
-    const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-    Pool::new(match (apart, phase) {
-        (false, phase) => phase.unwrap_or(0),
-        (_, None) => (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32,
-        // Up to 18 minutes: far more than any period.
-        (_, Some(phase)) => (phase ^ u64::from(group.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24,
-    })
 }
 
 /// Calls from the hot paths: each tests one flag on a CPU without limits.

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::ids::CpuId;
+use crate::ids::{CpuId, GroupId};
 
 /// Least rest of a period for a redistribution of unused runtime.
 const SLACK_PERIOD_NS: u64 = 5_000_000;
@@ -332,6 +332,18 @@ impl Pool {
         self.slack_started = false;
         self.limit.is_some() && self.runtime > slice && !self.refresh_within(now, MIN_EXPIRATION_NS)
     }
+}
+
+/// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4
+/// (`apart`) the periods of groups begin at different instants: at random in the kernel, by the group's number here.
+pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
+    const DEFAULT_PERIOD_NS: u64 = 100_000_000;
+    Pool::new(match (apart, phase) {
+        (false, phase) => phase.unwrap_or(0),
+        (_, None) => (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32,
+        // Up to 18 minutes: far more than any period.
+        (_, Some(phase)) => (phase ^ u64::from(group.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24,
+    })
 }
 
 #[cfg(test)]

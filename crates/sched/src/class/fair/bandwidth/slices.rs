@@ -1,7 +1,7 @@
 //! Slices of a quota: a CPU draws them from its group's pool, uses them, and returns or loses the rest.
 
 use super::{Local, MIN_RUNTIME_NS, Pool};
-use crate::class::fair::{Discipline, Fair};
+use crate::class::fair::discipline::{Discipline, Fair};
 use crate::host::Timer;
 use crate::kernels::Behaviour;
 use crate::rq::Rq;

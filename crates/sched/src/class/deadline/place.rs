@@ -1,0 +1,132 @@
+//! The CPU for a deadline task, by the published deadlines.
+
+use super::entity::DlEntity;
+use super::shared::NONE;
+use crate::attrs::ClassKind;
+use crate::balance::roots::Root;
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::Rq;
+use crate::shared::Shared;
+use crate::task::Task;
+
+/// Whether a CPU is fast enough for a task's runtime by its deadline.
+fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
+    let Some(se) = &task.dl else { return true };
+    let own = se.effective();
+    (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
+}
+
+/// Returns the CPU without deadline tasks that is nearest to `cpu`, the task's last CPU (`find_later_rq`). Without
+/// one, returns the CPU with the latest deadline, if the task may run there and its deadline is earlier. `on`, the
+/// calling CPU, is preferred among equals.
+pub(super) fn later_cpu<P: Policy>(
+    shared: &Shared<P>,
+    task: &Task<P>,
+    deadline: u64,
+    cpu: CpuId,
+    on: CpuId,
+) -> Option<CpuId> {
+    if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
+        return None;
+    }
+    let cpudl = &shared.dl.cpudl;
+    let root = shared.root(cpu);
+    let later = |other: &CpuId| task.allowed(*other) && cpudl.is_earlier(deadline, *other);
+    let latest = if shared.all_online() && !shared.is_split() { Some(cpudl.latest()) } else { latest_in(shared, root) };
+    if latest.is_some_and(|latest| cpudl.earliest(latest).is_some()) {
+        return latest.filter(later);
+    }
+    let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
+    let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
+    // If CPUs differ: those that are fast enough, or only the fastest (the task's last CPU, or the first).
+    let place = |other: &CpuId| (shared.capacity(*other), *other == cpu, core::cmp::Reverse(*other));
+    let Some(fastest) = all().filter(free).max_by_key(place) else {
+        return latest_of(shared, root, |cpu| cpudl.earliest(cpu)).filter(later);
+    };
+    let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
+    let good = |cpu: &CpuId| if any_fits { free(cpu) && fits(shared, task, *cpu) } else { *cpu == fastest };
+    if good(&cpu) {
+        return Some(cpu);
+    }
+    let here = good(&on);
+    for domain in shared.domains.near(cpu) {
+        if here && domain.span.contains(on) {
+            return Some(on);
+        }
+        if let Some(best) = shared.rt.distribute(on, all().filter(|cpu| domain.span.contains(*cpu) && good(cpu))) {
+            return Some(best);
+        }
+    }
+    if here { Some(on) } else { shared.rt.distribute(on, all().filter(good)) }
+}
+
+/// Returns the online CPU of a root domain with the latest deadline, or a free one.
+#[cold]
+fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> Option<CpuId> {
+    latest_of(shared, root, |cpu| Some(shared.dl.cpudl.earliest(cpu).unwrap_or(NONE)))
+}
+
+/// Returns the online CPU of a root domain with the latest `deadline`, if any has one.
+#[cold]
+fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId) -> Option<u64>) -> Option<CpuId> {
+    let span = shared.root_span(root);
+    let with = span.iter().filter_map(|cpu| Some((deadline(cpu)?, core::cmp::Reverse(cpu))));
+    with.max().map(|(_, cpu)| cpu.0)
+}
+
+/// Returns the task's last CPU, unless it is too slow, or a task with an earlier deadline or a pinned task runs there
+/// (`select_task_rq_dl`).
+#[inline(never)]
+pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
+    let prev = rq.cpu;
+    let se = entity(rq, index);
+    // A task that never ran gets its first deadline.
+    let deadline = if se.deadline == 0 { rq.clock.now() + se.effective().deadline } else { se.deadline };
+    let contested = rq.curr.is_some_and(|current| {
+        let running = &rq.tasks[current];
+        running.kind == ClassKind::Deadline
+            && (running.nr_cpus_allowed(shared.nr_cpus()) < 2 || deadline >= entity(rq, current).deadline)
+    });
+    let task = &rq.tasks[index];
+    if !contested && fits(shared, task, prev) {
+        return prev;
+    }
+    match later_cpu(shared, task, deadline, prev, on) {
+        Some(target) if shared.dl.cpudl.is_earlier(deadline, target) => target,
+        _ => prev,
+    }
+}
+
+/// Whether to push a woken task at once: the running task has an earlier deadline or is pinned (`task_woken_dl`).
+#[inline(never)]
+pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
+    rq.tasks[index].kind == ClassKind::Deadline
+        && entity(rq, index).pushable
+        && !rq.resched_is_due()
+        && rq.curr.is_some_and(|current| {
+            let running = &rq.tasks[current];
+            running.kind == ClassKind::Deadline
+                && (running.nr_cpus_allowed(shared.nr_cpus()) < 2
+                    || entity(rq, index).deadline >= entity(rq, current).deadline)
+        })
+}
+
+/// Returns the pushable task with the earliest deadline of those that `may` move.
+pub(super) fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
+    rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
+}
+
+/// Whether a CPU in the root domain of `cpu` has pushable tasks.
+pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
+    let overloaded = &shared.dl.overloaded;
+    if !shared.is_split() {
+        return !overloaded.is_empty();
+    }
+    overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
+}
+
+#[expect(clippy::expect_used, reason = "as `verbs::with`")]
+pub(crate) fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> &DlEntity {
+    rq.tasks[index].dl.as_deref().expect("a task of the deadline class has an entity")
+}

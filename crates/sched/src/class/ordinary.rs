@@ -1,0 +1,31 @@
+//! Picks of the fair class, checked.
+
+use crate::attrs::ClassKind;
+use crate::policy::{Fault, Policy};
+use crate::rq::Rq;
+use crate::shared::Shared;
+
+#[inline]
+pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
+    let picked = P::pick(rq, shared);
+    let kept = match picked {
+        Some(index) => rq.tasks.get(index).is_some_and(|task| task.on_rq && task.kind == ClassKind::Fair),
+        None => rq.nr_ordinary() == 0,
+    };
+    if kept { picked } else { picked_wrongly(rq, picked) }
+}
+
+/// Handles an invalid pick of a policy: no task runs.
+#[cold]
+fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32> {
+    let fault = match picked.map(|index| (index, rq.tasks.get(index))) {
+        Some((_, Some(task))) => Fault::PickedUnqueued { task: task.id },
+        Some((index, None)) => Fault::PickedNoTask { index },
+        None => {
+            let oldest = rq.oldest()?;
+            Fault::PickedNobody { queued: rq.nr_ordinary(), task: rq.tasks[oldest].id }
+        }
+    };
+    rq.fault(fault);
+    None
+}
