@@ -66,6 +66,13 @@ fn moves(name: &str, seed: u64) -> Moves {
 /// due jiffy, and not in every other tick: 903 to 925 then. With the fix none, as tasks that do not compute stay. (A
 /// real 6.12 makes 3 to 7.)
 #[test]
+fn spurious_debug() {
+    for seed in 0..6 {
+        println!("{seed}: 3.17 {:?} 3.18 {:?} 3.12 {:?}", moves("3.17", seed).0, moves("3.18", seed).0, moves("3.12", seed).0);
+    }
+}
+
+#[test]
 fn spurious_migrations() {
     for seed in 0..5 {
         let before = moves("3.17", seed);

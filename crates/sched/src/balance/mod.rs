@@ -194,6 +194,8 @@ pub(crate) struct RqBalance {
     /// Whether blocked averages may still decay (`rq->has_blocked_load`).
     pub(crate) has_blocked: bool,
     dice: u64,
+    /// Up to 4.0: the first CPU that this one, kicked to balance for idle CPUs, did not consider yet.
+    pub(crate) nohz_from: Option<u32>,
 }
 
 /// The initial chance of newly-idle balancing, of 1024 (`sd_init`).
@@ -214,6 +216,7 @@ impl RqBalance {
             tick_stopped: false,
             has_blocked: false,
             dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,
+            nohz_from: None,
         }
     }
 
@@ -229,6 +232,7 @@ impl RqBalance {
         self.max_idle_balance_cost = MIGRATION_COST_NS;
         self.active_balance = false;
         self.tick_stopped = false;
+        self.nohz_from = None;
     }
 
     /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).

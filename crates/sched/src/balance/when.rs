@@ -132,9 +132,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         came && config.has(Behaviour::NewidleRetries)
     }
 
-    /// Balances for every tickless idle CPU that is due, and computes the next time.
-    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
+    /// Balances for every tickless idle CPU that is due, and computes the next time. Returns whether CPUs remain for
+    /// another call (up to 4.0, which balances one CPU in each call).
+    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
+        if shared.config.has(Behaviour::NohzOwnFirst) {
+            return self.nohz_own_first(cpu);
+        }
         let balance = shared.nohz.balance.swap(false, Relaxed);
         let stats = shared.nohz.stats.swap(false, Relaxed);
         let update = shared.nohz.update.swap(false, Relaxed);
@@ -160,7 +164,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 if update {
                     shared.nohz.needs_update.store(true, Relaxed);
                 }
-                return;
+                return false;
             }
             blocked |= stats && self.update_blocked(other);
             if balance && super::time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
@@ -175,6 +179,38 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if stats {
             shared.nohz.end_blocked(self.next_blocked(), blocked);
         }
+        false
+    }
+
+    /// Up to 4.0: the kicked CPU balances itself first, then the others in ascending order. It stops as soon as a task
+    /// arrived on it, for example one that the stopper pushed. The next kick then comes when its own domains are due,
+    /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
+    fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        let this = shared.cpu(cpu);
+        let has_work = !this.is_idle() || this.need_resched.load(Relaxed);
+        let Some(from) = self.rqs.rq(cpu).balance.nohz_from.take() else {
+            if !shared.nohz.balance.swap(false, Relaxed) || has_work {
+                return false;
+            }
+            rebalance_domains(self, cpu, true);
+            self.rqs.rq(cpu).balance.nohz_from = Some(0);
+            return true;
+        };
+        let mut others = shared.nohz.iter_from(CpuId(0)).filter(|other| other.0 >= from);
+        let other = others.find(|&other| other != cpu && shared.cpu(other).is_idle()).filter(|_| !has_work);
+        let Some(other) = other else {
+            shared.nohz.next_balance.store(self.rqs.rq(cpu).balance.next_balance, Relaxed);
+            return false;
+        };
+        if shared.jiffies.now() >= self.rqs.rq(other).balance.next_balance {
+            rebalance_domains(self, other, true);
+        }
+        let next = self.rqs.rq(other).balance.next_balance;
+        let mut rq = self.rqs.rq(cpu);
+        rq.balance.next_balance = rq.balance.next_balance.min(next);
+        rq.balance.nohz_from = Some(other.0 + 1);
+        true
     }
 
     /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet 0.
