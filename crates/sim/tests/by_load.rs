@@ -65,10 +65,42 @@ fn moves(name: &str, seed: u64) -> Moves {
 /// migration/N, and 20 with the fix. Ours: twice as many (docs/historical.md), because an idle CPU balances in every
 /// due jiffy, and not in every other tick: 903 to 925 then. With the fix none, as tasks that do not compute stay. (A
 /// real 6.12 makes 3 to 7.)
+#[derive(Default)]
+struct Dbg(BTreeMap<String, usize>);
+impl Sink for Dbg {
+    fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
+        let key = match *event {
+            Event::Migrate { cause: MigrateCause::Active, from, to, .. } => {
+                *self.0.entry(format!("{}{}", if from.0 < 4 { "A" } else { "B" }, if to.0 < 4 { "A" } else { "B" })).or_insert(0) += 1;
+                *self.0.entry(format!("from{}", from.0)).or_insert(0) += 1;
+                "Active".to_owned()
+            }
+            Event::Migrate { cause, .. } => format!("{cause:?}"),
+            Event::Balance { kind, level, busiest, .. } => format!("{kind:?}{level}{}", if busiest.is_some() { "+" } else { "-" }),
+            _ => return,
+        };
+        *self.0.entry(key).or_insert(0) += 1;
+    }
+}
 #[test]
 fn spurious_debug() {
-    for seed in 0..6 {
-        println!("{seed}: 3.17 {:?} 3.18 {:?} 3.12 {:?}", moves("3.17", seed).0, moves("3.18", seed).0, moves("3.12", seed).0);
+    let scenario = spurious();
+    for flags in [19, 27, 32+19, 32+27, 32+16] {
+        vruntime_sched::DEBUG.store(flags, std::sync::atomic::Ordering::Relaxed);
+        for balance in [400, 1500, 3000, 20000] {
+            let mut all = vec![];
+            let mut one = Dbg::default();
+            for seed in 0..4 {
+                let mut config = config_of(&scenario, "3.17", seed);
+                config.machine.costs.balance_ns = balance;
+                let mut moves = Dbg::default();
+                simulate(&scenario.workload, &config, &mut moves).unwrap();
+                println!("   {seed} {:?}", moves.0);
+                all.push(*moves.0.get("Active").unwrap_or(&0));
+                one = moves;
+            }
+            println!("{flags} {balance}: {all:?} {:?}", one.0);
+        }
     }
 }
 

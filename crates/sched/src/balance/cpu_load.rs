@@ -54,11 +54,21 @@ impl CpuLoads {
         }
     }
 
+    /// An idle CPU, whose ticks count as idle.
+    pub(crate) fn refresh<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, now: u64) {
+        let this = &self.0[cpu.index()];
+        let tick = now / shared.config.tunables.tick_ns().max(1);
+        let missed = tick.saturating_sub(this.tick.swap(tick, Relaxed));
+        for (index, average) in this.load.iter().enumerate() {
+            average.store(decayed(index, average.load(Relaxed), missed), Relaxed);
+        }
+    }
+
     /// `cpu_load[index - 1]`.
     pub(crate) fn average<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
         let this = &self.0[cpu.index()];
         let load = this.load[index - 1].load(Relaxed);
-        if !shared.cpu(cpu).is_idle() {
+        if !shared.cpu(cpu).is_idle() || crate::DEBUG.load(Relaxed) & 16 != 0 {
             return load;
         }
         let tick = now / shared.config.tunables.tick_ns().max(1);

@@ -303,7 +303,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             state.interval = env.domain.min_interval;
             return;
         }
-        if resets {
+        let fixed = crate::DEBUG.load(Relaxed) & 2 != 0;
+        if resets && !fixed {
             // The count restarts a little below the next kick of the stopper.
             state.nr_balance_failed = env.domain.cache_nice_tries + 1;
             if state.interval < env.domain.max_interval {
@@ -312,14 +313,31 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         drop(rq);
         let mut rq = self.rqs.rq(busiest);
+        let mut kicked = false;
         let may_move = rq.curr.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
         if may_move && rq.push.is_none() && !rq.balance.active_balance {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
             rq.resched();
+            if crate::DEBUG.load(Relaxed) & 8 != 0 { shared.set_overloaded(busiest, true); }
             finish_verb(&mut rq, shared, self.host);
+            kicked = true;
         }
         drop(rq);
+        if resets && fixed {
+            let mut rq = self.rqs.rq(env.dst);
+            let state = &mut rq.balance.domains[env.position];
+            if may_move {
+                state.nr_balance_failed = env.domain.cache_nice_tries + 1;
+                if kicked {
+                    if state.interval < env.domain.max_interval { state.interval *= 2; }
+                } else {
+                    state.interval = env.domain.min_interval;
+                }
+            } else {
+                state.back_off(env.domain, true);
+            }
+        }
         if !resets {
             let mut rq = self.rqs.rq(env.dst);
             let state = &mut rq.balance.domains[env.position];

@@ -204,6 +204,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return false;
         };
         if shared.jiffies.now() >= self.rqs.rq(other).balance.next_balance {
+            if let Some(loads) = shared.cpu_loads.as_ref().filter(|_| crate::DEBUG.load(Relaxed) & 16 != 0) {
+                loads.refresh(shared, other, self.now);
+            }
             rebalance_domains(self, other, true);
         }
         let next = self.rqs.rq(other).balance.next_balance;

@@ -536,6 +536,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
+        if let Some(loads) = self.shared.cpu_loads.as_ref().filter(|_| crate::DEBUG.load(Relaxed) & 16 != 0) {
+            loads.refresh(self.shared, cpu, self.now);
+        }
     }
 
     /// Returns the number of switches away from tasks of each group and its descendants, by group id, including

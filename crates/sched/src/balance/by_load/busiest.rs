@@ -73,7 +73,13 @@ pub(in crate::balance) fn find<P: Policy>(
     let mut this = None;
     let mut busiest: Option<Group> = None;
     // The own group first: its room matters for the others.
-    let order = core::iter::once(own).chain((0..domain.groups.len()).filter(|&index| index != own));
+    let ring = crate::DEBUG.load(Relaxed) & 1 != 0;
+    let count = domain.groups.len();
+    let order: alloc::vec::Vec<usize> = if ring {
+        (0..count).map(|step| (own + step) % count).collect()
+    } else {
+        core::iter::once(own).chain((0..count).filter(|&index| index != own)).collect()
+    };
     for index in order {
         let (mut group, load) = asking.stats(index, excluded, &mut overloaded);
         total_load += load;
@@ -131,9 +137,10 @@ impl<P: Policy> Asking<'_, P> {
             let published = shared.cpu(cpu);
             let guess = if index == self.own { target_load } else { source_load };
             let one = guess(shared, cpu, load_index, self.now);
+            let one = if crate::DEBUG.load(Relaxed) & 32 != 0 { (one + 32) / 64 * 64 } else { one };
             let running = u64::from(published.nr_running());
             load += one;
-            present += published.load();
+            present += if crate::DEBUG.load(Relaxed) & 32 != 0 { (published.load() + 32) / 64 * 64 } else { published.load() };
             util += published.util();
             nr_running += running;
             idle_cpus += u64::from(published.is_idle());
@@ -230,7 +237,7 @@ impl<P: Policy> Asking<'_, P> {
         let mut best: Option<(CpuId, u64, u64)> = None;
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
             let published = self.shared.cpu(cpu);
-            let load = published.load();
+            let load = if crate::DEBUG.load(Relaxed) & 32 != 0 { (published.load() + 32) / 64 * 64 } else { published.load() };
             let power = power(self.shared, cpu);
             let a_whole_cpu = power >= SCALE / 2;
             let reduced =
