@@ -82,6 +82,49 @@ impl Sink for Dbg {
         *self.0.entry(key).or_insert(0) += 1;
     }
 }
+struct Dump;
+impl Sink for Dump {
+    fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
+        if !(2_000_000_000..2_070_000_000).contains(&at) { return; }
+        match event {
+            Event::Migrate { .. } | Event::Balance { .. } | Event::Switch { .. } => println!("{:.3} ms cpu{} {event:?}", (at - 2_000_000_000) as f64 / 1e6, cpu.0),
+            _ => {}
+        }
+    }
+}
+#[test]
+fn dump_debug() {
+    let scenario = spurious();
+    vruntime_sched::DEBUG.store(27, std::sync::atomic::Ordering::Relaxed);
+    let mut config = config_of(&scenario, "3.17", 3);
+    config.machine.costs.balance_ns = 3000;
+    simulate(&scenario.workload, &config, &mut Dump).unwrap();
+}
+
+#[test]
+fn sweep_debug() {
+    let scenario = spurious();
+    for flags in [256+67, 256+91, 256+91-16, 256+27] {
+        vruntime_sched::DEBUG.store(flags, std::sync::atomic::Ordering::Relaxed);
+        for profile in 0..2 {
+        for balance in [400, 1250, 3000, 10000] {
+            let mut all = vec![];
+            for seed in 1..9 {
+                let mut config = config_of(&scenario, "3.17", seed);
+                if profile == 1 { config.machine.costs = vruntime_sim::Costs::VM; }
+                config.machine.costs.balance_ns = balance;
+                let mut moves = Dbg::default();
+                simulate(&scenario.workload, &config, &mut moves).unwrap();
+                let of = |name: &str| *moves.0.get(name).unwrap_or(&0);
+                all.push((of("Active") + of("NewIdle") + of("NohzIdle") + of("Wakeup"), of("AA"), of("BB"), of("NewIdle")));
+            }
+            let mean = all.iter().map(|one| one.0).sum::<usize>() / all.len();
+            println!("{flags} {profile} {balance}: {mean} {all:?}");
+        }
+        }
+    }
+}
+
 #[test]
 fn spurious_debug() {
     let scenario = spurious();

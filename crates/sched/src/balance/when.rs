@@ -186,6 +186,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// arrived on it, for example one that the stopper pushed. The next kick then comes when its own domains are due,
     /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
     fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
+        static BEGAN: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
         let shared = self.shared;
         let this = shared.cpu(cpu);
         let has_work = !this.is_idle() || this.need_resched.load(Relaxed);
@@ -193,11 +194,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if !shared.nohz.balance.swap(false, Relaxed) || has_work {
                 return false;
             }
+            BEGAN.store(self.now, Relaxed);
             rebalance_domains(self, cpu, true);
             self.rqs.rq(cpu).balance.nohz_from = Some(0);
             return true;
         };
-        let mut others = shared.nohz.iter_from(CpuId(0)).filter(|other| other.0 >= from);
+        let mut others = shared.nohz.iter_from(CpuId(0)).filter(|other| other.0 >= from).filter(|&other| crate::DEBUG.load(Relaxed) & 256 == 0 || shared.idleness(other).since() <= BEGAN.load(Relaxed));
         let other = others.find(|&other| other != cpu && shared.cpu(other).is_idle()).filter(|_| !has_work);
         let Some(other) = other else {
             shared.nohz.next_balance.store(self.rqs.rq(cpu).balance.next_balance, Relaxed);

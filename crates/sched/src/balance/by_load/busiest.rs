@@ -139,6 +139,7 @@ impl<P: Policy> Asking<'_, P> {
             let one = guess(shared, cpu, load_index, self.now);
             let one = if crate::DEBUG.load(Relaxed) & 32 != 0 { (one + 32) / 64 * 64 } else { one };
             let running = u64::from(published.nr_running());
+            let running = if crate::DEBUG.load(Relaxed) & 64 != 0 { running + u64::from(published.stopper.load(Relaxed)) } else { running };
             load += one;
             present += if crate::DEBUG.load(Relaxed) & 32 != 0 { (published.load() + 32) / 64 * 64 } else { published.load() };
             util += published.util();
@@ -242,7 +243,9 @@ impl<P: Policy> Asking<'_, P> {
             let a_whole_cpu = power >= SCALE / 2;
             let reduced =
                 self.shared.config.has(Behaviour::LeavesReduced) && is_reduced(published, self.domain.imbalance_pct);
-            if a_whole_cpu && published.nr_running() == 1 && load > amount && !reduced {
+            let running = u64::from(published.nr_running());
+            let running = if crate::DEBUG.load(Relaxed) & 64 != 0 { running + u64::from(published.stopper.load(Relaxed)) } else { running };
+            if a_whole_cpu && running == 1 && load > amount && !reduced {
                 continue;
             }
             if load > 0 && best.is_none_or(|(_, most, of)| load * of > most * power) {
