@@ -94,8 +94,6 @@ pub mod ids;
 pub mod invariants;
 mod jiffies;
 pub mod kernels;
-/// Debug.
-pub static DEBUG: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
 mod limits;
 mod list;
 pub mod loadavg;

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -54,13 +55,13 @@ impl CpuLoads {
         }
     }
 
-    /// An idle CPU, whose ticks count as idle.
-    pub(crate) fn refresh<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, now: u64) {
+    /// Lets the averages of a CPU decay that was idle since its last tick (`update_idle_cpu_load`).
+    pub(crate) fn decay<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, now: u64) {
         let this = &self.0[cpu.index()];
         let tick = now / shared.config.tunables.tick_ns().max(1);
-        let missed = tick.saturating_sub(this.tick.swap(tick, Relaxed));
+        let idle = tick.saturating_sub(this.tick.swap(tick, Relaxed));
         for (index, average) in this.load.iter().enumerate() {
-            average.store(decayed(index, average.load(Relaxed), missed), Relaxed);
+            average.store(decayed(index, average.load(Relaxed), idle), Relaxed);
         }
     }
 
@@ -68,7 +69,8 @@ impl CpuLoads {
     pub(crate) fn average<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
         let this = &self.0[cpu.index()];
         let load = this.load[index - 1].load(Relaxed);
-        if !shared.cpu(cpu).is_idle() || crate::DEBUG.load(Relaxed) & 16 != 0 {
+        // Up to 4.0, an idle CPU keeps its averages until another CPU balances for it, or a task wakes there.
+        if !shared.cpu(cpu).is_idle() || shared.config.has(Behaviour::NohzOwnFirst) {
             return load;
         }
         let tick = now / shared.config.tunables.tick_ns().max(1);

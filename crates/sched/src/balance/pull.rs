@@ -303,8 +303,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             state.interval = env.domain.min_interval;
             return;
         }
-        let fixed = crate::DEBUG.load(Relaxed) & 2 != 0;
-        if resets && !fixed {
+        if resets {
             // The count restarts a little below the next kick of the stopper.
             state.nr_balance_failed = env.domain.cache_nice_tries + 1;
             if state.interval < env.domain.max_interval {
@@ -313,32 +312,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         drop(rq);
         let mut rq = self.rqs.rq(busiest);
-        let mut kicked = false;
         let may_move = rq.curr.is_some_and(|curr| rq.tasks[curr].allowed(env.dst));
         if may_move && rq.push.is_none() && !rq.balance.active_balance {
             rq.balance.active_balance = true;
-            shared.cpu(busiest).stopper.store(true, Relaxed);
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
             rq.resched();
-            if crate::DEBUG.load(Relaxed) & 8 != 0 { shared.set_overloaded(busiest, true); }
             finish_verb(&mut rq, shared, self.host);
-            kicked = true;
         }
         drop(rq);
-        if resets && fixed {
-            let mut rq = self.rqs.rq(env.dst);
-            let state = &mut rq.balance.domains[env.position];
-            if may_move {
-                state.nr_balance_failed = env.domain.cache_nice_tries + 1;
-                if kicked {
-                    if state.interval < env.domain.max_interval { state.interval *= 2; }
-                } else {
-                    state.interval = env.domain.min_interval;
-                }
-            } else {
-                state.back_off(env.domain, true);
-            }
-        }
         if !resets {
             let mut rq = self.rqs.rq(env.dst);
             let state = &mut rq.balance.domains[env.position];
@@ -400,7 +381,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return;
         }
         self.rqs.rq(src).balance.active_balance = false;
-        shared.cpu(src).stopper.store(false, Relaxed);
         let Some(domain) = shared.domains.at(to, position as usize) else { return };
         if shared.cpu(src).nr_running() == 0 {
             return;
@@ -520,14 +500,8 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if shared.cpu(rq.cpu).is_idle() {
         return None;
     }
-    static EXIT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
-    let mut just = false;
     if core::mem::take(&mut rq.balance.tick_stopped) {
         shared.nohz.exit(rq.cpu);
-        just = true;
-        let old = EXIT.load(Relaxed);
-        let this = (time << 8) | u64::from(rq.cpu.0);
-        if old >> 8 != time || old > this { EXIT.store(this, Relaxed); }
     }
     if shared.nohz.is_empty() || shared.is_isolated(rq.cpu) {
         return None;
@@ -554,12 +528,6 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     let mut tickless = shared.nohz.iter_from(CpuId(0));
     let is_idle = |&cpu: &CpuId| cpu != rq.cpu && shared.cpu(cpu).is_idle();
     // Up to 4.0, the kick is lost if the first CPU without a tick found work and had no tick since.
-    if crate::DEBUG.load(Relaxed) & 128 != 0 && !just {
-        let old = EXIT.load(Relaxed);
-        if old >> 8 == time && shared.nohz.iter_from(CpuId(0)).next().is_none_or(|first| u64::from(first.0) > (old & 255)) {
-            return None;
-        }
-    }
     let target = if own_first { tickless.next().filter(is_idle) } else { tickless.find(is_idle) }?;
     if stats {
         shared.nohz.stats.store(true, Relaxed);

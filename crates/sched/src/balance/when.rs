@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::DomainState;
+use super::{DomainState, NohzPass};
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
 use crate::class;
@@ -185,36 +185,40 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// Up to 4.0: the kicked CPU balances itself first, then the others in ascending order. It stops as soon as a task
     /// arrived on it, for example one that the stopper pushed. The next kick then comes when its own domains are due,
     /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
+    ///
+    /// A CPU that becomes idle during the pass is not part of it. Before it stops its tick, it searches for tasks itself
+    /// and switches to the idle task, which takes as long as the rest of the pass.
     fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
-        static BEGAN: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
         let shared = self.shared;
         let this = shared.cpu(cpu);
         let has_work = !this.is_idle() || this.need_resched.load(Relaxed);
-        let Some(from) = self.rqs.rq(cpu).balance.nohz_from.take() else {
+        let Some(pass) = self.rqs.rq(cpu).balance.nohz_pass.take() else {
             if !shared.nohz.balance.swap(false, Relaxed) || has_work {
                 return false;
             }
-            BEGAN.store(self.now, Relaxed);
             rebalance_domains(self, cpu, true);
-            self.rqs.rq(cpu).balance.nohz_from = Some(0);
+            self.rqs.rq(cpu).balance.nohz_pass = Some(NohzPass { began: self.now, from: 0 });
             return true;
         };
-        let mut others = shared.nohz.iter_from(CpuId(0)).filter(|other| other.0 >= from).filter(|&other| crate::DEBUG.load(Relaxed) & 256 == 0 || shared.idleness(other).since() <= BEGAN.load(Relaxed));
-        let other = others.find(|&other| other != cpu && shared.cpu(other).is_idle()).filter(|_| !has_work);
+        let is_next = |&other: &CpuId| {
+            let was_idle = shared.cpu(other).is_idle() && shared.idleness(other).since() <= pass.began;
+            other.0 >= pass.from && other != cpu && was_idle
+        };
+        let other = if has_work { None } else { shared.nohz.iter_from(CpuId(0)).find(is_next) };
         let Some(other) = other else {
             shared.nohz.next_balance.store(self.rqs.rq(cpu).balance.next_balance, Relaxed);
             return false;
         };
         if shared.jiffies.now() >= self.rqs.rq(other).balance.next_balance {
-            if let Some(loads) = shared.cpu_loads.as_ref().filter(|_| crate::DEBUG.load(Relaxed) & 16 != 0) {
-                loads.refresh(shared, other, self.now);
+            if let Some(loads) = &shared.cpu_loads {
+                loads.decay(shared, other, self.now);
             }
             rebalance_domains(self, other, true);
         }
         let next = self.rqs.rq(other).balance.next_balance;
         let mut rq = self.rqs.rq(cpu);
         rq.balance.next_balance = rq.balance.next_balance.min(next);
-        rq.balance.nohz_from = Some(other.0 + 1);
+        rq.balance.nohz_pass = Some(NohzPass { from: other.0 + 1, ..pass });
         true
     }
 

@@ -36,8 +36,6 @@ pub struct Published {
     h_nr_idle: AtomicU32,
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
-    /// Whether the balancer woke the stopper, which has not pushed the task yet.
-    pub(crate) stopper: AtomicBool,
     counts_delayed: bool,
     /// A copy from the topology: sums over CPUs then need one cache line each.
     capacity: u32,

@@ -72,15 +72,10 @@ pub(in crate::balance) fn find<P: Policy>(
     let mut total_power = 0;
     let mut this = None;
     let mut busiest: Option<Group> = None;
-    // The own group first: its room matters for the others.
-    let ring = crate::DEBUG.load(Relaxed) & 1 != 0;
+    // Groups form a ring that begins with the own one, whose room matters for the others. Of equal groups the first is
+    // the busiest, so CPUs with different neighbours pull from different CPUs.
     let count = domain.groups.len();
-    let order: alloc::vec::Vec<usize> = if ring {
-        (0..count).map(|step| (own + step) % count).collect()
-    } else {
-        core::iter::once(own).chain((0..count).filter(|&index| index != own)).collect()
-    };
-    for index in order {
+    for index in (own..count).chain(0..own) {
         let (mut group, load) = asking.stats(index, excluded, &mut overloaded);
         total_load += load;
         total_power += group.power;
@@ -137,11 +132,9 @@ impl<P: Policy> Asking<'_, P> {
             let published = shared.cpu(cpu);
             let guess = if index == self.own { target_load } else { source_load };
             let one = guess(shared, cpu, load_index, self.now);
-            let one = if crate::DEBUG.load(Relaxed) & 32 != 0 { (one + 32) / 64 * 64 } else { one };
             let running = u64::from(published.nr_running());
-            let running = if crate::DEBUG.load(Relaxed) & 64 != 0 { running + u64::from(published.stopper.load(Relaxed)) } else { running };
             load += one;
-            present += if crate::DEBUG.load(Relaxed) & 32 != 0 { (published.load() + 32) / 64 * 64 } else { published.load() };
+            present += published.load();
             util += published.util();
             nr_running += running;
             idle_cpus += u64::from(published.is_idle());
@@ -238,14 +231,12 @@ impl<P: Policy> Asking<'_, P> {
         let mut best: Option<(CpuId, u64, u64)> = None;
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
             let published = self.shared.cpu(cpu);
-            let load = if crate::DEBUG.load(Relaxed) & 32 != 0 { (published.load() + 32) / 64 * 64 } else { published.load() };
+            let load = published.load();
             let power = power(self.shared, cpu);
             let a_whole_cpu = power >= SCALE / 2;
             let reduced =
                 self.shared.config.has(Behaviour::LeavesReduced) && is_reduced(published, self.domain.imbalance_pct);
-            let running = u64::from(published.nr_running());
-            let running = if crate::DEBUG.load(Relaxed) & 64 != 0 { running + u64::from(published.stopper.load(Relaxed)) } else { running };
-            if a_whole_cpu && running == 1 && load > amount && !reduced {
+            if a_whole_cpu && published.nr_running() == 1 && load > amount && !reduced {
                 continue;
             }
             if load > 0 && best.is_none_or(|(_, most, of)| load * of > most * power) {
