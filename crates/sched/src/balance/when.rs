@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{DomainState, NohzPass};
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
+use super::{DomainState, NohzPass};
 use crate::class;
 use crate::event::BalanceKind;
 use crate::features::Feature;

@@ -536,7 +536,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
-        if let Some(loads) = self.shared.cpu_loads.as_ref().filter(|_| self.shared.config.has(Behaviour::NohzOwnFirst)) {
+        if let Some(loads) = self.shared.cpu_loads.as_ref().filter(|_| self.shared.config.has(Behaviour::NohzOwnFirst))
+        {
             loads.decay(self.shared, cpu, self.now);
         }
     }
