@@ -96,7 +96,6 @@ fn samples(moves: &Moves) -> usize {
 fn spurious_migrations() {
     for seed in 1..=5 {
         let before = moves("3.17", seed);
-        println!("{seed}: {:?} {} {:?}", before.causes, before.forks, moves("3.18", seed).causes);
         let pushed = before.of(MigrateCause::Active);
         assert!((545..=909).contains(&samples(&before)), "{:?}", before.causes);
         assert!((518..=864).contains(&pushed), "by migration/N: {:?}", before.causes);
