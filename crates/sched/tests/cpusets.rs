@@ -150,7 +150,7 @@ impl Machine {
                     self.sched().tick_stopped(cpu);
                 }
             } else if let Some(cpu) = self.host.kicks.pop() {
-                self.sched().nohz_balance(cpu);
+                while self.sched().nohz_balance(cpu) {}
             } else {
                 break;
             }

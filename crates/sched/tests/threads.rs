@@ -241,7 +241,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
             self.schedule(PrevState::Preempted);
         }
         if mail.kick.swap(false, Ordering::SeqCst) {
-            self.world.with(|s| s.nohz_balance(self.id));
+            while self.world.with(|s| s.nohz_balance(self.id)) {}
         }
     }
 

@@ -113,7 +113,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
                         give_way(&mut scheduler, cpu, PrevState::Preempted);
                     }
                     if let Some(cpu) = kick {
-                        scheduler.nohz_balance(cpu);
+                        while scheduler.nohz_balance(cpu) {}
                     }
                 }
             }

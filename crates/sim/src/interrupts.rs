@@ -134,8 +134,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn on_softirq(&mut self, cpu: usize, why: u8) {
         let id = CpuId(cpu as u32);
         if why & NOHZ_BALANCE != 0 {
-            sched!(self, cpu).nohz_balance(id);
+            let owed = self.core.cpus[cpu].debt;
+            let goes_on = sched!(self, cpu).nohz_balance(id);
             self.charge_searches(cpu, OverheadKind::Ipi);
+            if goes_on {
+                let (now, this) = (self.core.now, &mut self.core.cpus[cpu]);
+                this.raise_softirq(NOHZ_BALANCE, now, this.debt - owed);
+            }
         }
         if why & BALANCE != 0 {
             sched!(self, cpu).balance(id);

@@ -53,7 +53,7 @@ fn digest(kernel: &str, tasks: u64, forced: &[(Behaviour, bool)]) -> u64 {
 #[test]
 fn each_kernel_is_set_apart_by_its_behaviours() {
     use Behaviour as B;
-    // This workload does not show INIT_UTIL_SCALE, REWEIGHT_PLACES, DELAYED_KEEPS_DEBT and IDLE_LAG_DECAYS.
+    // `behaviours.rs` shows INIT_UTIL_SCALE, REWEIGHT_PLACES, DELAYED_KEEPS_DEBT and IDLE_LAG_DECAYS.
     let cases: [(&str, &[(Behaviour, bool)]); 15] = [
         ("4.18-el8", &[(B::BesideIdle, true), (B::GroupsByUtil, false)]),
         ("4.19", &[(B::GroupsByUtil, false)]),

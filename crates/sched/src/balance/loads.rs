@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::cpu_load::{CpuLoads, decayed, step};
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -39,11 +40,22 @@ impl CpuLoads {
         }
     }
 
+    /// Lets the averages of a CPU decay that was idle since its last tick (`update_idle_cpu_load`).
+    pub(crate) fn decay(&self, tick_ns: u64, cpu: CpuId, now: u64) {
+        let this = &self.0[cpu.index()];
+        let tick = now / tick_ns.max(1);
+        let idle = tick.saturating_sub(this.tick.swap(tick, Relaxed));
+        for (index, average) in this.load.iter().enumerate() {
+            average.store(decayed(index, average.load(Relaxed), idle), Relaxed);
+        }
+    }
+
     /// `cpu_load[index - 1]`.
     pub(crate) fn average<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
         let this = &self.0[cpu.index()];
         let load = this.load[index - 1].load(Relaxed);
-        if !shared.cpu(cpu).is_idle() {
+        // Up to 4.0, an idle CPU keeps its averages until another CPU balances for it, or a task wakes there.
+        if !shared.cpu(cpu).is_idle() || shared.config.has(Behaviour::NohzOwnFirst) {
             return load;
         }
         let tick = now / shared.config.tunables.tick_ns().max(1);

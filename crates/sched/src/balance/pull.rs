@@ -517,15 +517,21 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     // Before 4.17 only balancing updates the averages of idle CPUs.
     let stats =
         shared.config.has(Behaviour::NohzStats) && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
-    let update = shared.nohz.needs_update.load(Relaxed);
+    let own_first = shared.config.has(Behaviour::NohzOwnFirst);
+    let update = !own_first && shared.nohz.needs_update.load(Relaxed);
     if !wanted && !stats && !update {
         return None;
     }
     // Once a jiffy, even if no idle CPU is found (`kick_ilb`).
-    if wanted && !early {
+    if own_first {
+        shared.nohz.next_balance.fetch_add(1, Relaxed);
+    } else if wanted && !early {
         shared.nohz.next_balance.store(time + 1, Relaxed);
     }
-    let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
+    let mut tickless = shared.nohz.iter_from(CpuId(0));
+    let is_idle = |&cpu: &CpuId| cpu != rq.cpu && shared.cpu(cpu).is_idle();
+    // Up to 4.0, the kick is lost if the first CPU without a tick found work and had no tick since.
+    let target = if own_first { tickless.next().filter(is_idle) } else { tickless.find(is_idle) }?;
     if stats {
         shared.nohz.stats.store(true, Relaxed);
     }

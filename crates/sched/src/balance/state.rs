@@ -111,6 +111,15 @@ fn states<T>(domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jif
     states
 }
 
+/// A kicked CPU's pass over the idle CPUs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NohzPass {
+    /// Its begin, nanoseconds.
+    pub(super) began: u64,
+    /// The first CPU that the pass did not consider yet.
+    pub(super) from: u32,
+}
+
 /// A CPU's state of balancing. Times are nanoseconds unless noted.
 #[derive(Debug)]
 #[repr(C)] // the dice do not fit the cache line of the others
@@ -127,6 +136,8 @@ pub(crate) struct RqBalance {
     /// Whether blocked averages may still decay (`rq->has_blocked_load`).
     pub(crate) has_blocked: bool,
     dice: u64,
+    /// Up to 4.0: the pass of this CPU, kicked to balance for idle CPUs.
+    pub(crate) nohz_pass: Option<NohzPass>,
 }
 
 /// The initial value.
@@ -145,6 +156,7 @@ impl RqBalance {
             tick_stopped: false,
             has_blocked: false,
             dice: 0x9e37_79b9_7f4a_7c15 ^ u64::from(cpu.0) << 32,
+            nohz_pass: None,
         }
     }
 
@@ -161,6 +173,7 @@ impl RqBalance {
         self.max_idle_balance_cost = MIGRATION_COST_NS;
         self.active_balance = false;
         self.tick_stopped = false;
+        self.nohz_pass = None;
     }
 
     /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
-use super::state::DomainState;
+use super::state::{DomainState, NohzPass};
 use crate::class;
 use crate::event::BalanceKind;
 use crate::features::Feature;
@@ -132,9 +132,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         came && config.has(Behaviour::NewidleRetries)
     }
 
-    /// Balances for every tickless idle CPU that is due, and computes the next time.
-    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
+    /// Balances for every tickless idle CPU that is due, and computes the next time. Returns whether CPUs remain for
+    /// another call (up to 4.0, which balances one CPU in each call).
+    pub(crate) fn nohz_idle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
+        if shared.config.has(Behaviour::NohzOwnFirst) {
+            return self.nohz_own_first(cpu);
+        }
         let balance = shared.nohz.balance.swap(false, Relaxed);
         let stats = shared.nohz.stats.swap(false, Relaxed);
         let update = shared.nohz.update.swap(false, Relaxed);
@@ -160,7 +164,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 if update {
                     shared.nohz.needs_update.store(true, Relaxed);
                 }
-                return;
+                return false;
             }
             blocked |= stats && self.update_blocked(other);
             if balance && shared.balance_time(self.now) >= self.rqs.rq(other).balance.next_balance {
@@ -175,6 +179,47 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if stats {
             shared.nohz.end_blocked(self.next_blocked(), blocked);
         }
+        false
+    }
+
+    /// Up to 4.0: the kicked CPU balances itself first, then the others in ascending order. It stops as soon as a task
+    /// arrived on it, for example one that the stopper pushed. The next kick then comes when its own domains are due,
+    /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
+    ///
+    /// A CPU that becomes idle during the pass is not part of it. Before it stops its tick, it searches for tasks itself
+    /// and switches to the idle task, which takes as long as the rest of the pass.
+    fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
+        let shared = self.shared;
+        let this = shared.cpu(cpu);
+        let has_work = !this.is_idle() || this.need_resched.load(Relaxed);
+        let Some(pass) = self.rqs.rq(cpu).balance.nohz_pass.take() else {
+            if !shared.nohz.balance.swap(false, Relaxed) || has_work {
+                return false;
+            }
+            rebalance_domains(self, cpu, true);
+            self.rqs.rq(cpu).balance.nohz_pass = Some(NohzPass { began: self.now, from: 0 });
+            return true;
+        };
+        let is_next = |&other: &CpuId| {
+            let was_idle = shared.cpu(other).is_idle() && shared.idleness(other).since() <= pass.began;
+            other.0 >= pass.from && other != cpu && was_idle
+        };
+        let other = if has_work { None } else { shared.nohz.iter_from(CpuId(0)).find(is_next) };
+        let Some(other) = other else {
+            shared.nohz.next_balance.store(self.rqs.rq(cpu).balance.next_balance, Relaxed);
+            return false;
+        };
+        if shared.jiffies.now() >= self.rqs.rq(other).balance.next_balance {
+            if let Some(loads) = &shared.cpu_loads {
+                loads.decay(shared.config.tunables.tick_ns(), other, self.now);
+            }
+            rebalance_domains(self, other, true);
+        }
+        let next = self.rqs.rq(other).balance.next_balance;
+        let mut rq = self.rqs.rq(cpu);
+        rq.balance.next_balance = rq.balance.next_balance.min(next);
+        rq.balance.nohz_pass = Some(NohzPass { from: other.0 + 1, ..pass });
+        true
     }
 
     /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet 0.

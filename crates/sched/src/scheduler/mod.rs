@@ -301,12 +301,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rebalance_domains(&mut balancing, cpu, idle);
     }
 
-    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs.
-    pub fn nohz_balance(&mut self, cpu: CpuId) {
+    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host calls this again when
+    /// the time of the search has passed (up to 4.0, where each call balances one CPU).
+    pub fn nohz_balance(&mut self, cpu: CpuId) -> bool {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =
             Balancing { rqs: &mut *self.rqs, shared: self.shared, host: &mut *self.host, now: self.now };
-        balancing.nohz_idle(cpu);
+        balancing.nohz_idle(cpu)
     }
 
     /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left it
@@ -345,6 +346,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         let tick_ns = self.shared.config.tunables.tick_ns();
         loadavg::tick_restarted(&self.shared.loadavg, &mut rq.load, self.now, tick_ns);
+        if let Some(loads) = self.shared.cpu_loads.as_ref().filter(|_| self.shared.config.has(Behaviour::NohzOwnFirst))
+        {
+            loads.decay(self.shared.config.tunables.tick_ns(), cpu, self.now);
+        }
     }
 
     /// Returns the number of switches away from tasks of each group and its descendants, by group id, including

@@ -445,7 +445,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 let next = self.schedule(cpu, PrevState::Preempted);
                 self.went_idle(cpu, next.next);
             } else if let Some(cpu) = self.wishes.kicks.pop() {
-                self.with(|s| s.nohz_balance(cpu));
+                while self.with(|s| s.nohz_balance(cpu)) {}
             } else {
                 return;
             }

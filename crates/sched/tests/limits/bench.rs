@@ -214,7 +214,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             if let Some(cpu) = self.wishes.resched.pop() {
                 self.schedule(cpu, PrevState::Preempted);
             } else if let Some(cpu) = self.wishes.kicks.pop() {
-                self.with(|s| s.nohz_balance(cpu));
+                while self.with(|s| s.nohz_balance(cpu)) {}
             } else if let Some(rq) = self.rqs.iter().find(|rq| rq.notify_resume()) {
                 // Every task here is in user mode.
                 let cpu = rq.cpu;

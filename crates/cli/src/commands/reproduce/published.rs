@@ -60,6 +60,9 @@ pub(super) mod spurious_migration {
     /// `Samples` of the two `perf` reports: before, after.
     pub(crate) const SAMPLES: [u64; 2] = [727, 20];
 
+    /// The samples of `migration/N` before: the sum of their percentages below.
+    pub(crate) const PUSHED: u64 = 691;
+
     /// The reports' `Overhead` by `Command`, per cent of the samples: before, after.
     pub(crate) const COMMANDS: [(&str, Option<f64>, Option<f64>); 13] = [
         ("migration/0", Some(11.83), None),

@@ -72,9 +72,10 @@ pub(in crate::balance) fn find<P: Policy>(
     let mut total_power = 0;
     let mut this = None;
     let mut busiest: Option<Group> = None;
-    // The own group first: its room matters for the others.
-    let order = core::iter::once(own).chain((0..domain.groups.len()).filter(|&index| index != own));
-    for index in order {
+    // Groups form a ring that begins with the own one, whose room matters for the others. Of equal groups the first is
+    // the busiest, so CPUs with different neighbours pull from different CPUs.
+    let count = domain.groups.len();
+    for index in (own..count).chain(0..own) {
         let (mut group, load) = asking.stats(index, excluded, &mut overloaded);
         total_load += load;
         total_power += group.power;

@@ -83,6 +83,9 @@ behaviours! {
         "skip newly-idle balancing while no CPU of the root domain has two tasks";
     KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered
         "wake an idle CPU to balance when two CPUs of a cache are busy";
+    // 4.1: "Improve load balancing in the presence of idle CPUs" (commit d4573c3e1c99).
+    NohzOwnFirst NOHZ_OWN_CPU_FIRST: OldBalance "2.6.37".."4.1" Read
+        "let a kicked CPU balance itself first, and leave the other idle CPUs once it has work";
     AttachesInReverse ATTACH_IN_REVERSE: Balance "3.18".."" Read
         "detach all tasks of a pull first, and attach the last first";
     IdlestShallowest FORK_TO_SHALLOWEST: Wakeup "3.18".."" Read

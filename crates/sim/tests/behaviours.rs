@@ -1,0 +1,146 @@
+//! Behaviours that show only in the scheduler's state. Each is switched on and off under one kernel.
+
+mod support;
+
+use support::*;
+use vruntime_sched::debug::{CpuDebug, EntityDebug};
+use vruntime_sched::event::{Event, PrevState, Running};
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::kernels::Behaviour;
+use vruntime_sim::Config;
+use vruntime_workload::program::*;
+
+fn config(kernel: &str, machine: &str, behaviour: Behaviour, on: bool) -> Config {
+    let mut config = exact(kernel, machine);
+    config.kernel.force(behaviour, on);
+    config.kernel.check().unwrap();
+    config
+}
+
+/// The CPUs at `at`, nanoseconds, after all events of that instant.
+fn cpus(work: &Workload, config: &Config, at: u64) -> Vec<CpuDebug> {
+    let config = Config { debug_at: Some(at), duration: Some(at + MS), ..config.clone() };
+    simulate(work, &config, &mut Log::default()).unwrap().debug.unwrap().cpus
+}
+
+/// A task and its CPU.
+fn found(cpus: &[CpuDebug], task: TaskId) -> (CpuId, EntityDebug) {
+    let mut all = cpus.iter().flat_map(|cpu| cpu.tasks.iter().map(move |task| (cpu.cpu, task)));
+    let (cpu, task) = all.find(|(_, one)| one.id == task).expect("the task exists");
+    (cpu, task.se.expect("it is fair"))
+}
+
+/// The lag of a task of the root group on CPU 0, virtual nanoseconds; negative: a debt.
+fn lag(cpus: &[CpuDebug], task: TaskId) -> i64 {
+    let root = cpus[0].cfs.iter().find(|cfs| cfs.group.0 == 0).expect("the root has a queue");
+    root.avg_vruntime - found(cpus, task).1.vruntime
+}
+
+fn nice(mut task: Task, nice: i8) -> Task {
+    task.settings.policy = Some(Policy::Other { nice, slice: None });
+    task
+}
+
+/// `INIT_UTIL_SCALE`: the queue's load has 87 times its utilisation, as its only task has nice -20. A forked task with
+/// nice 0 gets an 87th. Without the behaviour, its weight is in another scale than the load, and the task gets half of
+/// what is left of the CPU.
+#[test]
+fn a_forked_task_starts_with_its_share_of_the_utilisation() {
+    let beside = nice(task("beside", vec![phase(vec![run(1_000), sleep(9_000)], Repeat::Forever)]), -20);
+    let work = workload(vec![beside, starting(once("child", vec![run(50_000)]), 500 * MS)]);
+    let util = |on| {
+        let cpus = cpus(&work, &config("6.11", "1", Behaviour::InitUtilScale, on), 500 * MS);
+        let of_queue = cpus[0].cfs.iter().find(|cfs| cfs.group.0 == 0).unwrap().avg.util_avg;
+        (found(&cpus, TaskId(1)).1.avg.util_avg, of_queue)
+    };
+    let ((with, _), (without, _)) = (util(true), util(false));
+    assert!((8..=16).contains(&with), "{with}");
+    assert!((400..=512).contains(&without), "{without}");
+}
+
+/// `REWEIGHT_PLACES`: an entity whose weight changes is placed again, as if it joined the others. The average then does
+/// not count it if it runs, so that its distance grows. Without the behaviour, its lag is only scaled.
+#[test]
+fn a_reweighted_entity_is_placed_again() {
+    let grouped = |changes| {
+        let mut work = workload(["a", "b"].map(|name| once(name, vec![run(1_000_000)])).to_vec());
+        work.groups = vec![Group { path: "/".to_owned(), weight: 100, ..Group::default() }];
+        work.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, ..Group::default() });
+        work.tasks[0].settings.group = Some(1);
+        Workload { changes, ..work }
+    };
+    let to = |weight| Changed::Group { group: 1, to: GroupChange { weight: Some(weight), ..GroupChange::default() } };
+    let lag = |at, weight, on| {
+        let work = grouped(vec![Change { at: at * US, what: to(weight) }]);
+        let cpus = cpus(&work, &config("6.14", "1", Behaviour::ReweightPlaces, on), at * US);
+        let [root, group] = [0, 1].map(|id| cpus[0].cfs.iter().find(|cfs| cfs.group.0 == id).unwrap());
+        root.avg_vruntime - group.se.unwrap().vruntime
+    };
+    let lags = |at, on| [50, 200].map(|weight| lag(at, weight, on));
+    // It waits: the weight times the lag is constant.
+    assert_eq!((lags(50_300, true), lags(50_300, false)), ([2_300_000, 575_000], [2_300_000, 575_000]));
+    // It runs.
+    assert_eq!(lags(53_300, false), [2_700_000, 675_000]);
+    assert_eq!(lags(53_300, true), [3_000_000, 975_000]);
+}
+
+/// `DELAYED_KEEPS_DEBT`: of a task that sleeps with a delayed dequeue, the debt shrinks while others run, and never grows.
+/// Without the behaviour, it also grows, if a task that is owed time joins and lowers the average.
+#[test]
+fn the_debt_of_a_delayed_task_does_not_grow() {
+    let owed = |name: &str, pause| nice(task(name, vec![phase(vec![run(100), sleep(pause)], Repeat::Forever)]), -10);
+    let work = workload(vec![
+        once("hog", vec![run(10_000_000)]),
+        task("debtor", vec![phase(vec![run(1_300), sleep(150)], Repeat::Forever)]),
+        owed("owed", 1_100),
+        owed("owed-too", 733),
+    ]);
+    let debtor = TaskId(1);
+    let grown = |on| {
+        let config = Config { duration: Some(400 * MS), ..config("7.1", "1", Behaviour::DelayedKeepsDebt, on) };
+        let mut log = Log::default();
+        simulate(&work, &config, &mut log).unwrap();
+        let (mut slept, mut delayed, mut grown) = (0, 0, Vec::new());
+        for &(at, _, event) in &log.events {
+            match event {
+                Event::Switch { prev: Running::Task(task), prev_state: PrevState::Sleeping, .. } if task == debtor => {
+                    slept = at
+                }
+                Event::Wakeup { task, .. } if task == debtor && slept > 0 => {
+                    let [before, late, after] = [slept, at - 1, at].map(|at| cpus(&work, &config, at));
+                    if found(&late, debtor).1.delayed {
+                        delayed += 1;
+                        let debts = [-lag(&before, debtor), -lag(&after, debtor)];
+                        if debts[1] > debts[0] + 10_000 {
+                            grown.push(debts);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        (delayed, grown)
+    };
+    let ((delayed, none), (_, some)) = (grown(true), grown(false));
+    assert!(delayed > 40, "{delayed} wakeups");
+    assert_eq!(none, Vec::<[i64; 2]>::new());
+    assert!(some.len() > 5, "{some:?}");
+}
+
+/// `IDLE_LAG_DECAYS`: the averages of an idle CPU stand still. A task that wakes elsewhere after 100 ms has a ninth of
+/// its utilisation left. Without the behaviour, it still has nearly all.
+#[test]
+fn a_sleeper_of_an_idle_cpu_decays_up_to_now() {
+    let sleeper = pinned(once("t", vec![run(100_000), sleep(100_000), run(10_000)]), &[0]);
+    let settings = Settings { cpus: Some(vec![1]), ..Settings::default() };
+    let elsewhere = Change { at: 150 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } };
+    let work = Workload { changes: vec![elsewhere], ..workload(vec![sleeper]) };
+    let util = |on| {
+        let (cpu, entity) = found(&cpus(&work, &config("6.1", "2", Behaviour::IdleLagDecays, on), 200 * MS), TaskId(0));
+        assert_eq!(cpu, CpuId(1));
+        entity.avg.util_avg
+    };
+    let (with, without) = (util(true), util(false));
+    assert!((90..=150).contains(&with), "{with}");
+    assert!(without > 900, "{without}");
+}
