@@ -190,8 +190,8 @@ impl Scenario {
 ///
 /// # Errors
 ///
-/// If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, a file is unreadable or wrong, or
-/// tasks exceed `options.max_tasks`.
+/// If the text is not UTF-8 or TOML, a key is unknown, a value is wrong, or tasks exceed `options.max_tasks`. If a file
+/// is unreadable or wrong.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
     let source = Source::decode(name, bytes)?;
     let mut problems = Problems::new(source.clone(), options.strict);
