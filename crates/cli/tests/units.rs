@@ -263,6 +263,7 @@ fn every_number_has_the_unit_of_the_page() {
     run("trace info", &["trace", "info", "groups.pftrace"], true);
     run("trace analyse", &["trace", "analyse", "groups.pftrace", "--cgroups", "groups-cgroups.txt"], true);
     run("fidelity", &["fidelity", "--kernel", "6.12", "--scenario", "quota-hogs", "--repeat", "1"], true);
+    run("latencies", &["fidelity", "--kernel", "6.18", "--scenario", "group-waker", "--repeat", "1"], true);
     run(
         "bisect",
         &[
