@@ -392,7 +392,7 @@ struct RtThrottled {
 impl RtThrottled {
     fn new(group: &GroupResult) -> Option<Self> {
         let (count, ns) = (group.nr_rt_throttled, group.rt_throttled_ns);
-        (count > 0).then(|| Self { nr_rt_throttled: count, rt_throttled_ns: ns })
+        (count > 0).then_some(Self { nr_rt_throttled: count, rt_throttled_ns: ns })
     }
 }
 
