@@ -84,8 +84,8 @@ fn a_reweighted_entity_is_placed_again() {
     assert_eq!(lags(53_300, true), [3_000_000, 975_000]);
 }
 
-/// `DELAYED_KEEPS_DEBT`: of a task that sleeps with a delayed dequeue, the debt shrinks while others run, and never grows.
-/// Without the behaviour, it also grows, if a task that is owed time joins and lowers the average.
+/// `DELAYED_KEEPS_DEBT`: of a task that sleeps with a delayed dequeue, the debt shrinks while others run, and never
+/// grows. Without the behaviour, it also grows, if a task that is owed time joins and lowers the average.
 #[test]
 fn the_debt_of_a_delayed_task_does_not_grow() {
     let owed = |name: &str, pause| nice(task(name, vec![phase(vec![run(100), sleep(pause)], Repeat::Forever)]), -10);
