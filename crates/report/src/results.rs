@@ -50,6 +50,7 @@ pub struct Conservation {
 
 /// Figures that are 0 because they were not measured, at least in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub struct Unmeasured {
     /// CPU time.
     pub cpu: bool,
