@@ -48,6 +48,7 @@ pub struct Conservation {
 
 /// Figures that are 0 because they were not, or not fully, measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub struct Unmeasured {
     /// CPU time.
     pub cpu: bool,

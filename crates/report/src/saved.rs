@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{
-    Account, ClassResult, Conservation, GroupResult, IdleWaits, LimitResult, Pressure, Response, Results, Stall,
-    Unmeasured,
+    Account, ClassResult, Conservation, GroupResult, IdleWaits, LimitResult, MigrationCount, Pressure, Response,
+    Results, Stall, Unmeasured,
 };
 
 /// The results of one file.
@@ -250,7 +250,7 @@ impl Reader {
             sleep_return: of("wakeup_latency")?,
             loop_duration: of("loop_duration")?,
             response: times,
-            migrations: Default::default(),
+            migrations: MigrationCount::default(),
         };
         Ok((class, target))
     }
@@ -424,13 +424,13 @@ fn nanoseconds(value: f64, unit: f64) -> u64 {
 fn number(value: Option<&Value>, place: &str) -> Result<Option<f64>, SavedError> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_f64().filter(|number| *number >= 0.0) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let found: String = value.to_string().chars().take(40).collect();
-                Err(SavedError::new(format!("{place} is {found}, expected a number from 0"), AGAIN))
+        Some(value) => {
+            if let Some(number) = value.as_f64().filter(|number| *number >= 0.0) {
+                return Ok(Some(number));
             }
-        },
+            let found: String = value.to_string().chars().take(40).collect();
+            Err(SavedError::new(format!("{place} is {found}, expected a number from 0"), AGAIN))
+        }
     }
 }
 

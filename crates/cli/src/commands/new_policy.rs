@@ -95,13 +95,11 @@ fn checkout(named: Option<&Path>) -> miette::Result<PathBuf> {
         return whole(folder);
     }
     let here = std::env::current_dir().into_diagnostic().wrap_err("cannot read the current folder")?;
-    match here.ancestors().find(|above| is_one(above)) {
-        Some(folder) => whole(folder),
-        None => {
-            let help = format!("git clone {repository}, and name the folder with --vruntime");
-            Err(miette!(help = help, "a policy needs vruntime's sources, and the current folder is in no checkout"))
-        }
+    if let Some(folder) = here.ancestors().find(|above| is_one(above)) {
+        return whole(folder);
     }
+    let help = format!("git clone {repository}, and name the folder with --vruntime");
+    Err(miette!(help = help, "a policy needs vruntime's sources, and the current folder is in no checkout"))
 }
 
 fn manifest(name: &str, checkout: &Path) -> miette::Result<String> {
