@@ -186,9 +186,13 @@ fn a_random_behaviour_is_found_among_others() {
         for (other, flip) in silent.iter().filter(|(other, _)| *other != behaviour) {
             let mut with = kernel.clone();
             with.feature(flip).expect("it is a behaviour");
-            if with.behaviours.check(with.policy).is_ok() && !to.contains(other) {
-                to = format!("{to}+{flip}");
-                kernel = with;
+            if with.behaviours.check(with.policy).is_err() || to.contains(other) {
+                continue;
+            }
+            // Alone it moves nothing. Beside the moving one it may, and then it is found rightly.
+            let more_of_it = format!("{to}+{flip}");
+            if bisect(LIMITED, &to, &more_of_it, &more)["effects"].as_array().is_some_and(Vec::is_empty) {
+                (to, kernel) = (more_of_it, with);
             }
         }
         let found = bisect(LIMITED, name, &to, &more);

@@ -400,7 +400,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Ends of the names of fields, and the nanoseconds in their unit. Files before 28 November 2026 have others than `_ns`.
+/// Ends of the names of fields, and the nanoseconds in their unit. Only files before 28 November 2026 have others than
+/// `_ns`.
 const UNITS: [(&str, f64); 4] = [("_ns", 1.0), ("_s", 1e9), ("_us", 1e3), ("_usec", 1e3)];
 
 /// Returns a time in a field of this name and a unit, as nanoseconds. `place`: of the object, for errors.
@@ -473,6 +474,21 @@ mod tests {
         }
         c.finish(1_000_000_000);
         c.into_results()
+    }
+
+    #[test]
+    fn earlier_files_have_other_units() {
+        let latency =
+            |unit: f64| json!({"count": 4, "p50": unit, "p90": 2.0 * unit, "p99": 3.0 * unit, "max": 4.0 * unit});
+        let waits = |name: &str, unit: u64| json!({"count": 2, format!("total_{name}"): 7 * unit, format!("worst_{name}"): 5 * unit});
+        let now =
+            json!({"cpu_ns": 1_500_000_000, "wakeup_latency_ns": latency(2_500.0), "idle_waits": waits("ns", 1000)});
+        let earlier = json!({"cpu_s": 1.5, "wakeup_latency_us": latency(2.5), "idle_waits": waits("us", 1)});
+        let [now, earlier] = [now, earlier].map(|class| saved(&file(&class)).unwrap().runs.remove(0).results);
+        assert_eq!(now.classes, earlier.classes);
+        assert_eq!(now.classes[0].account.cpu_ns, 1_500_000_000);
+        assert_eq!(now.classes[0].account.idle_waits.worst_ns, 5_000);
+        assert_eq!((now.elapsed_ns, earlier.elapsed_ns), (2_000_000_000, 2_000_000_000));
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn the_debt_of_a_delayed_task_does_not_grow() {
         for &(at, _, event) in &log.events {
             match event {
                 Event::Switch { prev: Running::Task(task), prev_state: PrevState::Sleeping, .. } if task == debtor => {
-                    slept = at
+                    slept = at;
                 }
                 Event::Wakeup { task, .. } if task == debtor && slept > 0 => {
                     let [before, late, after] = [slept, at - 1, at].map(|at| cpus(&work, &config, at));

@@ -90,8 +90,8 @@ fn samples(moves: &Moves) -> usize {
     moves.all() + 2 * moves.forks
 }
 
-/// "Improve sysbench performance by fixing spurious active migration": 727 samples of sched_migrate_task in 5 s, 691 of
-/// them by migration/N, and 20 with the fix, 16 of them by sysbench.
+/// "Improve sysbench performance by fixing spurious active migration": 727 samples of sched_migrate_task in 5 s. 691 of
+/// them are by migration/N. With the fix, there are 20, and 16 of them are by sysbench.
 #[test]
 fn spurious_migrations() {
     for seed in 1..=5 {
@@ -106,8 +106,8 @@ fn spurious_migrations() {
     }
 }
 
-/// Without the rule of kernels up to 4.0, each idle CPU balances in every jiffy in which it is due, and pushes in every
-/// other one.
+/// Without the rule of kernels up to 4.0, each idle CPU balances in every jiffy in which it is due. It pushes in every
+/// second one.
 #[test]
 fn the_kicked_cpu_leaves_the_others_once_it_has_work() {
     let (before, all) = (moves("3.17", 1), moves_with("3.17", 1, &[(Behaviour::NohzOwnFirst, false)]));

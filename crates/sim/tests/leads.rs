@@ -53,7 +53,7 @@ fn a_leader_that_is_ahead_is_not_awaited() {
     assert_eq!(ends(vec![leader, follower]), [5, 10]);
 }
 
-/// The leader sleeps from 10 to 30 ms. The follower goes on, and awaits the fourth step when the leader is back.
+/// The leader sleeps from 10 to 30 ms. The follower continues, and awaits the fourth step when the leader is back.
 #[test]
 fn a_sleeping_leader_is_not_awaited() {
     let leader = vec![MOVES, run(10), MOVES, Op::Sleep { time: 20 * MS }, run(10), MOVES, run(10), MOVES];

@@ -548,7 +548,8 @@ fn sides<'a>(
     }
     if sides.len() + saved < 2 {
         let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
-                    two files (workloads, traces or results.json of `run --out`), a feature or setting (--feature NO_RUN_TO_PARITY), or a what-if (--map 'cgroup=/app: weight=200')";
+                    two files (workloads, traces or results.json of `run --out`), a feature or setting \
+                    (--feature NO_RUN_TO_PARITY), or a what-if (--map 'cgroup=/app: weight=200')";
         return Err(miette!(help = help, "there is nothing to compare with"));
     }
     label(&mut sides, compare, saved);

@@ -69,7 +69,7 @@ fn results_of_another_version_say_what_they_lack() {
     let mut older = read(&new);
     for run in older["observed"].as_array_mut().unwrap() {
         for class in run["classes"].as_object_mut().unwrap().values_mut() {
-            for key in ["response_us", "idle_waits"] {
+            for key in ["response_ns", "idle_waits"] {
                 class.as_object_mut().unwrap().remove(key);
             }
         }
@@ -102,9 +102,9 @@ fn what_has_no_results_says_what_it_is() {
     let error = fails(&["compare", cut.to_str().unwrap(), "groups.toml"]);
     assert!(error.contains("no complete JSON") && error.contains("vruntime run FILE --json"), "{error}");
     let bad = folder.path().join("bad.json");
-    fs::write(&bad, text(&whole).replacen("\"cpu_s\": ", "\"cpu_s\": -", 1)).unwrap();
+    fs::write(&bad, text(&whole).replacen("\"cpu_ns\": ", "\"cpu_ns\": -", 1)).unwrap();
     let error = fails(&["compare", bad.to_str().unwrap(), "groups.toml"]);
-    assert!(error.contains("expected a number from 0") && error.contains("\"cpu_s\""), "{error}");
+    assert!(error.contains("expected a number from 0") && error.contains("\"cpu_ns\""), "{error}");
     // Results are no workload.
     let error = fails(&["run", &good]);
     assert!(error.contains("results of a run") && error.contains("vruntime compare"), "{error}");
@@ -127,6 +127,7 @@ fn files(folder: &Path, below: &str) -> Vec<String> {
 
 #[test]
 fn a_folder_used_again_has_no_columns_of_an_earlier_run() {
+    const LEFT: [&str; 4] = ["digest", "results.json", "trace.perfetto-trace", "trace.txt"];
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let compare = |kernels: [&str; 2]| {
@@ -140,7 +141,6 @@ fn a_folder_used_again_has_no_columns_of_an_earlier_run() {
         all.sort();
         all
     };
-    const LEFT: [&str; 4] = ["digest", "results.json", "trace.perfetto-trace", "trace.txt"];
     compare(["6.1", "6.6"]);
     assert_eq!(files(&out, ""), left(["6.1", "6.6"]));
     compare(["6.6", "6.12"]);

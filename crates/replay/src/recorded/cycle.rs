@@ -1,8 +1,9 @@
 //! Closed loops, which continue when all recorded work is done.
 //!
 //! A server, its clients and the workers of a pool do more when they get more CPU. Such threads repeat the recording,
-//! from a time `from` to its end, all of them together. Every wakeup before a time has had its sleep by then. So between
-//! two times, there are as many wakeups of each thread by each other as sleeps that these end. None waits for ever.
+//! from a time `from` to its end, all of them together. Every wakeup before a time has had its sleep by then. So
+//! between two times, there are as many wakeups of each thread by each other as sleeps that these end. None waits for
+//! ever.
 //!
 //! A thread whose sleeps are mostly ended from outside (timers, packets, users) keeps the recorded times, and does not
 //! go on. Nor does one that was woken mostly by such threads, or that ended.

@@ -1,8 +1,8 @@
 //! Handoffs that leave no event, because the waker lost its CPU before it went to sleep.
 //!
 //! A client wakes its server and waits for the answer. If the server preempts the client at once and answers before the
-//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch of work. In a
-//! replay on more CPUs, client and server would then work at the same time, which they never do.
+//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch of
+//! work. In a replay on more CPUs, client and server would then work at the same time, which they never do.
 //!
 //! Almost every wakeup of such a partner is followed by a sleep that the partner ends. The other wakeups are handoffs,
 //! too, if the partner did all its work and slept before the waker was back. The same holds for a parent that waits for

@@ -42,8 +42,8 @@ impl Leads {
     }
 }
 
-/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Members of pools do not follow:
-/// they do each other's work.
+/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Members of pools do not
+/// follow: they do each other's work.
 pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools, cycle: &Cycle) -> Leads {
     let threads = causes.threads;
     let mut leads = Leads::default();

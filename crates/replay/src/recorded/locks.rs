@@ -225,8 +225,8 @@ fn wakes(stretch: &Stretch, woken: usize, section: &Section) -> bool {
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Wake { thread, .. } if *thread == woken))
 }
 
-/// Whether a thread sleeps in that section, if it sleeps where it [would have](Act::Awaits). Two tasks could wait for each
-/// other then.
+/// Whether a thread sleeps in that section, if it sleeps where it [would have](Act::Awaits). Two tasks could wait for
+/// each other then.
 fn sleeps_inside(stretch: &Stretch, section: &Section) -> bool {
     let within = stretch.acts.iter().filter(|(at, _)| (section.from..=section.until).contains(at));
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Awaits { .. }))

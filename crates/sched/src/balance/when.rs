@@ -183,11 +183,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 
     /// Up to 4.0: the kicked CPU balances itself first, then the others in ascending order. It stops as soon as a task
-    /// arrived on it, for example one that the stopper pushed. The next kick then comes when its own domains are due,
+    /// arrived on it, for example one that the stopper pushed. The next kick is then when its own domains are due,
     /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
     ///
-    /// A CPU that becomes idle during the pass is not part of it. Before it stops its tick, it searches for tasks
-    /// itself and switches to the idle task, which takes as long as the rest of the pass.
+    /// A CPU that becomes idle during the pass is not part of it. Before that, it
+    /// searches for tasks itself, which takes as long as the rest of the pass.
     fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let this = shared.cpu(cpu);

@@ -301,8 +301,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rebalance_domains(&mut balancing, cpu, idle);
     }
 
-    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host calls this again when
-    /// the time of the search has passed (up to 4.0, where each call balances one CPU).
+    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host calls this again
+    /// when the time of the search has passed (up to 4.0, where each call balances one CPU).
     pub fn nohz_balance(&mut self, cpu: CpuId) -> bool {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =

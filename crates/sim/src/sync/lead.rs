@@ -84,7 +84,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         awake && this.leader != task && this.awaited.get(&task).is_some_and(|&step| step > this.steps)
     }
 
-    /// Releases the followers of the running task of `cpu`, which goes to sleep or ends.
+    /// Releases the followers of the running task of `cpu`, which sleeps or ends.
     #[inline]
     pub(crate) fn leads_nobody(&mut self, cpu: usize, task: u32) {
         if self.objects.leads.sleepers.is_empty() {

@@ -14,8 +14,8 @@ pub(super) struct Guess {
 }
 
 impl Lives {
-    /// Handles the action of a task on a CPU that seems idle. The task got the CPU without an event, after the last time
-    /// that the CPU was seen idle, and after its own wakeup.
+    /// Handles the action of a task on a CPU that seems idle. The task got the CPU without an event, after the last
+    /// time that the CPU was seen idle, and after its own wakeup.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         let idle = self.cpus[cpu].current == Current::Idle;
         if !idle && !self.is_replaced(cpu, event) {

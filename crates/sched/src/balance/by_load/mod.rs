@@ -15,8 +15,8 @@
 //! In 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. The stopper pushes that running
 //! task, and its old CPU does the same in turn ("Fix spurious active migration").
 //!
-//! Not every idle CPU does so in every jiffy: up to 4.0, a kicked CPU that pushed a task to itself leaves the other idle
-//! CPUs alone (`NOHZ_OWN_CPU_FIRST`).
+//! Not every idle CPU does so in every jiffy. Up to 4.0, a kicked CPU that pushed a task to itself leaves the other
+//! idle CPUs alone (`NOHZ_OWN_CPU_FIRST`).
 //!
 //! `pull` has the same steps as later kernels.
 
