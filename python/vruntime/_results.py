@@ -290,9 +290,9 @@ class Run:
 
     def slices(self, seed: Seed | None = None) -> Iterator[dict[str, Any]]:
         """Yields each stretch of a task on a CPU, of the first or another seed: ``task``, ``class``, ``pid``, ``cpu``,
-        ``prio``, ``start_ns``, ``end_ns``, ``duration_ns`` and ``end_state``. The state is the kernel's: ``S`` and others
-        for a task that slept, ``R`` or ``R+`` for one that was preempted or yielded, and ``None`` at the end of the
-        run. Times are whole microseconds, as in the text of a trace.
+        ``prio``, ``start_ns``, ``end_ns``, ``duration_ns`` and ``end_state``. The state is the kernel's: ``S`` and
+        others for a task that slept, ``R`` or ``R+`` for one that was preempted or yielded, and ``None`` at the end of
+        the run. Times are whole microseconds, as in the text of a trace.
 
         Results do not contain slices. So the run is made once more, and its digest must be that of the first run.
         """

@@ -104,7 +104,7 @@ fn what_has_no_results_says_what_it_is() {
     let bad = folder.path().join("bad.json");
     fs::write(&bad, text(&whole).replacen("\"cpu_ns\": ", "\"cpu_ns\": -", 1)).unwrap();
     let error = fails(&["compare", bad.to_str().unwrap(), "groups.toml"]);
-    assert!(error.contains("expected a number from 0") && error.contains("\"cpu_ns\""), "{error}");
+    assert!(error.contains("expected a number from") && error.contains("\"cpu_ns\""), "{error}");
     // Results are no workload.
     let error = fails(&["run", &good]);
     assert!(error.contains("results of a run") && error.contains("vruntime compare"), "{error}");
