@@ -6,7 +6,7 @@ use super::Lateness;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
 use super::lives::{End, Stretch, Thread};
 
-/// The least stretches that show a clock-bounded thread beyond chance.
+/// The fewest stretches that show a clock-bounded thread beyond chance.
 const MIN_TELLING: usize = 4;
 /// Wakeups on one CPU within this time come from one interrupt.
 const ONE_INTERRUPT_NS: u64 = 20_000;

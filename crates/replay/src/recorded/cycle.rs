@@ -1,8 +1,8 @@
 //! Closed loops, which continue after the recorded work.
 //!
 //! A server, its clients and a pool's workers do more with more CPU. Such threads repeat the recording from a time
-//! `from` to its end, all together. At that time, each earlier wakeup's sleep is over. So from there on, a thread has
-//! as many wakeups by each other as sleeps that these end. None waits for ever.
+//! `from` to its end, all together. Every wakeup before a time has had its sleep by then. So between two times, each
+//! thread has as many wakeups by each other as sleeps that these end. None waits for ever.
 //!
 //! A thread whose sleeps mostly end from outside (timers, packets, users) keeps the recorded times, and does not
 //! continue. Neither does a thread that such threads mostly woke, or that ended.
@@ -89,8 +89,8 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
     own * 2 >= all
 }
 
-/// Returns which threads are driven by driven threads. Outside causes, or threads that are not driven, do not drive
-/// those that they mostly wake. Nor is a thread driven that mostly waits for times. A pool is one thread.
+/// Returns which threads are driven by driven threads. A thread is not driven if it mostly waits for times, or if
+/// something outside or an undriven thread mostly wakes it. A pool is one thread.
 fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();

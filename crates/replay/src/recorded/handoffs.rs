@@ -15,7 +15,7 @@ use super::progress::Progress;
 
 /// Fewer visible handoffs show no habit.
 const FEWEST: u64 = 8;
-/// The least handoffs among ten wakeups that can show them.
+/// The fewest handoffs among ten wakeups that can show them.
 const MOSTLY: u64 = 9;
 /// The waker sleeps within this much work.
 const AT_ONCE_NS: u64 = 20_000;

@@ -100,6 +100,7 @@ pub(super) struct Stretch {
     pub(super) acts: Vec<(u64, Act)>,
     pub(super) ended: u64,
     pub(super) end: End,
+    /// The kernel's priority.
     pub(super) prio: i32,
 }
 

@@ -16,7 +16,7 @@ use super::progress::Progress;
 
 /// The most work in a critical section.
 const SHORT_NS: u64 = 100_000;
-/// An act this much work before the loss of the CPU was inside the section.
+/// An act at most this much work before the loss of the CPU was inside the section.
 const JUST_BEFORE_NS: u64 = 20_000;
 
 /// Fewer sections show no habit.

@@ -63,7 +63,7 @@ pub(super) struct Pairs {
     inboxes: BTreeMap<usize, usize>,
     /// What each thread counts as ([`Op::InboxWake`]): itself, or its pool, where chance assigns the work.
     wakers: Vec<usize>,
-    /// How each thread follows each of its wakers.
+    /// How each thread follows each that it wakes.
     follow: BTreeMap<(usize, usize), Follow>,
 }
 

@@ -205,7 +205,7 @@ fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<
     if groups.contains_key(&Wakers::Mixed) { vec![members.to_vec()] } else { groups.into_values().collect() }
 }
 
-/// Divides threads into those with common partners, or, if `directly`, those that are each other's.
+/// Groups threads with common partners; if `directly`, also those that are partners.
 fn connected(threads: &[usize], partners: &[BTreeSet<usize>], directly: bool) -> Vec<Vec<usize>> {
     let connects = |partner: &&usize| directly || threads.binary_search(partner).is_err();
     let mut with: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

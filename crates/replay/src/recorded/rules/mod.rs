@@ -1,4 +1,4 @@
-//! Rules of a what-if: which of a trace's tasks become something else, and what.
+//! Rules of a what-if: which tasks of a trace change, and how.
 //!
 //! A rule is `WHO: WHAT`, or a `[[rule]]` table of a TOML file with the same keys:
 //!
