@@ -39,37 +39,19 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// It wakes that thread before that stretch.
-    Wake {
-        thread: usize,
-        stretch: usize,
-    },
+    Wake { thread: usize, stretch: usize },
+    /// It forks that thread.
     Fork(usize),
     /// It left its CPU while runnable, after it had run for `ran`, and no wakeup explains that.
-    Left {
-        at: u64,
-        ran: u64,
-    },
+    Left { at: u64, ran: u64 },
     /// It would have slept until that thread woke it, but the wakeup came first ([`super::handoffs`]).
-    Awaits {
-        thread: usize,
-        at: u64,
-    },
+    Awaits { thread: usize, at: u64 },
     /// It would have woken that thread.
-    HandsBack {
-        thread: usize,
-        at: u64,
-    },
+    HandsBack { thread: usize, at: u64 },
     /// It advanced what a follower reads by one step ([`super::leads`]).
-    Leads {
-        lead: usize,
-        at: u64,
-    },
+    Leads { lead: usize, at: u64 },
     /// It read the leader's progress, which dated from `moved`.
-    Follows {
-        lead: usize,
-        at: u64,
-        moved: u64,
-    },
+    Follows { lead: usize, at: u64, moved: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

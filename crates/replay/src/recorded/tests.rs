@@ -316,7 +316,8 @@ fn who_turns_up_elsewhere_has_left() {
     assert_eq!(recorded.counts.broken_switches, 1);
 }
 
-/// Work is the recorded CPU time to the nanosecond, however short. Sleeps are shorter by the lateness of the simulator's timers.
+/// Work is the recorded CPU time to the nanosecond, however short. Sleeps are shorter by the lateness of the
+/// simulator's timers.
 #[test]
 fn work_is_the_recorded_time() {
     let mut script = Script::default();

@@ -40,6 +40,7 @@ impl Rules {
 
     /// Applies the rules to a trace's tasks on a machine of `cpus` CPUs. Threads that rules remove must already be
     /// gone; `threads` has them, to check the rules.
+    ///
     /// # Errors
     /// A rule fits no thread and no group, or names a CPU that the machine does not have, or there would be too many
     /// tasks.
@@ -53,6 +54,7 @@ impl Rules {
 
     /// Applies the rules to the tasks and groups of the workload from that file. Call [`Rules::check_cpus`] when its
     /// machine is known.
+    ///
     /// # Errors
     /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and
     /// removed.
