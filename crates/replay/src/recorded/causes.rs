@@ -1,4 +1,4 @@
-//! The cause that ended each sleep of a thread: another thread, a device, a timer, or something outside.
+//! What ended each sleep of a thread: another thread, a device, a timer, or something outside.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,32 @@ use super::lives::{Act, End, Stretch, Thread, Waker};
 
 /// The effects of a tick happen within this time.
 const TICK_NS: u64 = 150_000;
-/// A tick may be this much earlier than the time at which ticks usually come.
+/// A tick may precede its usual time by this much.
 const EARLY_NS: u64 = 100_000;
-/// The run time after which a task may have lost its CPU to an unknown tick: no kernel has a shorter default slice.
+/// The run time after which an unknown tick may have taken a task's CPU: no kernel has a shorter default slice.
 const SLICE_NS: u64 = 700_000;
 
-/// The cause that ended the sleep before a stretch.
+/// What ended the sleep before a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// There is no sleep: the thread starts there.
+    /// No sleep: the thread starts.
     Start,
     /// Another thread woke it.
     Thread(usize),
-    /// A device completed a request of the thread.
+    /// A device completed the thread's request.
     Device,
-    /// A timer that it set at the start of the sleep: a timed sleep, or a timeout.
+    /// A timer set at the sleep's start: a timed sleep, or a timeout.
     Timer,
     /// Something outside, or unknown.
     Interrupt,
 }
 
-/// The causes of all threads.
 #[derive(Clone, Copy)]
 pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
     pub(super) kept: &'a [bool],
     pub(super) rhythms: &'a [Rhythm],
-    /// For each thread, whether wakeups in its context are by interrupts: a thread that only computes wakes no other.
+    /// For each thread, whether wakeups in its context are interrupts': a thread that only computes wakes no other.
     pub(super) interrupted: &'a dyn Fn(usize) -> bool,
     /// Whether every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
@@ -74,7 +73,7 @@ impl Causes<'_> {
             }
     }
 
-    /// Whether a timer of the timer wheel woke the thread: a softirq woke it right after a tick.
+    /// Whether the timer wheel woke the thread: in a softirq right after a tick.
     fn by_tick(&self, stretch: &Stretch) -> bool {
         stretch.context == Some(Context::Softirq)
             && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
@@ -85,7 +84,7 @@ impl Causes<'_> {
         yielded(self.ticks, at, ran)
     }
 
-    /// Whether a thread does most of its work when timers wake it.
+    /// Whether timers cause most of a thread's work.
     pub(super) fn works_by_timers(&self, thread: usize) -> bool {
         let (mut timed, mut all) = (0, 0);
         for (index, stretch) in self.threads[thread].stretches.iter().enumerate() {
@@ -95,7 +94,7 @@ impl Causes<'_> {
         timed > all / 2
     }
 
-    /// Returns how often each thread was woken by each other.
+    /// Counts each thread's wakeups by each other.
     pub(super) fn woken_by(&self) -> Vec<BTreeMap<usize, u64>> {
         let mut woken_by = vec![BTreeMap::new(); self.threads.len()];
         for (thread, life) in self.threads.iter().enumerate() {
@@ -122,7 +121,7 @@ impl Causes<'_> {
     }
 }
 
-/// Whether a runnable thread that left its CPU at that time, after it had run for `ran`, yielded: no tick was just
+/// Whether a runnable thread yielded when it left its CPU at that time, after it had run for `ran`: without a tick just
 /// before.
 pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
     match ticks {

@@ -1,4 +1,4 @@
-//! What threads have from clocks: how long they compute, and beats they have in common.
+//! What threads have from clocks: lengths of computation, and common beats.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use super::Lateness;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
 use super::lives::{End, Stretch, Thread};
 
-/// The number of stretches that show a clock-bounded thread beyond chance.
+/// The fewest stretches that show a clock-bounded thread beyond chance.
 const MIN_TELLING: usize = 4;
-/// Wakeups on one CPU that are no further apart come from one interrupt.
+/// Wakeups on one CPU within this time come from one interrupt.
 const ONE_INTERRUPT_NS: u64 = 20_000;
-/// A tenth of all common wakeups in the rarer order shows that there is none.
+/// Common wakeups have no order if the rarer order has a tenth.
 const RARELY: usize = 10;
 
-/// How a stretch of work ended, if the thread that computes for `time` without being disturbed has been disturbed.
+/// How a disturbed stretch ended, of a thread that computes for `time` undisturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Disturbed {
-    /// As soon after that time had passed as it could: it looks at the clock.
+    /// As soon as possible after that time: the clock bounds it.
     by_clock: bool,
-    /// After as much of a CPU as ever: it has work to do.
+    /// After its usual CPU time: it has work to do.
     by_work: bool,
 }
 
-/// How much the computing of a thread may vary that takes `time`: less than a quarter of it.
+/// The allowed variation of a computation of `time`: less than a quarter.
 fn allowed(time: u64, lateness: &Lateness) -> u64 {
     tolerance(time, lateness.slack + lateness.timer)
 }
@@ -38,13 +38,13 @@ fn disturbed(stretch: &Stretch, time: u64, lateness: &Lateness) -> Disturbed {
     }
 }
 
-/// Whether that stretch of a thread that computes for `time` did so.
+/// Whether that stretch computed for `time`.
 pub(super) fn by_the_clock(stretch: &Stretch, time: u64, lateness: &Lateness) -> bool {
     disturbed(stretch, time, lateness).by_clock
 }
 
-/// How long `thread` computes between two sleeps, if it looks at the clock for that (rt-app's `runtime`; polling for a
-/// time). Its work is then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
+/// Returns how long a clock-bounded `thread` computes between sleeps (rt-app's `runtime`; polling for a time). Such
+/// work shrinks while others have the CPU: disturbed stretches show it.
 pub(super) fn pace(thread: &Thread, lateness: &Lateness) -> Option<u64> {
     let whole = || thread.stretches.iter().filter(|stretch| matches!(stretch.end, End::Sleep | End::Device));
     let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.time).collect();
@@ -65,8 +65,8 @@ pub(super) fn pace(thread: &Thread, lateness: &Lateness) -> Option<u64> {
     (clock >= MIN_TELLING && clock > 4 * work).then_some(time)
 }
 
-/// Gives threads with equal timers the same beat: an interrupt wakes them in the order in which they went to sleep,
-/// which varies. With separate measurements, one would always be first. Returns the number of such threads.
+/// Gives threads with equal timers one beat: an interrupt wakes them in their varying order of sleeping. With separate
+/// measurements, one would always be first. Returns their number.
 pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) -> u64 {
     let mut periodic: Vec<(u64, u64, usize)> = rhythms
         .iter()
@@ -94,8 +94,7 @@ pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64)
     sharing.len() as u64
 }
 
-/// Whether two beats are so near to each other, from the beginning of a thread's life to its end, that one interrupt
-/// takes both.
+/// Whether two beats stay so near to each other throughout a thread's life that one interrupt takes both.
 fn close(one: Rhythm, other: Rhythm, thread: &Thread, lead: u64) -> bool {
     let (Rhythm::Periodic { phase: a, period: p }, Rhythm::Periodic { phase: b, period: q }) = (one, other) else {
         return false;
@@ -106,7 +105,7 @@ fn close(one: Rhythm, other: Rhythm, thread: &Thread, lead: u64) -> bool {
     beat(middle, a, p).abs_diff(beat(middle, b, q)) <= lead + ONE_INTERRUPT_NS
 }
 
-/// Whether one interrupt wakes both, in either order.
+/// Whether one interrupt wakes both, in varying order.
 fn alternate(one: &[Stretch], other: &[Stretch]) -> bool {
     let (mut first, mut second) = (0, 0);
     let mut others = other.iter().peekable();

@@ -1,12 +1,11 @@
-//! Closed loops, which continue when all recorded work is done.
+//! Closed loops, which continue after the recorded work.
 //!
-//! A server, its clients and the workers of a pool do more when they get more CPU. Such threads repeat the recording,
-//! from a time `from` to its end, all of them together. Every wakeup before a time has had its sleep by then. So
-//! between two times, there are as many wakeups of each thread by each other as sleeps that these end. None waits for
-//! ever.
+//! A server, its clients and a pool's workers do more with more CPU. Such threads repeat the recording from a time
+//! `from` to its end, all together. Every wakeup before a time has had its sleep by then. So between two times, each
+//! thread has as many wakeups by each other as sleeps that these end. None waits for ever.
 //!
-//! A thread whose sleeps are mostly ended from outside (timers, packets, users) keeps the recorded times, and does not
-//! go on. Nor does one that was woken mostly by such threads, or that ended.
+//! A thread whose sleeps mostly end from outside (timers, packets, users) keeps the recorded times, and does not
+//! continue. Neither does a thread that such threads mostly woke, or that ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,30 +15,30 @@ use super::habits::Rhythm;
 use super::lives::{End, Thread};
 use super::pools::Pools;
 
-/// Fewer sleeps than these show no loop.
+/// Fewer sleeps show no loop.
 const MIN_SLEEPS: usize = 4;
-/// Of a hundred, how much of the most that could go on has to.
+/// Percentage of the possible repetition that must continue.
 const NEARLY_PCT: u64 = 95;
-/// The most times that are tried for the start of the cycle.
+/// The most start times to try.
 const MOST_TIMES: usize = 32;
 
-/// Which threads go on, and from when.
+/// Which threads continue, and from when.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
-    /// The time in the recording from which it is repeated, nanoseconds.
+    /// The recorded time from which to repeat, nanoseconds.
     pub(super) from: u64,
-    /// Threads that others drive, which are driven themselves: they do more when they get more CPU.
+    /// Threads whose drivers are driven, too: they do more with more CPU.
     pub(super) driven: Vec<bool>,
-    /// The same, if there were no pools.
+    /// As `driven`, without pools.
     pub(super) by_itself: Vec<bool>,
-    /// Threads that go through the recording again.
+    /// Threads that repeat the recording.
     pub(super) goes_on: Vec<bool>,
-    /// Threads that are there each time: those that go on, and what they fork.
+    /// Threads in each repetition: those that continue, and their children.
     pub(super) there: Vec<bool>,
 }
 
 impl Cycle {
-    /// `said`: what the user says of threads, which has precedence over what their sleeps show.
+    /// Finds the loops. `said`: the user's statements on threads, which override their sleeps.
     pub(super) fn new(
         causes: &Causes<'_>,
         pools: &Pools,
@@ -73,7 +72,7 @@ impl Cycle {
     }
 }
 
-/// Whether a thread mostly sleeps for times that begin with the sleep, so that it does more when it gets more CPU.
+/// Whether a thread mostly sleeps for times from the sleep's start, and so does more with more CPU.
 fn paced(causes: &Causes<'_>, index: usize) -> bool {
     let (mut own, mut all) = (0, 0);
     for stretch in 0..causes.threads[index].stretches.len() {
@@ -90,8 +89,8 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
     own * 2 >= all
 }
 
-/// Which threads are driven by others that are driven themselves. A thread is not driven if something outside, or a
-/// thread that is not driven, wakes it mostly. Nor is one that mostly waits for times to pass. A pool is one thread.
+/// Returns which threads are driven by driven threads. A thread is not driven if it mostly waits for times, or if
+/// something outside or an undriven thread mostly wakes it. A pool is one thread.
 fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
@@ -154,9 +153,8 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
     driven
 }
 
-/// Returns how long all threads of a unit slept at once until something outside woke one, nanoseconds. `awake` has each
-/// time from a wakeup to the next sleep, and whether the wakeup came from outside. What ends the last sleep is unknown:
-/// it counts as outside.
+/// Returns how long all threads of a unit slept at once until an outside wakeup, nanoseconds. `awake` has each time
+/// from wakeup to sleep, and whether the wakeup was from outside. The last sleep's unknown end counts as outside.
 fn waited_together(mut awake: Vec<(u64, u64, bool)>, duration_ns: u64) -> u64 {
     awake.sort_unstable();
     let (mut until, mut waited) = (0, 0);
@@ -167,8 +165,7 @@ fn waited_together(mut awake: Vec<(u64, u64, bool)>, duration_ns: u64) -> u64 {
     waited + duration_ns.saturating_sub(until)
 }
 
-/// Whether a thread was still active when the trace ended. It did not exit, and its last sleep is at most twice as long
-/// as any before.
+/// Whether a thread was active when the trace ended: it did not exit, and its last sleep is at most twice its longest.
 fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     let Some(last) = thread.stretches.last() else { return false };
     match last.end {
@@ -181,7 +178,7 @@ fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     }
 }
 
-/// Whether a thread does anything again and again from that time on, or computes without a sleep to the end.
+/// Whether a thread acts repeatedly from that time on, or computes without a sleep to the end.
 fn repeats(thread: &Thread, from: u64) -> bool {
     let first = thread.stretches.partition_point(|stretch| stretch.woken <= from);
     let sleeps = thread.stretches.len() - first;
@@ -190,8 +187,7 @@ fn repeats(thread: &Thread, from: u64) -> bool {
     works && (sleeps >= MIN_SLEEPS || (sleeps == 0 && computes))
 }
 
-/// The threads that go through the recording again from that time on, and those that are there then: what they fork,
-/// too.
+/// Returns the threads that repeat the recording from that time on, and those in it: with their children.
 fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64) -> (Vec<bool>, Vec<bool>) {
     let threads = causes.threads;
     let goes_on: Vec<bool> = (0..threads.len())
@@ -211,8 +207,8 @@ fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64) -> (Vec<bool>, Vec<b
     (goes_on, there)
 }
 
-/// The time from which the recording is repeated: the earliest from which nearly all that can go on is there. A program
-/// that was started in the recording is not started again.
+/// Returns the earliest time from which nearly all possible repetition is complete. Programs started in the recording
+/// are not started again.
 fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     let threads = causes.threads;
     let lasting = threads.iter().zip(lasts).filter(|(_, lasts)| **lasts).map(|(thread, _)| born(thread));
@@ -239,7 +235,7 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     times[first]
 }
 
-/// When a thread was forked; 0 if it was there when the recording began.
+/// A thread's fork time; 0: before the recording.
 fn born(thread: &Thread) -> u64 {
     thread.born.map_or(0, |(at, _)| at)
 }

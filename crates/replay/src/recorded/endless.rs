@@ -3,20 +3,20 @@
 
 use super::lives::{Act, End, Stretch, Thread};
 
-/// Shorter stretches that end by a sleep are work that was done.
+/// Shorter stretches with a sleep at their end are completed work.
 const LONG_NS: u64 = 100_000_000;
 
-/// Returns the stretch in which a thread computes until the trace ends. It wants a CPU without a sleep for half of the
-/// trace, and
+/// Returns the stretch in which a thread computes until the trace ends. It wants a CPU, without a sleep, for half of
+/// the trace, and
 ///
 /// - the trace ends, and it runs or waits for a CPU;
 /// - or it exits in the last tenth of the trace;
 /// - or it sleeps in the last hundredth, after 100 ms or more, as threads do that are all stopped at once.
 ///
-/// Crumbs may follow, up to a hundredth of the stretch: what it does to be stopped.
+/// Crumbs may follow, up to a hundredth of the stretch: its reactions to being stopped.
 ///
-/// A thread that gives its CPU away most times when it has it does not compute: it waits, and looks again and again.
-/// `yielded` says of a time when it left its CPU, and of how long it had run, whether it did so.
+/// A thread that mostly gives its CPU away does not compute: it polls. `yielded` tells whether it did so, by the time
+/// when it left its CPU, and how long it had run.
 pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u64) -> bool) -> Option<usize> {
     let mut crumbs = 0;
     for (index, stretch) in thread.stretches.iter().enumerate().rev() {
@@ -37,7 +37,7 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u
     None
 }
 
-/// Whether a thread yielded in that stretch at least every other time when it had a CPU.
+/// Whether a thread yielded at least half its CPU stays in that stretch.
 fn yields(stretch: &Stretch, yielded: &dyn Fn(u64, u64) -> bool) -> bool {
     let left = stretch.acts.iter().filter(|(_, act)| matches!(*act, Act::Left { at, ran } if yielded(at, ran)));
     left.count() as u64 * 2 >= stretch.runs.max(1)

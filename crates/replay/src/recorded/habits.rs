@@ -1,4 +1,4 @@
-//! How a thread sleeps, judged by what its wakeups have in common.
+//! How a thread sleeps, judged by its wakeups.
 
 use super::Lateness;
 use super::lives::{End, Stretch, Thread, Waker};
@@ -8,18 +8,18 @@ use super::lives::{End, Stretch, Thread, Waker};
 pub enum Habit {
     /// It never slept.
     Awake,
-    /// Its wakeups are a constant time apart: it sleeps until the next beat of a clock.
+    /// Its wakeups are a constant time apart: it sleeps until a clock's next beat.
     Periodic,
     /// Its sleeps have a constant length, from their start.
     Relative,
-    /// Interrupts wake it now and then: every sleep ends when it did in the trace.
+    /// Interrupts wake it irregularly: every sleep ends at its recorded time.
     Recorded,
-    /// Other tasks wake it: every sleep ends when its waker is where it was in the trace.
+    /// Other tasks wake it: every sleep ends at its waker's recorded progress.
     Woken,
 }
 
 impl Habit {
-    /// In a few words, for tables and JSON.
+    /// Returns a few words for tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Awake => "awake",
@@ -31,7 +31,7 @@ impl Habit {
     }
 }
 
-/// A habit with what it takes to replay it.
+/// A habit with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rhythm {
     /// Wakeups are at `phase`, `phase + period`, ...
@@ -60,29 +60,29 @@ impl Rhythm {
     }
 }
 
-/// Fewer sleeps than this show no rhythm.
+/// Fewer sleeps show no rhythm.
 pub(super) const MIN_SLEEPS: usize = 8;
 
-/// The tenths of all sleeps that other tasks must have ended: the rest may be timeouts and signals.
+/// The tenths of sleeps that other tasks must have ended: the rest may be timeouts and signals.
 const NEARLY_ALL: usize = 9;
 
-/// The tenths of all intervals that must be a whole number of periods.
+/// The tenths of intervals that must be whole periods.
 const MOSTLY: usize = 8;
 
-/// The value below which `percent` of `sorted` lie; it is not empty.
+/// Returns the value with `percent` of `sorted` below it. `sorted` is not empty.
 pub(super) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> T {
     sorted[(sorted.len() - 1) * percent / 100]
 }
 
-/// The sleeps that signals could have ended: the stretch before and the one behind.
+/// Returns the sleeps that signals could end: the stretches before and after.
 pub(super) fn sleeps(stretches: &[Stretch]) -> impl Iterator<Item = (&Stretch, &Stretch)> {
     stretches.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|(before, _)| before.end != End::Device)
 }
 
-/// The time between a wakeup and a sleep in its context that makes it the task's last action.
+/// The most time between a wakeup and a sleep that makes the wakeup the task's last act.
 const THEN_SLEEPS_NS: u64 = 20_000;
 
-/// Whether `thread` slept right after it, or an interrupt during it, had woken a task.
+/// Whether `thread` slept right after it, or an interrupt during it, woke a task.
 fn then_slept(thread: &Thread, at: u64) -> bool {
     let next = thread.stretches.partition_point(|stretch| stretch.woken <= at);
     next.checked_sub(1).map(|last| &thread.stretches[last]).is_some_and(|stretch| {
@@ -90,8 +90,8 @@ fn then_slept(thread: &Thread, at: u64) -> bool {
     })
 }
 
-/// How a thread of `threads` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit
-/// it.
+/// Returns a thread's rhythm. `interrupted` tells for which threads wakeups in their context are interrupts that hit
+/// them.
 pub(super) fn rhythm(
     threads: &[Thread],
     thread: &Thread,
@@ -137,13 +137,13 @@ pub(super) fn rhythm(
     if by_interrupts * 10 >= count { Rhythm::Recorded } else { Rhythm::Woken }
 }
 
-/// What a rhythm of `typical` nanoseconds may vary: interrupts are late by the slack, and by whatever is in their way.
-/// A variation of a quarter or more is no rhythm, however short the time is.
+/// Returns the allowed variation of a rhythm of `typical` nanoseconds: interrupts are late by slack and obstacles. A
+/// quarter or more is no rhythm, even of a short time.
 pub(super) fn tolerance(typical: u64, lead: u64) -> u64 {
     (typical / 50 + lead).min(typical / 4)
 }
 
-/// Whether the wakeups are a period apart, and how much they stray (from the 10th to the 90th percentile).
+/// Whether wakeups are a period apart, and how far they stray (10th to 90th percentile).
 fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     let times: Vec<u64> = stretches.iter().map(|stretch| stretch.woken).collect();
     let mut intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -179,8 +179,8 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     Some((Rhythm::Periodic { phase: phase.rem_euclid(period as i64) as u64, period }, spread))
 }
 
-/// Returns a better period: with it, the last wakeups stray from the beats as the first ones do. An error of a
-/// millionth adds up over many beats.
+/// Returns a better period, with which the last wakeups stray like the first. Errors of a millionth add up over many
+/// beats.
 fn refined(times: &[u64], period: u64) -> u64 {
     let part = times.len() / 4;
     if part < MIN_SLEEPS || period == 0 {
@@ -199,7 +199,7 @@ fn refined(times: &[u64], period: u64) -> u64 {
     period.saturating_add_signed(drift)
 }
 
-/// Whether all sleeps are equally long, and how much they vary.
+/// Whether all sleeps have one length, and its variation.
 fn relative(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     let mut lengths: Vec<u64> =
         sleeps(stretches).map(|(before, behind)| behind.woken.saturating_sub(before.ended)).collect();

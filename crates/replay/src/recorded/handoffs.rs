@@ -1,12 +1,11 @@
-//! Handoffs that leave no event, because the waker lost its CPU before it went to sleep.
+//! Handoffs without an event, because the waker lost its CPU before it slept.
 //!
 //! A client wakes its server and waits for the answer. If the server preempts the client at once and answers before the
-//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch of
-//! work. In a replay on more CPUs, client and server would then work at the same time, which they never do.
+//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch. In a
+//! replay on more CPUs, both would then work at the same time, which they never do.
 //!
-//! Almost every wakeup of such a partner is followed by a sleep that the partner ends. The other wakeups are handoffs,
-//! too, if the partner did all its work and slept before the waker was back. The same holds for a parent that waits for
-//! each child.
+//! Almost every wakeup of such a partner precedes a sleep that the partner ends. The other wakeups are handoffs, too,
+//! if the partner did all its work and slept before the waker was back. So is a parent's wait for each child.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +13,9 @@ use super::causes::{Cause, Causes};
 use super::lives::{Act, End, Thread};
 use super::progress::Progress;
 
-/// Fewer handoffs that show are no habit.
+/// Fewer visible handoffs show no habit.
 const FEWEST: u64 = 8;
-/// Of ten wakeups that can show it, at least this number are handoffs.
+/// The fewest handoffs among ten wakeups that can show them.
 const MOSTLY: u64 = 9;
 /// The waker sleeps within this much work.
 const AT_ONCE_NS: u64 = 20_000;
@@ -26,19 +25,19 @@ const AT_ONCE_NS: u64 = 20_000;
 struct Handoff {
     /// The thread that would have slept.
     waiter: usize,
-    /// Its stretch, and the act with which it wakes or forks the other.
+    /// Its stretch, and the act that wakes or forks the other.
     stretch: usize,
     act: usize,
-    /// The work of that stretch when it lost its CPU.
+    /// The stretch's work when it lost its CPU.
     work: u64,
-    /// The thread that would have woken it, at the end of this stretch.
+    /// The thread that would have woken it, after this stretch.
     waker: usize,
     last: usize,
-    /// When that ended.
+    /// The end of that.
     at: u64,
 }
 
-/// Adds to what threads do the handoffs that left no event.
+/// Adds the handoffs without an event to the threads' acts.
 pub(super) fn add(threads: &mut [Thread], handoffs: Vec<(usize, usize, usize, (u64, Act))>) {
     for (thread, stretch, before, act) in handoffs {
         let acts = &mut threads[thread].stretches[stretch].acts;
@@ -47,8 +46,8 @@ pub(super) fn add(threads: &mut [Thread], handoffs: Vec<(usize, usize, usize, (u
     }
 }
 
-/// Returns the handoffs that left no event, as acts to insert: the thread, its stretch, and the place among its acts.
-/// Of one stretch, the last comes first.
+/// Returns the handoffs without an event, as acts to insert: thread, stretch and place among its acts. A stretch's last
+/// comes first.
 pub(super) fn hidden(causes: &Causes<'_>) -> Vec<(usize, usize, usize, (u64, Act))> {
     let threads = causes.threads;
     let mut found = Vec::new();

@@ -1,11 +1,11 @@
-//! Data that a thread reads while it is awake, which leaves no event.
+//! Data that a thread reads while awake, without an event.
 //!
-//! A thread sleeps when it has read all that its wakers wrote. So what it does from one sleep to the next is for what
-//! they wrote in that time. In a replay it may be faster than they are, and must not get ahead of them. Nothing tells
-//! which work is for which data, so the work is taken to be spread evenly over what the waker did.
+//! A thread sleeps when it has read all that its wakers wrote. So between two sleeps, it processes what they wrote in
+//! that time. In a replay it may be faster than they are, and must not overtake them. Which work is for which data is
+//! unknown, so its work is spread evenly over its waker's.
 //!
-//! A thread awaits no step that the waker came to later in the recording. Thus the threads can always do what they did
-//! there.
+//! A thread awaits no step that its waker reached later in the recording. So the threads can always repeat their
+//! recorded acts.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use super::lives::{Act, End, Thread};
 use super::pools::Pools;
 use super::progress::Progress;
 
-/// A step is at least this much work of the leader.
+/// The leader's least work of a step.
 const STEP_NS: u64 = 10_000;
 /// The most steps of a stretch.
 const MOST_STEPS: u64 = 16;
 
-/// An act for a place: the thread, its stretch, how much of the stretch was done.
+/// An act's place: thread, stretch and the stretch's work done before.
 type Placed = (usize, usize, u64, Act);
 
-/// What leaders and followers do.
+/// Acts of leaders and followers.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
     acts: Vec<Placed>,
-    /// The leader and the follower of each lead.
+    /// Leader and follower of each lead.
     pub(super) pairs: Vec<(usize, usize)>,
 }
 
@@ -42,8 +42,8 @@ impl Leads {
     }
 }
 
-/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Members of pools do not
-/// follow: they do each other's work.
+/// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Pool members do not follow:
+/// they do each other's work.
 pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools, cycle: &Cycle) -> Leads {
     let threads = causes.threads;
     let mut leads = Leads::default();
@@ -98,7 +98,7 @@ fn starts(thread: &Thread) -> Vec<u64> {
     thread.stretches.iter().map(|stretch| stretch.work).scan(0, before).collect()
 }
 
-/// The stretch with that work, and how much of it is before. `starts` has the work before each stretch.
+/// The stretch with that work, and its part before. `starts` has the work before each stretch.
 fn place(starts: &[u64], work: u64) -> Option<(usize, u64)> {
     let stretch = starts.partition_point(|&start| start < work).checked_sub(1)?;
     Some((stretch, work - starts[stretch]))

@@ -1,4 +1,4 @@
-//! What each thread did, put together from the events of all CPUs: stretches of work between two sleeps.
+//! What each thread did: stretches of work between sleeps, from the events of all CPUs.
 
 mod arrivals;
 mod stay;
@@ -14,89 +14,84 @@ use super::placing::{Marked, Move};
 use super::{Context, Counts, Event, Left, Named, What};
 use vruntime_workload::program::Hotplug;
 
-/// The waker that ended a sleep, as far as the trace shows.
+/// What ended a sleep, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waker {
-    /// None: the stretch is the thread's first.
+    /// None, in a thread's first stretch.
     Nobody,
-    /// An interrupt, because the idle task was on that CPU; or an unknown waker.
+    /// An interrupt in the idle task; or an unknown waker.
     Interrupt,
-    /// This thread was; or an interrupt that hit it.
+    /// This thread, or an interrupt that hit it.
     Thread(usize),
 }
 
 /// How a stretch of work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The trace ends first.
     Trace,
-    /// By a sleep.
     Sleep,
-    /// By a sleep that signals do not end.
+    /// By a sleep without signals.
     Device,
-    /// By the thread's end.
     Exit,
 }
 
-/// What a thread does to others while it runs.
+/// A thread's effect on others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It wakes that thread from its sleep before that stretch.
+    /// It wakes that thread before that stretch.
     Wake { thread: usize, stretch: usize },
     /// It forks that thread.
     Fork(usize),
-    /// It left its CPU at that time although it was runnable, after it had run for `ran`, and no wakeup explains that.
+    /// It left its CPU while runnable, after it had run for `ran`, and no wakeup explains that.
     Left { at: u64, ran: u64 },
-    /// It would have slept until that thread woke it, which it did at that time, and needed not ([`super::handoffs`]).
+    /// It would have slept until that thread woke it, but the wakeup came first ([`super::handoffs`]).
     Awaits { thread: usize, at: u64 },
     /// It would have woken that thread.
     HandsBack { thread: usize, at: u64 },
-    /// It came one step further with what a follower reads, at that time ([`super::leads`]).
+    /// It advanced what a follower reads by one step ([`super::leads`]).
     Leads { lead: usize, at: u64 },
-    /// It read that at that time. The leader had come so far at `moved`.
+    /// It read the leader's progress, which dated from `moved`.
     Follows { lead: usize, at: u64, moved: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.
 #[derive(Clone, Debug)]
 pub(super) struct Stretch {
-    /// When it was woken, or first seen.
+    /// Its wakeup, or first event.
     pub(super) woken: u64,
     pub(super) waker: Waker,
-    /// Whether the waker is certain: the trace records interrupts and none was active. Without records of interrupts,
-    /// the wakeup was on another CPU than the sleeper's timers. None: it may have been an interrupt of that thread.
+    /// Whether the waker is certain: no interrupt was active, by the trace's records. Without such records, the wakeup
+    /// was on another CPU than the sleeper's timers. None: an interrupt may have hit that thread.
     pub(super) surely: Option<bool>,
-    /// In which context it was woken, if the trace tells.
+    /// The wakeup's context, if known.
     pub(super) context: Option<Context>,
-    /// It was woken when it had not gone to sleep yet.
+    /// The wakeup preceded the sleep.
     pub(super) early: bool,
-    /// On which CPU that happened.
+    /// The wakeup's CPU.
     pub(super) cpu: u32,
-    /// On which it was last.
     pub(super) last_cpu: u32,
-    /// When it first came onto a CPU, and when it last did.
+    /// When it first and last came onto a CPU.
     pub(super) began: u64,
     pub(super) resumed: u64,
-    /// Time on a CPU, and what that is at full speed.
+    /// Time on a CPU, as is and at full speed.
     pub(super) time: u64,
     pub(super) work: u64,
-    /// How often it came onto a CPU.
+    /// How often it got a CPU.
     pub(super) runs: u64,
-    /// What it did to others, with how much of the work was done then.
+    /// Effects on others, with the work done by then.
     pub(super) acts: Vec<(u64, Act)>,
-    /// When it left the CPU for good.
     pub(super) ended: u64,
     pub(super) end: End,
     /// The kernel's priority.
     pub(super) prio: i32,
 }
 
-/// A thread was on a CPU without a break.
+/// A stay on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) since: u64,
     pub(super) until: u64,
-    /// What it did then, nanoseconds at full speed.
+    /// Its work, nanoseconds at full speed.
     pub(super) work: u64,
 }
 
@@ -104,14 +99,12 @@ pub(super) struct Ran {
 enum State {
     /// Asleep, without a known wakeup.
     Asleep,
-    /// Runnable since.
     Waiting {
         since: u64,
         woken: bool,
         beside_idle: u64,
         own_idle: u64,
     },
-    /// On a CPU.
     Running,
     Gone,
 }
@@ -122,39 +115,36 @@ impl State {
     }
 }
 
-/// A thread's life.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) pid: i32,
     pub(super) tgid: Option<i32>,
-    /// The parent of its process, if something besides the events says it.
+    /// Its process's parent, if known from outside the events.
     pub(super) ppid: Option<i32>,
     pub(super) comm: String,
-    /// The time of its fork, and its parent if known. None: it existed at the start.
+    /// Time and known parent of its fork. None: it existed at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
-    /// Whether it is a thread of its parent's process, if its fork says it.
+    /// Whether it shares its parent's process, if its fork says so.
     pub(super) shares_process: Option<bool>,
-    /// It was asleep at the start.
     pub(super) asleep_first: bool,
     pub(super) stretches: Vec<Stretch>,
-    /// When it was on a CPU, in order of time.
+    /// Its stays on CPUs, in order.
     pub(super) ran: Vec<Ran>,
     pub(super) cpu_ns: u64,
-    /// How long it waited for a CPU until it ran.
+    /// Time runnable without a CPU.
     pub(super) waited_ns: u64,
     pub(super) switches: u64,
     pub(super) latencies: Vec<u64>,
     pub(super) stay: Option<Stay>,
-    /// To which groups it was moved.
     pub(super) moves: Vec<Move>,
     state: State,
-    /// No event says that it sleeps: its switch away is missing.
+    /// Its switch away is missing, and no event says that it sleeps.
     presumed: bool,
-    /// As that, and another task has its CPU now: it may have been preempted.
+    /// Also, another task has its CPU now: it may have been preempted.
     replaced: bool,
-    /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
+    /// When its charges began (`sched_stat_runtime`), without a known arrival.
     charged_from: Option<u64>,
-    /// It was woken while it ran; that counts if it is on its way to sleep.
+    /// A wakeup while it ran; it counts if a sleep follows.
     early: Option<Early>,
 }
 
@@ -184,12 +174,12 @@ impl Thread {
         }
     }
 
-    /// When it was last seen to begin a stretch, to come onto a CPU or to leave one; 0: it never was.
+    /// Its last known begin of a stretch, arrival or departure; 0: none.
     fn last_seen(&self) -> u64 {
         self.stretches.last().map_or(0, |last| last.ended.max(last.resumed))
     }
 
-    /// A stretch begins, not before the last one's end.
+    /// Begins a stretch, at the last one's end or later.
     fn begins(&mut self, woken: u64, waker: Waker, cpu: usize, prio: i32) {
         debug_assert!(woken >= self.last_seen(), "the lives of a thread do not overlap");
         self.stretches.push(Stretch {
@@ -212,12 +202,10 @@ impl Thread {
         });
     }
 
-    /// It is runnable and on no CPU.
     pub(super) fn waits(&self) -> bool {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// It is on a CPU since.
     fn runs(&mut self, since: u64) {
         if let Some(stretch) = self.stretches.last_mut() {
             if stretch.runs == 0 {
@@ -232,19 +220,17 @@ impl Thread {
 /// The task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Current {
-    /// Unknown, before the first switch and after a loss.
+    /// Before the first switch, or after a loss.
     #[default]
     Unknown,
     Idle,
     Thread(usize),
 }
 
-/// The known events of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Seen {
     #[default]
     Nothing,
-    /// An event, but no switch.
     Event,
     Switch,
 }
@@ -254,29 +240,28 @@ struct Cpu {
     seen: Seen,
     current: Current,
     since: u64,
-    /// The task of the last switch, if another has appeared since.
+    /// The last switch's task, if another has appeared since.
     unseen: Option<i32>,
-    /// When a task was put on its run queue last.
+    /// The last enqueueing.
     enqueued: Option<u64>,
-    /// Its charged time since then (`sched_stat_runtime`).
+    /// Charged time since then (`sched_stat_runtime`).
     charged: u64,
-    /// That its task came there is known, and not yet when.
+    /// Its task's arrival, at an unknown time.
     guess: Option<Guess>,
     busy: u64,
-    /// It has been idle.
     rested: bool,
     /// Its frequency, kHz; 0 if unknown.
     khz: u32,
-    /// How long it was the only idle one.
+    /// How long no other was idle.
     sole: u64,
-    /// How long it was idle, but for the time since `idle_from` if it is.
+    /// Idle time before `idle_from`.
     idled: u64,
     idle_from: u64,
-    /// Set if it is offline: no task can run there, and it is not idle.
+    /// It is offline: without tasks, and not idle.
     offline: bool,
 }
 
-/// Puts lives together.
+/// Assembles lives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lives {
     pub(super) threads: Vec<Thread>,
@@ -288,15 +273,13 @@ pub(super) struct Lives {
     /// How long any CPU was idle.
     any_idle: u64,
     now: u64,
-    /// What each CPU is capable of at its highest frequency, of 1024; those that are not here have that.
+    /// Capacity of each CPU at its highest frequency, of 1024. The default is 1024.
     pub(super) capacities: Vec<u32>,
-    /// The highest frequency of each CPU that was seen, or is known, kHz.
+    /// Highest seen or known frequency of each CPU, kHz.
     pub(super) highest_khz: Vec<u32>,
-    /// Set if a frequency rose after another was known.
+    /// Set if a known frequency rose.
     pub(super) raised: bool,
-    /// What marks say of groups.
     pub(super) groups: Vec<Marked>,
-    /// CPUs that went offline and came back.
     pub(super) hotplug: Vec<Hotplug>,
     pub(super) counts: Counts,
 }
@@ -414,7 +397,7 @@ impl Lives {
         }
     }
 
-    /// The trace is over, and the machine has at least `cpus` CPUs: how long it is, and how long each CPU was busy.
+    /// Ends the trace of at least `cpus` CPUs. Returns its length and each CPU's busy time.
     pub(super) fn finish(&mut self, cpus: usize) -> (u64, Vec<u64>) {
         let now = self.now;
         if cpus > self.cpus.len() {
@@ -434,7 +417,6 @@ impl Lives {
         (now, self.cpus.iter().map(|cpu| cpu.busy).collect())
     }
 
-    /// Advances the time.
     pub(super) fn goes_on_until(&mut self, at: u64) {
         self.pass(at.max(self.now));
     }
@@ -452,7 +434,7 @@ impl Lives {
         }
     }
 
-    /// Takes a CPU offline or online. Its task runs on until a switch.
+    /// Plugs a CPU. Its task runs on until a switch.
     fn plugged(&mut self, at: u64, cpu: usize, online: bool) {
         let offline = !online;
         if std::mem::replace(&mut self.cpus[cpu].offline, offline) == offline {
@@ -471,7 +453,7 @@ impl Lives {
         }
     }
 
-    /// A CPU is idle from now on, if it is online.
+    /// Marks an online CPU as idle.
     fn rests(&mut self, cpu: usize, at: u64) {
         let this = &mut self.cpus[cpu];
         if this.offline {
@@ -481,20 +463,20 @@ impl Lives {
         self.idle += 1;
     }
 
-    /// It was, until then.
+    /// Ends an idle time.
     fn rested(&mut self, cpu: usize, at: u64) {
         let this = &mut self.cpus[cpu];
         this.idled += at.saturating_sub(this.idle_from);
         self.idle -= 1;
     }
 
-    /// How long a CPU has been idle.
+    /// Returns a CPU's idle time.
     fn own_idle(&self, cpu: u32) -> u64 {
         let Some(cpu) = self.cpus.get(cpu as usize) else { return 0 };
         cpu.idled + if cpu.current == Current::Idle { self.now.saturating_sub(cpu.idle_from) } else { 0 }
     }
 
-    /// A CPU has another frequency from now on.
+    /// Sets a CPU's frequency.
     fn clocked(&mut self, cpu: u32, khz: u32) {
         let cpu = cpu as usize;
         if cpu >= self.cpus.len() || khz == 0 {
@@ -513,7 +495,7 @@ impl Lives {
         self.counts.frequencies += 1;
     }
 
-    /// What `time` on a CPU is at full speed of a CPU of capacity 1024.
+    /// Converts `time` to full speed of a CPU of capacity 1024.
     fn at_full_speed(&self, cpu: usize, time: u64) -> u64 {
         let capacity = self.capacities.get(cpu).copied().unwrap_or(1024);
         let highest = self.highest_khz.get(cpu).copied().unwrap_or(0);
@@ -528,7 +510,7 @@ impl Lives {
         work as u64
     }
 
-    /// How long any CPU but this one has been idle.
+    /// Returns how long any other CPU has been idle.
     fn others_idle(&self, cpu: u32) -> u64 {
         self.any_idle - self.cpus.get(cpu as usize).map_or(0, |cpu| cpu.sole)
     }

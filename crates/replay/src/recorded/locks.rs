@@ -1,9 +1,9 @@
-//! Locks, as far as waits for them show in a recording.
+//! Locks, as far as a recording shows waits for them.
 //!
-//! A member of a pool that another member wakes waited for work or for a lock. It waited for a lock if the waker had
-//! no CPU for most of that time, and did little otherwise: the waker was preempted while it held the lock.
-//! Such a wait depends on the scheduler alone. In a replay, the waker holds a mutex for the same piece of its work, and
-//! the other takes that mutex where it slept. It sleeps there only if the holder is just inside.
+//! A member of a pool that another wakes waited for work or for a lock. It was a lock if the waker lacked a CPU most of
+//! that time, and did little otherwise: it was preempted while it held the lock. Only the scheduler causes such a wait.
+//! In a replay, the waker holds a mutex for the same piece of work, and the other takes it where it slept. It sleeps
+//! only while the mutex is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,22 @@ use super::lives::{Act, End, Stretch, Thread};
 use super::pools::Pools;
 use super::progress::Progress;
 
-/// A critical section takes at most this much work.
+/// The most work in a critical section.
 const SHORT_NS: u64 = 100_000;
-/// The holder did its last act before it lost its CPU inside the section if it did it this much work before.
+/// An act at most this much work before the loss of the CPU was inside the section.
 const JUST_BEFORE_NS: u64 = 20_000;
 
 /// Fewer sections show no habit.
 const FEWEST: usize = 8;
 
-/// What a thread does while it holds a lock: a part of a stretch.
+/// A part of a stretch in which a thread holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// The work of the stretch before it takes the lock, nanoseconds. 0: it waited for the lock, and has it.
+    /// The stretch's work before it takes the lock, nanoseconds. 0: it waited for the lock, and has it.
     pub(super) from: u64,
-    /// The work of the stretch before it releases the lock.
+    /// The stretch's work before the release.
     pub(super) until: u64,
-    /// The lock, as an index into [`Locks::names`].
+    /// The lock's index in [`Locks::names`].
     pub(super) lock: usize,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Section {
 pub(super) struct Locks {
     /// The lock for which a thread waits before a stretch.
     waits: BTreeMap<(usize, usize), usize>,
-    /// The sections of a stretch of a thread, one after the other.
+    /// The sections of a thread's stretch, in order.
     sections: BTreeMap<(usize, usize), Vec<Section>>,
     pub(super) names: Vec<String>,
 }
 
-/// A sleep of a thread that another member of its pool ended.
+/// A sleep that another member of the pool ended.
 struct Wait {
     from: u64,
     until: u64,
@@ -52,30 +52,29 @@ struct Wait {
     by: usize,
 }
 
-/// A lock, while locks are distinguished: when it was held last, and the holder.
+/// A lock's last holder and time, while locks are distinguished.
 struct Held {
     number: usize,
     times: Vec<(u64, u64, usize)>,
-    /// The thread that members wake only while they hold it.
+    /// The thread that members wake only under it.
     guards: Option<usize>,
 }
 
-/// A wait for a lock, and what its holder did meanwhile.
+/// A wait for a lock, and its holder's acts meanwhile.
 struct Hit {
     wait: Wait,
-    /// The holder's stretch.
     at: usize,
     section: Section,
-    /// From when on the holder had the lock.
+    /// When the holder got the lock.
     since: u64,
-    /// The holder had waited for the lock itself.
+    /// Whether the holder had waited for it, too.
     inherited: bool,
-    /// The holder had lost its CPU when the other went to sleep.
+    /// Whether the holder had lost its CPU when the other went to sleep.
     lost_cpu: bool,
 }
 
 impl Locks {
-    /// Finds the locks for which members of pools waited.
+    /// Finds the locks for which pool members waited.
     pub(super) fn new(causes: &Causes<'_>, pools: &Pools) -> Self {
         let hits = hits(causes, pools);
         let mut this = Self::default();
@@ -128,7 +127,7 @@ impl Locks {
         this
     }
 
-    /// Each time that a member wakes `woken`, it holds the lock, and for `after` of its work afterwards.
+    /// Makes members hold the lock when they wake `woken`, and for `after` of their work afterwards.
     fn guard(&mut self, threads: &[Thread], member: usize, woken: usize, after: u64, lock: usize) {
         for (index, stretch) in threads[member].stretches.iter().enumerate() {
             let acts =
@@ -159,12 +158,12 @@ impl Locks {
         }
     }
 
-    /// Returns how many waits for locks there were.
+    /// Returns the number of waits for locks.
     pub(super) fn waits(&self) -> usize {
         self.waits.len()
     }
 
-    /// Returns the lock for which a thread waits before that stretch, and whether it holds the lock afterwards.
+    /// Returns the lock for which a thread waits before that stretch, and whether it keeps it afterwards.
     pub(super) fn wait(&self, thread: usize, stretch: usize) -> Option<(usize, bool)> {
         let &lock = self.waits.get(&(thread, stretch))?;
         let keeps = self.sections(thread, stretch).first().is_some_and(|first| first.from == 0 && first.lock == lock);
@@ -177,13 +176,13 @@ impl Locks {
         Edges { rest: self.sections(thread, stretch), inside }
     }
 
-    /// Returns what a thread does in that stretch while it holds a lock, in this order.
+    /// Returns a stretch's sections, in order.
     fn sections(&self, thread: usize, stretch: usize) -> &[Section] {
         self.sections.get(&(thread, stretch)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The places in a stretch at which its thread takes and releases locks.
+/// Where a thread takes and releases locks in a stretch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Edges<'a> {
     rest: &'a [Section],
@@ -196,8 +195,8 @@ impl Edges<'_> {
         self.inside
     }
 
-    /// Returns the next lock or unlock that precedes what the thread does after `at` of its work, and its own place. A
-    /// thread takes a lock before that, and releases one afterwards.
+    /// Returns the next lock or unlock before the thread's act after `at` of its work, and its own place. Locking
+    /// precedes that act, a release follows it.
     pub(super) fn next(&mut self, at: u64) -> Option<(u64, Op)> {
         let (now, rest) = self.rest.split_first()?;
         if !self.inside && now.from <= at {
@@ -213,27 +212,27 @@ impl Edges<'_> {
 }
 
 impl Held {
-    /// Whether no other than `by` has held it since that time.
+    /// Whether only `by` has held it since that time.
     fn is_free(&self, by: usize, since: u64) -> bool {
         self.times.iter().rev().take_while(|held| held.1 > since).all(|held| held.2 == by)
     }
 }
 
-/// Whether a thread wakes `woken` in that section.
+/// Whether a section wakes `woken`.
 fn wakes(stretch: &Stretch, woken: usize, section: &Section) -> bool {
     let within = stretch.acts.iter().filter(|(at, _)| (section.from..=section.until).contains(at));
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Wake { thread, .. } if *thread == woken))
 }
 
-/// Whether a thread sleeps in that section, if it sleeps where it [would have](Act::Awaits). Two tasks could wait for
-/// each other then.
+/// Whether a thread sleeps in that section, if it sleeps where it [would have](Act::Awaits). Two tasks could then wait
+/// for each other.
 fn sleeps_inside(stretch: &Stretch, section: &Section) -> bool {
     let within = stretch.acts.iter().filter(|(at, _)| (section.from..=section.until).contains(at));
     within.map(|(_, act)| act).any(|act| matches!(act, Act::Awaits { .. }))
 }
 
-/// Returns the threads outside of a pool that its members wake under a lock, and the work until they release it. In
-/// most sections in which the holder lost its CPU, it had just woken such a thread.
+/// Returns threads outside a pool that its members wake under a lock, and the work until its release. In most sections
+/// whose holder lost its CPU, it had just woken such a thread.
 fn guarded(threads: &[Thread], pools: &Pools, hits: &[Hit]) -> BTreeMap<(usize, usize), u64> {
     let mut all: BTreeMap<usize, usize> = BTreeMap::new();
     let mut after: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
@@ -260,7 +259,7 @@ fn guarded(threads: &[Thread], pools: &Pools, hits: &[Hit]) -> BTreeMap<(usize, 
     after.into_iter().map(|(key, times)| (key, middle(times))).collect()
 }
 
-/// Returns the waits of members of pools that were waits for locks.
+/// Returns pool members' waits for locks.
 fn hits(causes: &Causes<'_>, pools: &Pools) -> Vec<Hit> {
     let mut found: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut progress: BTreeMap<usize, Progress> = BTreeMap::new();
@@ -297,7 +296,7 @@ fn hits(causes: &Causes<'_>, pools: &Pools) -> Vec<Hit> {
     hits
 }
 
-/// Returns the sleeps that members of the same pool ended, in the order of their ends.
+/// Returns the sleeps that members of the same pool ended, by their ends.
 fn waits(causes: &Causes<'_>, pools: &Pools) -> Vec<Wait> {
     let mut all = Vec::new();
     for (thread, life) in causes.threads.iter().enumerate().filter(|(thread, _)| pools.of(*thread).is_some()) {
@@ -315,14 +314,13 @@ fn waits(causes: &Causes<'_>, pools: &Pools) -> Vec<Wait> {
     all
 }
 
-/// Returns the work after which a thread wakes another for that stretch.
+/// Returns a thread's work before it wakes another for that stretch.
 fn release(holder: &Stretch, thread: usize, stretch: usize) -> Option<u64> {
     let wakes = |act: Act| act == Act::Wake { thread, stretch };
     holder.acts.iter().rev().find(|(_, act)| wakes(*act)).map(|(at, _)| *at)
 }
 
-/// Returns the work after which the holder took the lock: `at`, or just before its last act if it had lost its CPU by
-/// then.
+/// Returns the work before the holder took the lock: `at`, or just before its last act if it had lost its CPU.
 fn begins(holder: &Stretch, at: u64, lost_cpu: bool) -> u64 {
     let acts = holder
         .acts

@@ -1,8 +1,7 @@
-//! From a recorded trace to programs: what each thread did, as a workload that can be run under another scheduler.
+//! Makes programs of a recorded trace: each thread's work, as a workload for another scheduler.
 //!
-//! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between
-//! two sleeps a task works for exactly as long as its thread was on a CPU. Each sleep ends as it did in the trace: by
-//! another task, by a timer, or by a device ([`Habit`]).
+//! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Its work
+//! is its thread's CPU time. Each sleep ends as in the trace: by another task, a timer or a device ([`Habit`]).
 //!
 //! ```
 //! use vruntime_replay::recorded::{Event, Lateness, Left, Named, Recorder, What};
@@ -57,7 +56,7 @@ pub use vruntime_trace::Context;
 /// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// Its thread id; 0 is the idle task of any CPU.
+    /// Its thread id; 0: an idle task.
     pub pid: i32,
     /// Its name.
     pub comm: &'a [u8],
@@ -66,13 +65,13 @@ pub struct Named<'a> {
 /// Why a task left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It stays runnable: it was preempted, or it yielded.
+    /// It was preempted, or it yielded.
     Runnable,
-    /// It was preempted inside the kernel (`R+`), which a task that yields never is.
+    /// It was preempted inside the kernel (`R+`), so it did not yield.
     Preempted,
     /// It sleeps.
     Sleeping,
-    /// It sleeps, and signals do not wake it (`D`).
+    /// It sleeps, without signals (`D`).
     Uninterruptible,
     /// It has ended.
     Dead,
@@ -83,36 +82,36 @@ pub enum Left {
 pub enum What<'a> {
     /// `sched_switch`.
     Switch {
-        /// The task that leaves the CPU.
+        /// The task that left.
         prev: Named<'a>,
         /// Its priority: 120 + nice, 99 - the real-time priority, -1 for deadline tasks.
         prev_prio: i32,
         /// Why.
         left: Left,
-        /// The task that gets the CPU.
+        /// The next task.
         next: Named<'a>,
         /// Its priority.
         next_prio: i32,
     },
-    /// `sched_waking`. Of several for one sleep the first counts.
+    /// `sched_waking`. The first of a sleep counts.
     Woken {
-        /// The task that is woken.
+        /// The woken task.
         task: Named<'a>,
         /// Its priority.
         prio: i32,
     },
-    /// `sched_wakeup`: the task is on a run queue. It counts as the wakeup where no `sched_waking` precedes it.
+    /// `sched_wakeup`: the task is on a run queue. Counts as the wakeup without a `sched_waking`.
     Enqueued {
-        /// The task that is woken.
+        /// The woken task.
         task: Named<'a>,
         /// Its priority.
         prio: i32,
-        /// The CPU of the run queue, if the file has it.
+        /// The run queue's CPU, if known.
         target: Option<u32>,
     },
     /// `sched_wakeup_new`.
     WokenNew {
-        /// The task just forked.
+        /// The new task.
         task: Named<'a>,
         /// Its priority.
         prio: i32,
@@ -123,32 +122,31 @@ pub enum What<'a> {
         parent: Named<'a>,
         /// The new task.
         child: Named<'a>,
-        /// Whether the new task is a thread of its parent's process (`CLONE_THREAD`), if the event says it.
+        /// Whether both are threads of one process (`CLONE_THREAD`), if known.
         thread: Option<bool>,
     },
-    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch to it, or away from
-    /// it, is missing.
+    /// `sched_stat_runtime`: CPU time since the last charge. It replaces missing switches.
     Charged {
         /// The task.
         task: Named<'a>,
         /// Nanoseconds.
         ns: u64,
     },
-    /// The task has this name from now on.
+    /// The task has a new name.
     Rename {
         /// The task.
         task: Named<'a>,
     },
-    /// `cgroup_attach_task`: the task is in another group from now on.
+    /// `cgroup_attach_task`: the task has a new group.
     Attached {
         /// The task.
         task: Named<'a>,
-        /// The number of the hierarchy; 0 is cgroup v2.
+        /// The hierarchy's number; 0: cgroup v2.
         hierarchy: i32,
-        /// The group's path in it.
+        /// The group's path.
         path: &'a [u8],
     },
-    /// What a mark of a run of ours says: a group of the hierarchy 0 has this weight and this limit from now on.
+    /// A mark of our own runs: new settings of a group of hierarchy 0.
     Group {
         /// Its absolute path.
         path: &'a str,
@@ -163,145 +161,138 @@ pub enum What<'a> {
     Frequency {
         /// The CPU.
         cpu: u32,
-        /// Its frequency from now on.
+        /// Its new frequency.
         khz: u32,
     },
-    /// The CPU of the event is online from now on, or is not.
+    /// Whether the event's CPU is online from now on.
     Online(bool),
-    /// Events of this CPU are missing before this point.
+    /// Earlier events of this CPU are missing.
     Lost,
     /// The trace continues to here.
     End,
 }
 
-/// Something happened.
+/// An event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     /// Nanoseconds since the trace's start.
     pub at: u64,
-    /// On which CPU.
+    /// Its CPU.
     pub cpu: u32,
-    /// The running task, by the file. Switches take precedence.
+    /// The running task in the file. Switches take precedence.
     pub pid: i32,
-    /// The process of that thread, if the file says it.
+    /// That thread's process, if known.
     pub tgid: Option<i32>,
-    /// In which context it happened, if the file has it: in the handler of an interrupt the task that runs there is not
-    /// the waker.
+    /// Its context, if known: an interrupted task is not the waker.
     pub context: Option<Context>,
-    /// What.
+    /// What happened.
     pub what: What<'a>,
 }
 
-/// How late the simulated machine's timers wake their tasks, nanoseconds. A replayed sleep is that much shorter than
-/// the recorded one, so that it ends at the recorded time.
+/// How late simulated timers wake tasks, nanoseconds. Replayed sleeps are shorter by that, to end at the recorded time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// From the time a timer was set to until it wakes its task, without slack.
+    /// From a timer's time to the wakeup, without slack.
     pub timer: u64,
-    /// The timer slack of tasks without real-time priority.
+    /// Timer slack without real-time priority.
     pub slack: u64,
 }
 
-/// What was odd in a trace, counted.
+/// Oddities of a trace, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events with a time before the one that precedes them.
+    /// Events with times before their predecessor's.
     pub backwards: u64,
-    /// Places where events were lost.
+    /// Gaps with lost events.
     pub losses: u64,
-    /// Switches away from a task that was not known to run there, behind the first of a CPU.
+    /// Switches away from a task not known to run there, after the CPU's first.
     pub broken_switches: u64,
-    /// Switches from the idle task to one that did something on its CPU afterwards.
+    /// Switches from the idle task to one that acted on its CPU later.
     pub missing_arrivals: u64,
-    /// What `sched_stat_runtime` charged all tasks for, nanoseconds; 0: the trace does not have it.
+    /// Charges of `sched_stat_runtime`, nanoseconds; 0: none in the trace.
     pub charged_ns: u64,
-    /// Tasks that ran when the trace began.
+    /// Tasks running when the trace began.
     pub running_at_start: u64,
     /// Sleeps that no event ended.
     pub unwoken: u64,
-    /// Pids given to a second task.
+    /// Pids of two tasks.
     pub reused: u64,
-    /// Tasks with a deadline, whose parameters no trace has: replayed as the most urgent SCHED_FIFO.
+    /// Deadline tasks: no trace has their parameters, so they replay as the most urgent SCHED_FIFO.
     pub deadline: u64,
-    /// Threads that are left out because the simulator has its own (`migration/N`).
+    /// Omitted threads, which the simulator has (`migration/N`).
     pub left_out: u64,
-    /// Tasks taken to be confined to the CPU they were on: they waited for it beside another that was idle.
+    /// Tasks taken to be pinned: they waited beside an idle CPU.
     pub confined: u64,
-    /// Tasks that may not run on all CPUs, as the machine said.
+    /// Tasks with affinities, according to the machine.
     pub affinities: u64,
-    /// Tasks that waited on an idle CPU, as throttled tasks do, while groups are unknown.
+    /// Tasks that waited on an idle CPU, as if throttled, while groups are unknown.
     pub throttled: u64,
-    /// Tasks that computed without a sleep until the trace ended: they go on to the end of the replay.
+    /// Tasks without a sleep until the trace ended: they continue to the replay's end.
     pub endless: u64,
-    /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
-    /// others.
+    /// Pairs of tasks that wake each other, directly or indirectly.
     pub together: u64,
-    /// Handoffs between two tasks that left no event.
+    /// Handoffs without an event.
     pub hidden_handoffs: u64,
-    /// Waits for locks among members of pools.
+    /// Waits for locks within pools.
     pub lock_waits: u64,
-    /// Tasks in closed loops, which do more when they get more CPU.
+    /// Tasks in [closed loops](Thread::closed).
     pub closed: u64,
-    /// Those of [`Recorded::pools`] that are threads of one process: bit N is for the Nth.
+    /// Bit N: pool N of [`Recorded::pools`] has threads of one process.
     pub pools_of_threads: u32,
-    /// Tasks that were in another group than the root first, as far as that is known of any.
+    /// Tasks that began outside the root group, as far as known.
     pub grouped: u64,
-    /// Tasks of which nothing says in which group they were: they are in the root.
+    /// Tasks without a known group: they are in the root.
     pub ungrouped: u64,
-    /// Task groups of which nothing says what they weigh and whether they have limits: each has the default weight and
-    /// none.
+    /// Task groups without known settings: they have the default weight and no limits.
     pub bare_groups: u64,
-    /// How often one was moved to another group.
+    /// Moves between groups.
     pub moves: u64,
     /// Threads with known autogroups.
     pub autogrouped: u64,
-    /// Changes of CPUs' frequencies.
+    /// Changes of CPU frequencies.
     pub frequencies: u64,
-    /// How often a CPU went offline or came back.
+    /// Changes of CPUs to offline or online.
     pub hotplug: u64,
-    /// Tasks whose timers are set to the same times as another's.
+    /// Tasks that share the times of their timers.
     pub sharing: u64,
 }
 
-/// A thread of the trace, with what was measured of it there.
+/// A thread of the trace, with its measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
     /// Its thread id.
     pub pid: i32,
-    /// Its process, if the trace tells.
+    /// Its process, if known.
     pub tgid: Option<i32>,
     /// Its last name.
     pub comm: String,
-    /// Index in [`Workload::tasks`]; none: it is not replayed.
+    /// Index in [`Workload::tasks`]; none: not replayed.
     pub task: Option<usize>,
     /// How it sleeps.
     pub habit: Habit,
-    /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
+    /// How long it computes between sleeps, nanoseconds, if the clock bounds that. None: it has work to do.
     pub computes_for: Option<u64>,
-    /// Whether it is in a closed loop: it does more when it gets more CPU.
+    /// Whether it does more when it gets more CPU (a closed loop).
     pub closed: bool,
-    /// How often it was woken.
+    /// Number of wakeups.
     pub rounds: u64,
-    /// Its possible pool in [`Recorded::pools`]. The replay may or may not use that pool.
+    /// Its possible pool in [`Recorded::pools`], which the replay may ignore.
     pub pool: Option<usize>,
-    /// Its parent, as an index in [`Recorded::threads`], if known.
+    /// Its parent's index in [`Recorded::threads`], if known.
     pub parent: Option<usize>,
-    /// Its last cgroup. None if the trace and its additional files have none. A cgroup without weights is no task
-    /// group.
+    /// Its last cgroup, if known. Without weights it is no task group.
     pub cgroup: Option<String>,
-    /// The cgroups it was in, one after the other, and its time on a CPU in each, nanoseconds; empty where nothing is
-    /// known of any.
+    /// Its cgroups in order, with nanoseconds of CPU time in each; empty if unknown.
     pub stays: Vec<(String, u64)>,
-    /// The only CPU it may run on, if that is known or taken to be so.
+    /// The only CPU it may run on, as known or assumed.
     pub confined: Option<u32>,
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// How long it was runnable and waited for a CPU until it ran, nanoseconds. None: the trace has no wakeups, so that
-    /// it tells no waits from sleeps.
+    /// Time runnable without a CPU, nanoseconds. None: the trace has no wakeups to tell waits from sleeps.
     pub waited_ns: Option<u64>,
-    /// How often it left one.
+    /// Number of switches away from it.
     pub switches: u64,
-    /// From each wakeup until it ran, nanoseconds, in order of time.
+    /// From each wakeup until it ran, nanoseconds, in order.
     pub latencies: Vec<u64>,
 }
 
@@ -312,17 +303,17 @@ pub struct Recorded {
     pub workload: Workload,
     /// Every thread seen.
     pub threads: Vec<Thread>,
-    /// How long each CPU was busy with any task.
+    /// Busy time of each CPU.
     pub busy_ns: Vec<u64>,
     /// From the first to the last event.
     pub duration_ns: u64,
-    /// When the machine's ticks came, if that shows.
+    /// When the machine's ticks came, if known.
     pub ticks: Option<Ticks>,
-    /// The names of what may be pools of tasks that do each other's work, whether it is taken for such or not.
+    /// The names of possible pools, used or not.
     pub pools: Vec<String>,
-    /// From when on closed loops repeat the recording, nanoseconds since its start.
+    /// When the part begins that closed loops repeat, nanoseconds since the start.
     pub repeats_from: u64,
-    /// What was odd.
+    /// Oddities.
     pub counts: Counts,
 }
 
@@ -335,50 +326,48 @@ pub struct Recorder {
     cpus: usize,
 }
 
-/// How programs are made of lives.
+/// Settings for making programs.
 #[derive(Clone, Debug, Default)]
 struct How {
-    /// Every wakeup keeps its time.
     keep_times: bool,
-    /// Threads that are left out.
+    /// Omitted threads.
     without: BTreeSet<usize>,
     /// The machine's groups, if recorded.
     cgroups: Option<Cgroups>,
-    /// How closely threads that wake each other stay together.
     coupling: Coupling,
-    /// The pools whose members do each other's work: bit N is for the pool that did the (N+1)th most.
+    /// Pools whose members do each other's work: bit N is for the (N+1)th busiest.
     pools: u32,
-    /// Closed loops go on when what was recorded is done.
+    /// Closed loops continue after the recorded work.
     goes_on: bool,
-    /// What the user says of threads.
+    /// The user's statements on threads.
     closed: BTreeMap<usize, Closed>,
-    /// The process of threads, and the parent of that process, by the ids of the threads.
+    /// Process and its parent, by thread id.
     processes: BTreeMap<i32, (i32, i32)>,
-    /// The policies of threads when the recording began, by their ids.
+    /// Policies when the recording began, by thread id.
     policies: BTreeMap<i32, Policy>,
 }
 
-/// Whether a thread does more when it gets more CPU.
+/// Whether a thread does more with more CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// It does: tasks that work as fast as they can give it work.
+    /// It does: tasks give it work as fast as they can.
     Yes,
-    /// It does not: something outside gives it work, at given times.
+    /// It does not: its work arrives from outside, at given times.
     No,
 }
 
-/// What of a workload names CPUs that a machine does not have.
+/// References of a workload to CPUs that a machine lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfit {
-    /// Tasks that were confined to such CPUs alone, and may run anywhere now.
+    /// Tasks that were confined to such CPUs, and now run anywhere.
     pub tasks: usize,
-    /// Task groups whose cpusets have lost such CPUs; one that has lost all has its parent's.
+    /// Task groups whose cpusets lost such CPUs; an empty one becomes its parent's.
     pub groups: usize,
-    /// Times such a CPU, or the only one that is left, went offline or came back.
+    /// Changes to offline or online of such a CPU, or of the last one.
     pub hotplug: usize,
 }
 
-/// Fits the workload of a trace to a machine of `cpus` CPUs: nothing names others any more.
+/// Fits a trace's workload to a machine of `cpus` CPUs, and omits references to others.
 pub fn fit(workload: &mut Workload, cpus: u32) -> Unfit {
     Unfit {
         tasks: rules::free(workload, cpus),
@@ -388,41 +377,40 @@ pub fn fit(workload: &mut Workload, cpus: u32) -> Unfit {
 }
 
 impl Recorder {
-    /// Nothing yet.
+    /// Returns an empty recorder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The trace is of CPUs of these capacities, of 1024: work done on a small one is less.
+    /// Sets the capacities of the trace's CPUs, of 1024: small ones do less work.
     #[must_use]
     pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
         self.lives.capacities = capacities;
         self
     }
 
-    /// The highest frequencies of the CPUs are these, kHz, or what the trace shows beyond: 0 where that is not known.
+    /// Sets the CPUs' highest frequencies, kHz; 0: unknown. The trace may show higher ones.
     #[must_use]
     pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
         self.lives.highest_khz = khz;
         self
     }
 
-    /// Takes the highest frequencies of the CPUs from `other`, which has read the same trace before. They are full
-    /// speed.
+    /// Takes the CPUs' highest frequencies, full speed, from `other`, which has read this trace.
     #[must_use]
     pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
         self.lives.highest_khz.clone_from(&other.lives.highest_khz);
         self
     }
 
-    /// Whether a CPU had a higher frequency later than one at which work has been counted as done at full speed. Then
-    /// the trace is better read again, [with what is known now](Self::with_highest_frequencies_of).
+    /// Whether a frequency rose after work was counted at full speed. Then a second reading [with these
+    /// frequencies](Self::with_highest_frequencies_of) is better.
     pub fn frequencies_were_raised(&self) -> bool {
         self.lives.raised
     }
 
-    /// Sets the number of CPUs, or a higher one that events name. CPUs without events were idle. A task that waited
-    /// while one of them was idle counts as pinned.
+    /// Sets the number of CPUs, unless events name more. CPUs without events were idle: tasks that waited meanwhile
+    /// count as pinned.
     pub fn has_cpus(&mut self, cpus: usize) {
         self.cpus = cpus;
     }
@@ -433,12 +421,12 @@ impl Recorder {
         self.lives.add(event);
     }
 
-    /// Extends the recording to this time, nanoseconds after its start: until then there are no further events.
+    /// Extends the recording without events to this time, nanoseconds after its start.
     pub fn goes_on_until(&mut self, at: u64) {
         self.lives.goes_on_until(at);
     }
 
-    /// When the machine's ticks came, if the events up to now show it: those of `sched_stat_runtime` do.
+    /// Returns the times of the machine's ticks, if `sched_stat_runtime` has shown them.
     pub fn ticks(&self) -> Option<Ticks> {
         self.ticks.ticks()
     }
@@ -450,68 +438,65 @@ impl Recorder {
         self
     }
 
-    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Tasks that they woke wake at their recorded
-    /// times.
+    /// Omits these threads (indices in [`Recorded::threads`]). Tasks that they woke wake at recorded times.
     #[must_use]
     pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
         self.how.without = threads;
         self
     }
 
-    /// Threads that wake each other stay together so closely.
+    /// Sets how closely threads that wake each other stay together.
     #[must_use]
     pub fn with_coupling(mut self, coupling: Coupling) -> Self {
         self.how.coupling = coupling;
         self
     }
 
-    /// Lets the members of these pools do each other's work. Threads of one name and one process, or processes of one
-    /// name and one parent, may be a pool. Bit N of `pools` is for the one with the (N+1)th most CPU time.
+    /// Lets members of these pools do each other's work. A pool has threads of one name and process, or processes of
+    /// one name and parent. Bit N is for the pool with the (N+1)th most CPU time.
     #[must_use]
     pub fn with_pools(mut self, pools: u32) -> Self {
         self.how.pools = pools;
         self
     }
 
-    /// Tasks in closed loops go on when they have done all that was recorded, for to the end of the replay. Without
-    /// this they end there, so that each does exactly what was recorded.
+    /// Lets tasks in closed loops continue to the replay's end. Otherwise they end after the recorded work.
     #[must_use]
     pub fn going_on(mut self) -> Self {
         self.how.goes_on = true;
         self
     }
 
-    /// These threads (indices in [`Recorded::threads`]) do more when they get more CPU, or do not, whatever their
-    /// sleeps show.
+    /// Sets whether these threads (indices in [`Recorded::threads`]) do more with more CPU, whatever their sleeps show.
     #[must_use]
     pub fn with_closed(mut self, closed: BTreeMap<usize, Closed>) -> Self {
         self.how.closed = closed;
         self
     }
 
-    /// Threads had these policies and slices when the trace began, by their ids. Events only have priorities, which
-    /// decide between nice values and between real-time priorities.
+    /// Adds policies and slices when the trace began, by thread id. Events have only priorities, which give nice values
+    /// and real-time priorities.
     #[must_use]
     pub fn with_policies(mut self, policies: BTreeMap<i32, Policy>) -> Self {
         self.how.policies = policies;
         self
     }
 
-    /// Threads are of these processes, which have these parents, by their ids. Events of ftrace only have threads.
+    /// Adds processes and their parents, by thread id. Ftrace has only threads.
     #[must_use]
     pub fn with_processes(mut self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
         self.how.processes.extend(processes);
         self
     }
 
-    /// The machine's groups were these when the trace began.
+    /// Adds the machine's groups when the trace began.
     #[must_use]
     pub fn with_cgroups(mut self, cgroups: Cgroups) -> Self {
         self.how.cgroups = Some(cgroups);
         self
     }
 
-    /// The trace is over.
+    /// Ends the trace and makes the programs.
     pub fn finish(mut self, lateness: &Lateness) -> Recorded {
         let (duration_ns, busy_ns) = self.lives.finish(self.cpus);
         let ticks = self.ticks();
@@ -519,12 +504,12 @@ impl Recorder {
     }
 }
 
-/// Whether a thread of that name is a CPU's stopper. It is left out of the workload: the simulated machine has its own.
+/// Whether the name is a CPU stopper's, which the simulated machine has already.
 fn is_stopper(comm: &str) -> bool {
     is_stopper_name(comm.as_bytes())
 }
 
-/// As [`is_stopper`], of a name as events have it.
+/// As [`is_stopper`], for an event's name.
 fn is_stopper_name(comm: &[u8]) -> bool {
     comm.starts_with(b"migration/")
 }

@@ -1,4 +1,4 @@
-//! Pairs of threads of which the first wakes the second, and how closely they stay together in a replay.
+//! Pairs of threads whose first wakes the second, and how closely they stay together in a replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,30 +8,30 @@ use super::pools::Pools;
 
 /// How far a waker may run ahead of a thread that works for it, in a replay.
 ///
-/// A trace records a wakeup only if its thread was asleep, and not data that a thread found while awake. By the wakeups
-/// alone, a waker could run ahead further than in any program: a client sends its next request after the reply. Threads
-/// that wake each other, also indirectly, are therefore kept together. The distance differs between programs: a replay
-/// tries each of these, and keeps the nearest to the recording.
+/// A trace records wakeups of sleeping threads, not data that a thread found while awake. By wakeups alone, a waker
+/// could run ahead further than any program: a client sends its next request after the reply. So threads that wake each
+/// other, also indirectly, stay together. Programs differ in the distance: a replay tries each of these, and keeps the
+/// nearest to the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coupling {
     /// After a wakeup, the waker continues when the woken thread has done all earlier work.
     #[default]
     Together,
-    /// A thread is woken only when it has done all that was before and sleeps.
+    /// A thread is woken only when it has done all earlier work and sleeps.
     Asleep,
-    /// A thread is woken when it has begun what it was woken for before.
+    /// A thread is woken when it has begun the work of the previous wakeup.
     OneAhead,
-    /// The waker does not wait for the threads that it wakes.
+    /// The waker waits for none of the threads that it wakes.
     Free,
-    /// As [`Self::Free`], but the woken thread does not get ahead of the data of its waker ([`super::leads`]).
+    /// As [`Self::Free`], but the woken thread does not overtake its waker's data ([`super::leads`]).
     InStep,
 }
 
 impl Coupling {
-    /// All there are.
+    /// All couplings.
     pub const ALL: [Self; 5] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free, Self::InStep];
 
-    /// In a word, for JSON.
+    /// Returns a word for JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Together => "together",
@@ -54,23 +54,21 @@ impl Coupling {
 
 /// The waits of threads for their wakers.
 ///
-/// A thread waits for the first of its wakers: a server for any client, `make` for any child. Under other conditions
-/// they arrive in another order than in the trace. Each waker gets the next answer that the same thread got in the
-/// recording.
+/// A thread waits for its first waker: a server for any client, `make` for any child. Under other conditions, they
+/// arrive in another order. Each waker gets the next answer that it got in the recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     together: usize,
-    /// The inbox of each thread that others wake.
+    /// The inbox of each woken thread.
     inboxes: BTreeMap<usize, usize>,
-    /// The waker that each thread counts as ([`Op::InboxWake`]): itself, or its pool. Chance decides which member of a
-    /// pool does a piece of work.
+    /// What each thread counts as ([`Op::InboxWake`]): itself, or its pool, where chance assigns the work.
     wakers: Vec<usize>,
     /// How each thread follows each that it wakes.
     follow: BTreeMap<(usize, usize), Follow>,
 }
 
 impl Pairs {
-    /// Makes inboxes in `all`, with the `names` of the threads. `wakes` has the threads that each thread wakes.
+    /// Makes inboxes in `all`, with the threads' `names`. `wakes` has the threads that each wakes.
     pub(super) fn new(
         coupling: Coupling,
         wakes: &[BTreeSet<usize>],
@@ -96,18 +94,17 @@ impl Pairs {
         this
     }
 
-    /// Returns how many of the pairs stay together, whatever the coupling.
+    /// Returns the number of pairs that stay together under any coupling.
     pub(super) fn together(&self) -> usize {
         self.together
     }
 
-    /// What `woken` does to sleep until one of those that wake it does so; in the recording `by` did.
+    /// Returns the sleep of `woken` until any of its wakers wakes it; `by` did in the recording.
     pub(super) fn wait(&self, by: usize, woken: usize, ops: &mut Vec<Op>) {
         ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: self.wakers[by] }));
     }
 
-    /// What `by` does to wake `woken`. `early`: it does not follow, since the other was not asleep yet, or since it
-    /// holds a lock.
+    /// Returns how `by` wakes `woken`. `early`: without following, since the other was still awake, or it holds a lock.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
         let follow = if early { Follow::Free } else { follow };
@@ -115,7 +112,7 @@ impl Pairs {
     }
 }
 
-/// The circle of each node of a graph: nodes that reach each other have the same number (Tarjan's algorithm).
+/// Returns the circle of each node of a graph: nodes that reach each other share a number (Tarjan's algorithm).
 fn circles(edges: &[BTreeSet<usize>]) -> Vec<usize> {
     const UNSEEN: usize = usize::MAX;
     let (mut order, mut low, mut circle) = (vec![UNSEEN; edges.len()], vec![0; edges.len()], vec![UNSEEN; edges.len()]);

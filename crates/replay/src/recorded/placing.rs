@@ -1,5 +1,4 @@
-//! The task groups a trace's threads were in: those the machine says ([`Cgroups`]), and those to which
-//! `cgroup_attach_task` moved them.
+//! The task groups of a trace's threads: the machine's ([`Cgroups`]), and those of moves by `cgroup_attach_task`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +15,10 @@ pub(super) struct Move {
     pub(super) at: u64,
     pub(super) hierarchy: i32,
     pub(super) path: String,
-    /// The thread's time on a CPU until then.
     pub(super) cpu_ns: u64,
 }
 
-/// What a mark says of a group.
+/// A mark's settings of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Marked {
     at: u64,
@@ -41,7 +39,7 @@ impl Marked {
     }
 }
 
-/// Knowledge on groups beyond recorded moves.
+/// Knowledge of groups beyond recorded moves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said<'a> {
     /// By the machine.
@@ -50,8 +48,8 @@ pub(super) struct Said<'a> {
     pub(super) marked: &'a [Marked],
 }
 
-/// Puts the tasks into the groups of their threads. `numbers` are those of the tasks; the machine has `cpus` CPUs.
-/// Returns the cgroups of each thread in order, with its CPU time in each. None if no cgroups are known.
+/// Puts tasks (`numbers`) into their threads' groups, on a machine of `cpus` CPUs. Returns each thread's cgroups in
+/// order, with CPU time in each. None if no cgroups are known.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
@@ -112,7 +110,7 @@ pub(super) fn place(
     stays
 }
 
-/// Where a thread was that was in `first` before it was moved, and how much of its `cpu_ns` it had there.
+/// Returns a thread's groups from `first` on, with its part of `cpu_ns` in each.
 fn stays_in(first: &str, moves: &[Move], cpu_ns: u64) -> Vec<(String, u64)> {
     let paths = std::iter::once(first).chain(moves.iter().map(|one| one.path.as_str()));
     let until = moves.iter().map(|one| one.cpu_ns).chain([cpu_ns]);
@@ -147,7 +145,7 @@ fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
     changes
 }
 
-/// When each thread was moved, in the hierarchy that schedules, and where to.
+/// Returns each thread's moves in the scheduling hierarchy: times and groups.
 fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
     let hierarchy = cgroups.map_or(0, Cgroups::hierarchy);
     let moves = |thread: &Thread| -> Vec<Move> {
@@ -157,7 +155,7 @@ fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
     threads.iter().map(moves).collect()
 }
 
-/// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
+/// Returns each thread's first cgroup: the machine's; else its parent's at the fork.
 fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move>]) -> Vec<Option<String>> {
     let first = known_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
     inherited(threads, first, |parent, at, first| {
@@ -166,7 +164,7 @@ fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move
     })
 }
 
-/// What the machine said of each thread, but of pids given to a second thread only what concerns the first.
+/// Returns the machine's knowledge of each thread. It belongs to the first thread with a pid.
 pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
     let mut seen = BTreeMap::new();
     let not_second = |(index, thread): (usize, &Thread)| {
@@ -176,8 +174,7 @@ pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Op
     threads.iter().enumerate().map(not_second).collect()
 }
 
-/// Returns the initial value of each thread, if known. Else it is the parent's value at the fork, by `of` and the
-/// parent's initial value.
+/// Returns each thread's initial value, if known, or its parent's at the fork, by `of` and the parent's initial value.
 pub(super) fn inherited<T: Clone>(
     threads: &[Thread],
     mut first: Vec<Option<T>>,
@@ -201,8 +198,8 @@ pub(super) fn inherited<T: Clone>(
     first
 }
 
-/// Returns the threads that their groups keep from CPUs of a machine with `cpus` CPUs: a cpuset from some, a limit from
-/// all for a while.
+/// Returns threads that groups keep from CPUs of a machine with `cpus` CPUs: cpusets from some, limits from all for a
+/// while.
 pub(super) fn held_by_groups(
     threads: &[Thread],
     cgroups: Option<&Cgroups>,
@@ -229,16 +226,15 @@ pub(super) fn held_by_groups(
     (0..threads.len()).map(|index| first[index].as_deref().into_iter().chain(moved(index)).any(holds)).collect()
 }
 
-/// The affinity of a thread, by the machine's files, or by its parent.
+/// A thread's affinity, from the machine's files or its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
     pub(super) cpus: Vec<u32>,
-    /// It was said of the thread itself.
+    /// Whether it is the thread's own.
     pub(super) own: bool,
 }
 
-/// What is known of the threads' affinities; what a thread has from its cpuset only is that group's affair, and none of
-/// its own.
+/// Returns the threads' known affinities. What comes only from a cpuset is its group's, not theirs.
 pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Option<Allowed>> {
     let said = |thread: &Thread| {
         let (cgroups, cpus) = (cgroups?, cgroups?.affinity(thread.pid)?);

@@ -1,14 +1,12 @@
-//! Pools: tasks that take their work from one queue. A task with more of a CPU does more of it.
+//! Pools: tasks that take work from one queue. A task with more CPU does more of it.
 //!
-//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace shows how much each did.
-//! It does not show what the task would have done with more or less of a CPU, because a queue in memory leaves no
-//! event. But the trace shows when a member slept. A member that sleeps found the queue empty: the work that had been
-//! asked for was done or taken. So in a replay with pools, a member sleeps when the pool as a whole has done what it
-//! had done by then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
+//! Workers of a process pool and threads of a Go program are such tasks. A trace shows how much each did. It does not
+//! show what a task would have done with another share of CPU: a queue in memory leaves no event. But a member that
+//! sleeps found the queue empty: the requested work was done or taken. So in a replay with pools, a member sleeps when
+//! its pool has done as much as by then in the recording. Until then, it helps the others ([`Op::PoolHelp`]).
 //!
-//! A thread that would be a member, but does most of its work when a timer wakes it, does not work for the pool. It
-//! looks after it: the monitor of the Go runtime is such a thread. Such an *attendant* keeps times of its own. What it
-//! wakes members for depends on what the pool has done, so these members wait for the pool's progress.
+//! A thread that works mostly when timers wake it is no member but an *attendant*, such as the Go runtime's monitor. It
+//! keeps its own times. Why it wakes members depends on the pool's work, so these wait for the pool's progress.
 //!
 //! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp
 
@@ -20,30 +18,29 @@ use super::lives::{Ran, Thread};
 /// The pools of a recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pools {
-    /// The pool of each thread, if it is in one.
+    /// Each thread's pool, if any.
     of: Vec<Option<usize>>,
-    /// The pool that each thread looks after, if it is an attendant.
+    /// The pool that each attendant looks after.
     attended: Vec<Option<usize>>,
     all: Vec<Pool>,
 }
 
-/// What members of a pool have in common: a [`family`], and a process or a parent process.
+/// What a pool's members share: a [`family`], and a process or a parent process.
 type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 
 #[derive(Clone, Debug)]
 struct Pool {
     name: String,
-    /// Its members are threads of one process and of one name.
+    /// Whether its members are threads of one process and name.
     of_threads: bool,
     done: Done,
 }
 
 impl Pools {
-    /// Threads of one [`family`] and one process are a pool if `may` agrees and they wake each other or have a
-    /// partner in common. Processes of one family and one parent are a pool if they have a partner in common that is
-    /// none of them: a server and its client may have one name, too. Members have the same [`Wakers`]. `woken_by` has
-    /// how often each thread was woken by each other. Pools that did most come first. Threads for which `timed` holds
-    /// are attendants.
+    /// Finds pools. Threads of one [`family`] and process are a pool if `may` agrees and they wake each other or share
+    /// a partner. Processes of one family and parent need a common partner outside: a server and its client may share a
+    /// name. Members have the same [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest pools
+    /// come first. Threads with `timed` are attendants.
     pub(super) fn new(
         threads: &[Thread],
         woken_by: &[BTreeMap<usize, u64>],
@@ -114,20 +111,19 @@ impl Pools {
         this
     }
 
-    /// Those that are threads of one process: bit N is for the Nth.
+    /// Bit N: pool N has threads of one process.
     pub(super) fn of_threads(&self) -> u32 {
         let first = self.all.iter().take(32).enumerate();
         first.map(|(number, pool)| u32::from(pool.of_threads) << number).sum()
     }
 
-    /// Leaves only the pools whose bits are set.
+    /// Keeps only the pools with set bits.
     pub(super) fn retain(&mut self, keep: u32) {
         for pool in self.of.iter_mut().chain(&mut self.attended) {
             *pool = pool.filter(|&pool| pool < 32 && keep >> pool & 1 == 1);
         }
     }
 
-    /// Takes threads out of their pools.
     pub(super) fn without(&mut self, threads: &[Thread], out: &dyn Fn(usize) -> bool) {
         for (thread, pool) in self.of.iter_mut().enumerate() {
             *pool = pool.filter(|_| !out(thread));
@@ -138,58 +134,55 @@ impl Pools {
         }
     }
 
-    /// Whether two threads are in one pool.
+    /// Whether one pool has both threads.
     pub(super) fn are_mates(&self, one: usize, other: usize) -> bool {
         self.of(one).is_some_and(|pool| self.of(other) == Some(pool))
     }
 
-    /// Whether a thread looks after the pool of another.
+    /// Whether a thread looks after another's pool.
     pub(super) fn attends(&self, attendant: usize, member: usize) -> bool {
         let attended = self.attended.get(attendant).copied().flatten();
         attended.is_some_and(|pool| self.of(member) == Some(pool))
     }
 
-    /// Returns the names of the pools.
     pub(super) fn names(&self) -> Vec<String> {
         self.all.iter().map(|pool| pool.name.clone()).collect()
     }
 
-    /// Returns the pool of a thread, if it is in one.
+    /// Returns a thread's pool, if any.
     pub(super) fn of(&self, thread: usize) -> Option<usize> {
         self.of.get(thread).copied().flatten()
     }
 
-    /// Returns what a pool did between two times of the recording.
+    /// Returns a pool's work between two recorded times.
     pub(super) fn work(&self, pool: usize, from: u64, until: u64) -> u64 {
         let done = &self.all[pool].done;
         done.until(until).saturating_sub(done.until(from))
     }
 }
 
-/// Returns the name of a thread without a number at its end. Java's `pool-1-thread-1` and `pool-1-thread-2` are of one
-/// family.
+/// Returns a thread's name without a final number. Java's `pool-1-thread-1` and `pool-1-thread-2` are one family.
 fn family(comm: &str) -> &str {
     let family = comm.trim_end_matches(|end: char| end.is_ascii_digit());
     if family.is_empty() { comm } else { family }
 }
 
-/// The threads that wake a member of a pool.
+/// The wakers of a pool's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wakers {
-    /// Almost always others of its pool, or too few to tell.
+    /// Almost only its pool, or too few wakeups to tell.
     Mates,
-    /// Almost always this thread, or one of its kin.
+    /// Almost only this thread or its kin.
     Outside(usize),
     /// Both.
     Mixed,
 }
 
-/// Fewer wakeups do not tell who wakes a thread.
+/// Fewer wakeups show no kind of wakers.
 const FEWEST: u64 = 8;
 
-/// Divides threads by their wakers, if each has wakers of one kind. In a pool, chance decides who takes which work, so
-/// that all members have the same wakers. A thread that alone serves the clients, and hands work to the others, is no
-/// member: JavaScript runtimes have such a thread.
+/// Divides threads by their wakers, if each has one kind. In a pool, chance assigns the work, so all members have the
+/// same wakers. A thread that alone serves clients and delegates work is no member: JavaScript runtimes have one.
 fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<usize>]) -> Vec<Vec<usize>> {
     let wakers = |member: usize| {
         let mut outside: BTreeMap<usize, u64> = BTreeMap::new();
@@ -212,7 +205,7 @@ fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<
     if groups.contains_key(&Wakers::Mixed) { vec![members.to_vec()] } else { groups.into_values().collect() }
 }
 
-/// Divides threads into those that are connected by partners; and by each other, if `directly`.
+/// Groups threads with common partners; if `directly`, also those that are partners.
 fn connected(threads: &[usize], partners: &[BTreeSet<usize>], directly: bool) -> Vec<Vec<usize>> {
     let connects = |partner: &&usize| directly || threads.binary_search(partner).is_err();
     let mut with: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -240,11 +233,11 @@ fn connected(threads: &[usize], partners: &[BTreeSet<usize>], directly: bool) ->
     found
 }
 
-/// How much a pool had done at each time.
+/// A pool's work over time.
 #[derive(Clone, Debug, Default)]
 struct Done {
-    /// In order of time: when a member came onto a CPU or left it, what had been done by then, and how fast it went on.
-    /// Work is in [`Done::UNIT`]ths of a nanosecond at full speed, speed in as many of full speed.
+    /// Each arrival or departure of a member, in order: its time, the work done by then, and the new speed. Work is in
+    /// [`Done::UNIT`]ths of a nanosecond at full speed, speed in as many of full speed.
     changes: Vec<(u64, u128, i64)>,
 }
 

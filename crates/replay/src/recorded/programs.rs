@@ -1,4 +1,4 @@
-//! Lives become programs.
+//! Makes programs of lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -20,14 +20,14 @@ use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
 use super::{causes, clocks, handoffs, leads, lives, placing};
 
-/// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
+/// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
-/// A member of a pool that sleeps for so short a time by itself polls for what the others do.
+/// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
-/// What an endless task works between two looks at nothing in particular.
+/// The work of an endless task between two operations.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
-/// Makes a workload of what the threads did.
+/// Makes a workload of the threads' lives.
 pub(super) fn build(
     lives: Lives,
     duration_ns: u64,
@@ -158,7 +158,7 @@ pub(super) fn build(
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, repeats_from, counts }
 }
 
-/// How each thread sleeps.
+/// Returns how each thread sleeps.
 fn rhythms(
     threads: &[lives::Thread],
     lateness: &Lateness,
@@ -177,8 +177,7 @@ fn rhythms(
     threads.iter().map(of_thread).collect()
 }
 
-/// The threads that each thread wakes, as far as the replay has it so. Members of a pool, and waits for locks, are left
-/// out.
+/// Returns the threads that each thread wakes in the replay, without pool members and waits for locks.
 fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
     let counts =
@@ -203,18 +202,18 @@ fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Ve
     wakes
 }
 
-/// Whether a thread that another wakes waits for its progress. What a closed loop has from outside takes it as long as
-/// it took: a thread that keeps to recorded times would hold up the loop.
+/// Whether a woken thread waits for its waker's progress. A closed loop's input from outside takes its recorded
+/// duration: a thread with recorded times would delay the loop.
 fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
     cycle.driven[by] || !cycle.driven[woken]
 }
 
-/// How far the operations of a pool's member follow the pool's progress in the recording.
+/// How far a member's operations follow the pool's recorded progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
-    /// They have the pool's work until this time.
+    /// They include the pool's work until this time.
     until: u64,
-    /// They lack this work of an earlier time. The next operation adds it.
+    /// Earlier work that they lack. The next operation adds it.
     carried: u64,
 }
 
@@ -222,48 +221,47 @@ struct Builder<'a> {
     causes: Causes<'a>,
     cycle: Cycle,
     pairs: Pairs,
-    /// The task that each thread becomes.
+    /// Each thread's task.
     numbers: &'a [Option<usize>],
-    /// The stretch from which on a thread computes for as long as it is let.
+    /// The stretch from which a thread computes without end.
     endless: &'a [Option<usize>],
-    /// How long each thread computes by the clock, if it does.
+    /// How long each clock-bounded thread computes.
     paces: Vec<Option<u64>>,
-    /// Which threads may do each other's work.
+    /// Possible pools of threads.
     pool_of: &'a [Option<usize>],
-    /// Which threads do each other's work.
+    /// Pools whose members do each other's work.
     pools: Pools,
-    /// The locks that members of pools hold.
     locks: Locks,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
-    /// Where each thread may run, if the machine said it.
+    /// Each thread's CPUs, by the machine.
     allowed: &'a [Option<Allowed>],
-    /// The policies of threads when the recording began.
+    /// Policies when the recording began.
     policies: &'a BTreeMap<i32, Policy>,
-    /// So many CPUs were seen.
+    /// Number of CPUs seen.
     cpus: u32,
-    /// How long the trace is.
+    /// The trace's length.
     duration_ns: u64,
-    /// Closed loops go on when what was recorded is done.
+    /// Closed loops continue after the recorded work.
     goes_on: bool,
     lateness: &'a Lateness,
 }
 
-/// Which of what was recorded a thread goes through.
+/// The part of the recording that a thread goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     /// All of it.
     First,
-    /// What is repeated.
+    /// The repeated part.
     Again,
 }
 
 /// Where a thread has to run.
 struct Confined {
     cpus: Vec<u32>,
-    /// From which stretch on.
+    /// The first stretch.
     since: usize,
-    /// That is known, from its name or from the machine.
+    /// Whether its name or the machine says so.
     known: bool,
 }
 
@@ -272,7 +270,7 @@ impl<'a> Builder<'a> {
         &self.causes.threads[thread]
     }
 
-    /// Counts what there is to tell of a thread. `unlimited`: nothing says which groups have limits.
+    /// Adds a thread to the counts. `unlimited`: no group is known to have limits.
     fn tally(&self, thread: usize, unlimited: bool, counts: &mut Counts) {
         let this = self.life(thread);
         if self.numbers[thread].is_none() {
@@ -286,7 +284,7 @@ impl<'a> Builder<'a> {
         counts.deadline += u64::from(this.stretches.iter().any(|stretch| stretch.prio < 0));
     }
 
-    /// What is told of a thread, but for its groups and its waits.
+    /// Describes a thread, without its groups and waits.
     fn told(&self, thread: usize) -> Thread {
         let this = self.life(thread);
         let only = |confined: Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
@@ -311,7 +309,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The start of a thread's task, unless another forks it, ns. A member that an attendant forked starts asleep at 0.
+    /// The start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.
     fn begins(&self, thread: usize) -> u64 {
         match self.life(thread).born {
             Some((_, Some(parent))) if self.pools.attends(parent, thread) => 0,
@@ -320,7 +318,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where a thread is confined to, if it is.
+    /// Where a thread is confined, if it is.
     fn confined(&self, thread: usize) -> Option<Confined> {
         let this = self.life(thread);
         if let Some(cpus) = self.narrowed(thread) {
@@ -342,19 +340,19 @@ impl<'a> Builder<'a> {
         (waited && !held).then(|| Confined { cpus: vec![stay.cpu], since: stay.stretch, known: false })
     }
 
-    /// The CPUs to which the machine says that a thread is confined.
+    /// The CPUs to which the machine confines a thread.
     fn narrowed(&self, thread: usize) -> Option<&[u32]> {
         let cpus = self.allowed[thread].as_ref()?.cpus.as_slice();
         (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
     }
 
-    /// Whether a runnable thread waits although its own CPU is idle. A limit causes that, and no affinity does.
+    /// Whether a runnable thread waits on its idle CPU, which only a limit causes.
     fn throttled(&self, thread: usize) -> bool {
         let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
         self.life(thread).stay.is_some_and(of)
     }
 
-    /// What a thread is in that stretch.
+    /// A thread's settings in that stretch.
     fn settings(&self, thread: usize, stretch: usize) -> Settings {
         let prio = self.life(thread).stretches[stretch].prio;
         let policy = match prio {
@@ -375,7 +373,7 @@ impl<'a> Builder<'a> {
         Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }
     }
 
-    /// What a thread does, in a phase for each kind of settings; at last, for ever, what it goes on with.
+    /// A thread's phases, one for each kind of settings, and finally its endless repetition.
     fn phases(&self, thread: usize) -> Vec<Phase> {
         let this = self.life(thread);
         let phase = |number: usize, settings: Settings| Phase {
@@ -421,7 +419,7 @@ impl<'a> Builder<'a> {
         phases
     }
 
-    /// What a thread repeats: what it did from the beginning of the [cycle](Cycle::from) on.
+    /// A thread's repetition: all from the [cycle's begin](Cycle::from) on.
     fn again(&self, thread: usize, ops: &mut Vec<Op>) {
         let this = self.life(thread);
         let first = this.stretches.partition_point(|stretch| stretch.woken <= self.cycle.from);
@@ -448,7 +446,7 @@ impl<'a> Builder<'a> {
         self.last_sleep(thread, &mut owed, ops);
     }
 
-    /// Returns the pool of a thread and what the pool did from `owed.until` to `at`, and moves `owed` on.
+    /// Returns a thread's pool and its work from `owed.until` to `at`, and advances `owed`.
     fn owes(&self, thread: usize, at: u64, owed: &mut Owed) -> Option<(usize, u64)> {
         let pool = self.pools.of(thread)?;
         let work = self.pools.work(pool, owed.until, at) + mem::take(&mut owed.carried);
@@ -456,7 +454,7 @@ impl<'a> Builder<'a> {
         Some((pool, work))
     }
 
-    /// The sleep in which a thread is when the recording ends: at least as long as it has been.
+    /// The sleep that the recording's end interrupts: at least its length until then.
     fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
         let Some(last) = self.life(thread).stretches.last() else { return };
         if matches!(last.end, End::Sleep | End::Device) {
@@ -470,19 +468,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A sleep of that length, of a thread of that priority.
+    /// A sleep of that length, at that priority.
     fn nap(&self, slept: u64, prio: i32) -> Op {
         let late = if prio < 100 { 0 } else { self.lateness.slack } + self.lateness.timer;
         // A sleep shorter than the slack of timers was no timer's.
         if slept > late { Op::Sleep { time: slept - late } } else { self.device(slept) }
     }
 
-    /// A sleep of exactly that time.
     fn device(&self, slept: u64) -> Op {
         Op::Device { time: slept.saturating_sub(self.lateness.timer).max(1) }
     }
 
-    /// The sleep before a stretch, if there is one.
     fn sleep(&self, thread: usize, index: usize, pass: Pass, owed: &mut Owed, ops: &mut Vec<Op>) {
         let this = self.life(thread);
         let stretch = &this.stretches[index];
@@ -549,24 +545,24 @@ impl<'a> Builder<'a> {
         ops.push(op);
     }
 
-    /// Whether a thread is woken by the progress of its pool, since its waker keeps times of its own.
+    /// Whether a pool's progress wakes a thread, since its waker keeps its own times.
     fn by_progress(&self, by: usize, woken: usize) -> bool {
         self.pools.attends(by, woken) || (self.pools.are_mates(by, woken) && !self.cycle.by_itself[by])
     }
 
-    /// A member of a pool helps the others before it sleeps.
+    /// Lets a member help its pool before it sleeps.
     fn helps(&self, thread: usize, before: Option<&Stretch>, owed: &mut Owed, ops: &mut Vec<Op>) -> bool {
         let slept = before.map(|before| before.ended).filter(|&slept| slept > owed.until);
         ops.extend(slept.and_then(|at| self.owes(thread, at, owed)).map(|(pool, work)| Op::PoolHelp { pool, work }));
         self.pools.of(thread).is_some()
     }
 
-    /// Whether a thread that was woken by another for that stretch waits for it.
+    /// Whether a thread waits for the waker of that stretch.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
         follows(&self.cycle, by, woken) && self.is_there(by, woken, stretch.woken, pass)
     }
 
-    /// Whether two threads do in a pass what they did at that time.
+    /// Whether a pass includes what two threads did at that time.
     fn is_there(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         match pass {
             Pass::First => true,
@@ -574,13 +570,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether a [handoff](handoffs) that left no event, at that time, is one in the replay.
+    /// Whether the replay has a [handoff](handoffs) without an event, at that time.
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         let mates = self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken];
         !mates && follows(&self.cycle, by, woken) && self.is_there(by, woken, at, pass)
     }
 
-    /// The work of a stretch, with what is done to others on the way.
+    /// A stretch's work, with its effects on others.
     fn work(&self, thread: usize, index: usize, pass: Pass, ops: &mut Vec<Op>) {
         let stretch = &self.life(thread).stretches[index];
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
@@ -635,7 +631,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What a thread does to another, or yields.
+    /// A thread's effect on another, or its yield.
     fn act(&self, thread: usize, act: Act, (pass, holds_lock): (Pass, bool), ops: &mut Vec<Op>) {
         match act {
             Act::Wake { thread: woken, stretch } => {

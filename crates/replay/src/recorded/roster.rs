@@ -1,4 +1,4 @@
-//! Which threads become tasks, what the tasks are called, and how they begin.
+//! Which threads become tasks, with which names and starts.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use vruntime_workload::program::Before;
 use super::How;
 use super::lives::{self, Act};
 
-/// Returns what a thread does when the replay begins, and where: on the CPU on which it was woken, or first seen.
-/// `begins`: the time at which its task begins, if no other forks it.
+/// Returns a thread's first operations in a replay, and its CPU: that of its first wakeup or event. `begins`: its
+/// task's start, if no other forks it.
 pub(super) fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
     let first = thread.stretches.first().filter(|_| begins == 0)?;
     Some(if thread.asleep_first || thread.born.is_some() {
@@ -18,7 +18,7 @@ pub(super) fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
     })
 }
 
-/// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
+/// Returns which threads become tasks. The simulated machine's own stoppers migrate the replay's tasks.
 pub(super) fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
     let is_kept = |(index, thread): (usize, &lives::Thread)| {
         !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
@@ -26,8 +26,8 @@ pub(super) fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
     threads.iter().enumerate().map(is_kept).collect()
 }
 
-/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does
-/// to others there is replayed. The members of a pool that its `attendant` forks are there from the beginning.
+/// Returns which threads begin with a fork in the replay. `forks` tells whether the replay has a thread's acts in a
+/// stretch. A pool's members that its `attendant` forks exist from the beginning.
 pub(super) fn forked(
     threads: &[lives::Thread],
     forks: impl Fn(usize, usize) -> bool,
@@ -45,7 +45,7 @@ pub(super) fn forked(
     forked
 }
 
-/// What tasks are called: of several threads that had one name and pid the later ones have a number besides.
+/// Names of tasks: threads with an earlier one's name and pid get a number.
 #[derive(Default)]
 pub(super) struct Names(BTreeMap<String, u32>);
 
@@ -58,7 +58,7 @@ impl Names {
     }
 }
 
-/// Adds what is known of processes besides the events. An id that two threads had one after the other says nothing.
+/// Adds knowledge of processes from outside the events. Ids of two successive threads are ignored.
 pub(super) fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
     let mut users: BTreeMap<i32, usize> = BTreeMap::new();
     for thread in &*threads {

@@ -1,4 +1,4 @@
-//! Which threads are in one session, for autogroup.
+//! Threads' sessions, for autogroup.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::placing::{inherited, known_of_first};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Session;
 
-/// What the names of the kernel's own threads begin with.
+/// First parts of kernel threads' names.
 const KERNEL_THREADS: &[&str] = &[
     "cpuhp/",
     "irq/",
@@ -35,14 +35,14 @@ const KERNEL_THREADS: &[&str] = &[
     "watchdog",
 ];
 
-/// Whether a thread of this name is the kernel's.
+/// Whether a kernel thread has this name.
 pub(super) fn is_kernel_thread(comm: &str) -> bool {
     KERNEL_THREADS.iter().any(|name| comm.starts_with(name))
 }
 
-/// Returns the session of each thread, and all sessions: by the machine's files, and inherited at forks. Without these,
-/// a session is a process with its descendants. Threads of unknown process are in the default session, as are kernel
-/// threads, which are in none. Also returns the number of threads with a recorded session.
+/// Returns each thread's session, and all sessions: the machine's, inherited at forks. Without these, a session is a
+/// process with its descendants. Threads of unknown process are in the default session, as are kernel threads, which
+/// have none. Also returns the number of threads with recorded sessions.
 pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
     let guessed = guessed(threads);
     let mut told =
@@ -68,7 +68,7 @@ pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Op
     (sessions, all, known)
 }
 
-/// The first thread of the session in which each may be, by processes and forks; none: not even its process is known.
+/// Returns the first thread of each one's likely session, by processes and forks; none: even its process is unknown.
 fn guessed(threads: &[Thread]) -> Vec<Option<usize>> {
     let mut root: Vec<usize> = (0..threads.len()).collect();
     let mut leader: BTreeMap<i32, usize> = BTreeMap::new();

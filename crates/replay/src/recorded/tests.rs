@@ -1,4 +1,4 @@
-//! Small traces, and the programs they become.
+//! Small traces and their programs.
 
 use super::*;
 use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op, Partition, Phase, Policy, Repeat};
@@ -12,12 +12,12 @@ mod locks;
 mod pools;
 mod start;
 
-/// A wait for the first thread of the recording.
+/// A wait for the recording's first thread.
 fn wait(inbox: usize) -> Op {
     Op::InboxWait { inbox, from: 0 }
 }
 
-/// A wakeup by that thread, after which it goes on.
+/// A wakeup by that thread, without a wait.
 fn wake(inbox: usize) -> Op {
     Op::InboxWake { inbox, from: 0, follow: Follow::Free }
 }
@@ -30,19 +30,19 @@ fn task(pid: i32, comm: &'static str) -> Named<'static> {
     Named { pid, comm: comm.as_bytes() }
 }
 
-/// Everybody is of nice 0, but for `other`.
+/// All have nice 0, except `other`.
 fn prio(task: Named<'_>) -> i32 {
     if task.comm == b"other" { 90 } else { 120 }
 }
 
-/// A trace that is being written down: who runs on which of two CPUs is kept in mind.
+/// A trace in the making. It remembers the task of each of two CPUs.
 #[derive(Default)]
 struct Script {
     recorder: Recorder,
     running: [Option<Named<'static>>; 2],
-    /// Its events do not have the processes of threads.
+    /// Whether its events lack processes.
     threads_only: bool,
-    /// What the file says of interrupts.
+    /// The file's context of events.
     context: Option<Context>,
 }
 
@@ -78,7 +78,7 @@ impl Script {
         self
     }
 
-    /// The task is woken by an interrupt, runs 10 us later for `work`, and sleeps.
+    /// An interrupt wakes the task, which runs 10 us later for `work`, and sleeps.
     fn burst(&mut self, at: u64, cpu: usize, task: Named<'static>, work: u64) -> &mut Self {
         self.wake(at, cpu, task).switch(at + 10 * US, cpu, Left::Runnable, Some(task));
         self.switch(at + 10 * US + work, cpu, Left::Sleeping, None)
@@ -99,7 +99,7 @@ fn habit(recorded: &Recorded, pid: i32) -> Habit {
     recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace").habit
 }
 
-/// `task_newtask` and `sched_process_fork` tell of one fork both.
+/// `task_newtask` and `sched_process_fork` both show one fork.
 #[test]
 fn a_fork_told_twice_is_one() {
     let recorded = |times: usize| {
@@ -183,8 +183,8 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     assert_eq!(recorded.duration_ns, 60 * MS);
 }
 
-/// One a CPU at most ran when the trace began; and a sleep that is presumed, for nobody told that its task left, is
-/// none that nothing ended.
+/// Each CPU had at most one task when the trace began. A sleep presumed from a missing switch does not count as
+/// unwoken.
 #[test]
 fn what_is_presumed_is_not_counted() {
     let mut script = Script::default();
@@ -198,7 +198,7 @@ fn what_is_presumed_is_not_counted() {
     assert_eq!((counts.running_at_start, counts.broken_switches, counts.unwoken), (1, 1, 0));
 }
 
-/// As on machines that never tell of a switch from the idle task of a CPU.
+/// As on machines that record no switch from the idle task of a CPU.
 #[test]
 fn who_came_unseen_has_worked_since_his_charges_say() {
     let mut script = Script::default();
@@ -224,7 +224,7 @@ fn who_came_unseen_has_worked_since_his_charges_say() {
     assert_eq!(runs, [run(4), run(2), wake(0), run(2), run(4), run(5)]);
 }
 
-/// Both switches between two tasks are missing: each has what it was charged for.
+/// Both switches between two tasks are missing: each has its charged time.
 #[test]
 fn who_replaced_another_unseen_has_worked_as_well() {
     let mut script = Script::default();
@@ -237,7 +237,7 @@ fn who_replaced_another_unseen_has_worked_as_well() {
     assert_eq!((cpu_ns, recorded.counts.broken_switches), ([2 * MS, MS + 5 * MS], 1));
 }
 
-/// Two hogs on two CPUs of their own, both kept from them for 70 ms of each 100 ms.
+/// Two hogs on their own CPUs, both throttled for 70 ms of each 100 ms.
 fn throttled() -> Recorder {
     let mut script = Script::default();
     let hogs = [task(5, "hog"), task(6, "hog")];
@@ -281,8 +281,7 @@ fn who_is_throttled_is_not_pinned() {
     assert_eq!(shared().with_cgroups(cgroups).finish(&Lateness::default()).counts.confined, 0);
 }
 
-/// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it
-/// was elsewhere.
+/// CPU 1's first event is a task's departure: the task was there since the trace began, except while elsewhere.
 #[test]
 fn nobody_is_on_two_cpus_at_a_time() {
     let mut script = Script::default();
@@ -301,8 +300,7 @@ fn nobody_is_on_two_cpus_at_a_time() {
     assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (0, 0));
 }
 
-/// It comes to CPU 1, and its switch away from CPU 0 is missing: of the time there only what it was charged for is
-/// known.
+/// Its switch away from CPU 0 is missing: of that time, only its charges are known.
 #[test]
 fn who_turns_up_elsewhere_has_left() {
     let mut script = Script::default();
@@ -318,8 +316,8 @@ fn who_turns_up_elsewhere_has_left() {
     assert_eq!(recorded.counts.broken_switches, 1);
 }
 
-/// Work is the recorded CPU time to the nanosecond, however short a stretch is. Sleeps are shorter by what the timers
-/// of the simulator are late.
+/// Work is the recorded CPU time to the nanosecond, however short. Sleeps are shorter by the lateness of the
+/// simulator's timers.
 #[test]
 fn work_is_the_recorded_time() {
     let mut script = Script::default();
@@ -334,8 +332,7 @@ fn work_is_the_recorded_time() {
     assert_eq!(ops(&recorded, 5), expected);
 }
 
-/// Work is what it would be at full speed: a CPU of half the capacity does half as much, and so does one of half the
-/// frequency.
+/// Work counts at full speed: a CPU of half the capacity or half the frequency does half as much.
 #[test]
 fn work_is_counted_at_full_speed() {
     let record = |recorder: Recorder| {
@@ -365,8 +362,7 @@ fn work_is_counted_at_full_speed() {
     assert_eq!(work.collect::<Vec<_>>(), [8 * MS, 2 * MS, 7 * MS / 2].map(|work| Op::Run { work }));
 }
 
-/// Of the birth of a task that comes from nowhere onto a CPU which was idle nobody told; one that comes onto a busy one
-/// had waited.
+/// A task with an unrecorded birth is new on an idle CPU; on a busy one it had waited.
 #[test]
 fn who_comes_from_nowhere_is_new_or_has_waited() {
     let mut script = Script { running: [None, Some(task(9, "busy"))], ..Script::default() };
@@ -381,10 +377,10 @@ fn who_comes_from_nowhere_is_new_or_has_waited() {
     assert_eq!((start(6), start(7)), (Some(50 * MS), Some(0)));
 }
 
-/// When, which tasks, and to which group.
+/// Time, tasks and new group.
 type Moved<'a> = (u64, Vec<usize>, &'a str);
 
-/// The group of each task at its beginning, and where they are moved when.
+/// Each task's first group, and all moves.
 fn placed(recorded: &Recorded) -> (Vec<(&str, &str)>, Vec<Moved<'_>>) {
     let workload = &recorded.workload;
     let path = |group: Option<usize>| workload.groups[group.unwrap_or(0)].path.as_str();
@@ -400,7 +396,7 @@ const GROUPS: &[u8] = b"/proc/5/task/5/cgroup:0::/web\n/proc/6/task/6/cgroup:0::
                         /sys/fs/cgroup/web/cpu.weight:300\n/sys/fs/cgroup/else/cpu.weight:7\n\
                         /sys/fs/cgroup/batch/cpu.weight:100\n/sys/fs/cgroup/batch/x/cpu.weight:100\n";
 
-/// `parent` forks before and after it is moved, `child` forks `grandchild`; of `late` nothing is known.
+/// `parent` forks before and after a move, `child` forks `grandchild`; `late` is unknown.
 fn moved() -> Recorder {
     let (parent, first, second, grandchild) =
         (task(5, "parent"), task(7, "first"), task(8, "second"), task(9, "grandchild"));
@@ -424,8 +420,7 @@ fn moved() -> Recorder {
     script.recorder
 }
 
-/// In a trace of ours: what groups may is told by marks, and who is born into one is moved there before he does
-/// anything.
+/// In our own traces, marks have the groups' settings. A task born into a group moves there before it acts.
 #[test]
 fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
     let (shell, web) = (task(5, "shell"), task(6, "web"));
@@ -482,7 +477,7 @@ fn tasks_are_in_the_groups_their_threads_were_in() {
     assert_eq!(last[..2], [Some("/batch/x"), Some("/web")]);
 }
 
-/// A trace that was recorded with `cgroup_attach_task` says something by itself; any other says nothing.
+/// Only a trace recorded with `cgroup_attach_task` shows groups by itself.
 #[test]
 fn without_a_machine_only_the_moves_are_known() {
     let recorded = moved().finish(&Lateness::default());
@@ -494,7 +489,7 @@ fn without_a_machine_only_the_moves_are_known() {
     assert_eq!((placed(&recorded), recorded.threads[0].cgroup.as_ref()), ((vec![("parent", "/")], vec![]), None));
 }
 
-/// The sessions of all tasks, by name, with their nice values.
+/// All tasks' sessions, by name, with nice values.
 fn sessions(recorded: &Recorded) -> Vec<(&str, Option<(&str, i8)>)> {
     let of = |session: Option<usize>| {
         let session = &recorded.workload.sessions[session?];
@@ -656,8 +651,7 @@ fn rules_know_groups() {
     assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }
 
-/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been
-/// free to, one would have gone there.
+/// Two tasks take turns on CPU 0 beside a CPU without events: a free task would have gone there.
 #[test]
 fn a_cpu_of_which_nothing_is_told_was_idle() {
     let recorded = |cpus: usize| {
@@ -681,7 +675,7 @@ fn a_cpu_of_which_nothing_is_told_was_idle() {
     assert_eq!(of(recorded(2)), (2, 2, vec![Some(0), Some(0)]));
 }
 
-/// What a thread had counts for the group in which it had it, also where it is moved while it runs.
+/// CPU time counts for the group in which a thread had it, even after a move while it runs.
 #[test]
 fn cpu_time_is_of_the_group_that_a_thread_was_in() {
     let mut script = Script::default();

@@ -1,39 +1,38 @@
-//! Finds the times of the recorded machine's ticks. No event records a tick, but each tick charges the running task
-//! (`sched_stat_runtime`). A waiting task often runs after a tick, so the phase of ticks relative to the tasks' periods
+//! Finds the recorded machine's tick times. Ticks have no event, but each charges the running task
+//! (`sched_stat_runtime`). A waiting task often runs after a tick, so the ticks' phase relative to tasks' periods
 //! matters.
 
 use vruntime_sim::plan::Ticks;
 
 use super::{Event, What};
 
-/// The rates of kernels (`kernel/Kconfig.hz`), the lowest first: ticks of four times the rate are also whole periods of
-/// it apart, and not the reverse.
+/// The kernels' rates (`kernel/Kconfig.hz`), lowest first: ticks of four times a rate are whole periods of it apart,
+/// but not the reverse.
 const RATES: [u32; 4] = [100, 250, 300, 1000];
-/// A charge this near to a switch or a wakeup on the same CPU belongs to it: effects of a tick follow it, and a wakeup
-/// precedes its charge.
+/// A charge this near a CPU's switch or wakeup belongs to it: a tick's effects follow it, and a wakeup precedes its
+/// charge.
 const NEAR_NS: u64 = 20_000;
-/// The resolution of times, and the number of these units within which a tick is counted: interrupts are late, and more
-/// so in a virtual machine.
+/// The resolution of times, and how many units a tick may be late: interrupts are late, especially in virtual machines.
 const BIN_NS: u64 = 10_000;
 const WINDOW: usize = 10;
-/// The least number of ticks, and the least percentage of charges that are ticks.
+/// The fewest ticks, and the least percentage of ticks among charges.
 const MIN_TICKS: u32 = 20;
 const MIN_PCT: u64 = 90;
-/// The highest percentage of ticks that are earlier than the estimate, because other charges are near.
+/// The highest percentage of ticks before the estimate, due to other charges nearby.
 const STRAY_PCT: u32 = 2;
 
-/// A charge that may be a tick's, if nothing else follows it at once.
+/// A possible tick's charge, unless something follows at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     charged: Option<u64>,
     disturbed: Option<u64>,
 }
 
-/// Looks for ticks among charges: in the same part of every period.
+/// Looks for ticks among charges: at the same phase of every period.
 #[derive(Clone, Debug)]
 pub(super) struct TickFinder {
     cpus: Vec<Cpu>,
-    /// Charges by where in the period they are, for each of [`RATES`].
+    /// Charges by phase, for each of [`RATES`].
     found: [Vec<u32>; RATES.len()],
     charges: u32,
 }

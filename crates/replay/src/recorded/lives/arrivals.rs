@@ -1,21 +1,20 @@
-//! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task
-//! least of all.
+//! Arrivals and departures that a trace lacks: some kernels omit switches, mostly those of the idle task.
 
 use super::{Cpu, Current, End, Lives, State};
 use crate::recorded::{Event, Named, What};
 
-/// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
+/// A task on a CPU since an unknown time: it acted there, and the switch to it is missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
-    /// When it was woken, if it was.
+    /// Its wakeup, if any.
     woken: Option<u64>,
-    /// It cannot have come earlier.
+    /// Its earliest possible arrival.
     least: u64,
 }
 
 impl Lives {
-    /// Handles the action of a task on a CPU that seems idle. The task got the CPU without an event, after the last
-    /// time that the CPU was seen idle, and after its own wakeup.
+    /// Handles a task's action on a CPU that seems idle. It got the CPU without an event, after the last idle sighting
+    /// and its own wakeup.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         let idle = self.cpus[cpu].current == Current::Idle;
         if !idle && !self.is_replaced(cpu, event) {
@@ -78,8 +77,8 @@ impl Lives {
         self.cpus[cpu].guess = guess;
     }
 
-    /// Whether the file says that another thread runs on that CPU than the switches do, one that was runnable: a switch
-    /// is missing. Some old kernels name a thread that sleeps.
+    /// Whether the file names another, runnable thread on that CPU than the switches: a switch is missing. Some old
+    /// kernels name a thread that sleeps.
     fn is_replaced(&self, cpu: usize, event: &Event<'_>) -> bool {
         let told = matches!(
             event.what,
@@ -94,8 +93,8 @@ impl Lives {
         told && event.pid > 0 && self.threads[thread].pid != event.pid && waits(event.pid)
     }
 
-    /// Sets the task of a CPU to unknown. It left at an unknown time, and only its charged time (`sched_stat_runtime`)
-    /// is certain. It counts as asleep: a runnable task would still be there, or return.
+    /// Sets a CPU's task to unknown. It left at an unknown time; only its charged time (`sched_stat_runtime`) is
+    /// certain. It counts as asleep: a runnable task would stay or return.
     pub(super) fn forget(&mut self, at: u64, cpu: usize) {
         if let Current::Thread(thread) = self.cpus[cpu].current {
             self.threads[thread].replaced = true;
@@ -103,7 +102,7 @@ impl Lives {
         self.forget_asleep(at, cpu);
     }
 
-    /// As [`Self::forget`], of a CPU that is known to have been idle since: a task that was there sleeps.
+    /// As [`Self::forget`], for a CPU that was idle since: its task sleeps.
     pub(super) fn forget_asleep(&mut self, at: u64, cpu: usize) {
         match std::mem::take(&mut self.cpus[cpu].current) {
             Current::Idle => self.rested(cpu, at),
@@ -121,7 +120,7 @@ impl Lives {
         self.cpus[cpu].since = at;
     }
 
-    /// A thread turns up on a CPU: if it is known to be on another, its switch away from there is missing.
+    /// Moves a thread to a CPU: if it was on another, its switch away is missing.
     pub(super) fn leaves_elsewhere(&mut self, thread: usize, at: u64) {
         if self.threads[thread].state != State::Running {
             return;
@@ -132,7 +131,7 @@ impl Lives {
         }
     }
 
-    /// A task is charged for what it ran, by its own CPU or another.
+    /// Charges a task for its run time, from any CPU.
     pub(super) fn charged(&mut self, at: u64, cpu: usize, task: Named<'_>, ns: u64) {
         if task.pid <= 0 {
             return;
@@ -152,7 +151,7 @@ impl Lives {
         }
     }
 
-    /// A guess when a thread came is put right by the first time it was charged for.
+    /// Corrects a guessed arrival by the first charged time.
     fn came(&mut self, cpu: usize, thread: usize, from: u64, guess: Guess) {
         let guessed = self.cpus[cpu].since;
         let this = &mut self.threads[thread];

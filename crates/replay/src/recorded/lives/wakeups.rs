@@ -1,21 +1,21 @@
-//! Wakers: which task wakes which, at which point of the waker's work, and in which context.
+//! Wakers: which task wakes which, at which point of its work, and in which context.
 
 use super::{Act, Current, Lives, State, Waker};
 use crate::recorded::{Context, Event, Named};
 
-/// A wakeup of a task that is still running.
+/// A wakeup of a running task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Early {
     cpu: u32,
-    /// The waker, and in which of its stretches it was.
+    /// The waker and its stretch.
     by: Option<(usize, usize)>,
-    /// How much of that stretch's work the waker had done.
+    /// The waker's work in that stretch by then.
     done: u64,
     context: Option<Context>,
 }
 
 impl Lives {
-    /// In whose context an event about the task `about` happened.
+    /// Returns the context of an event about the task `about`.
     pub(super) fn context(&self, event: &Event<'_>, about: i32) -> Waker {
         if event.context == Some(Context::Hardirq) {
             return Waker::Interrupt;
@@ -34,7 +34,7 @@ impl Lives {
         }
     }
 
-    /// What a thread has run since it came onto its CPU, and on which, if it is on one.
+    /// Returns a thread's run time since it came onto its CPU, and that CPU, if it is on one.
     pub(super) fn not_booked(&self, thread: usize) -> Option<(usize, u64)> {
         let cpu = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread))?;
         Some((cpu, self.now - self.cpus[cpu].since))
@@ -48,7 +48,7 @@ impl Lives {
         }
     }
 
-    /// How much work a thread has done in its last stretch until now.
+    /// Returns a thread's work in its last stretch so far.
     pub(super) fn done(&self, thread: usize) -> u64 {
         let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time));
         self.threads[thread].stretches.last().map_or(0, |stretch| stretch.work + more)
@@ -60,8 +60,8 @@ impl Lives {
         }
     }
 
-    /// The task that runs on a CPU leaves it, and is runnable: remembers it if no wakeup there explains why. It may
-    /// have yielded, then, or its slice was over.
+    /// Handles the departure of a runnable task from a CPU, and remembers it unless a wakeup there explains it. The
+    /// task may have yielded, or its slice was over.
     pub(super) fn left(&mut self, at: u64, cpu: usize, prev: Named<'_>, next: Named<'_>) {
         let this = self.cpus[cpu];
         let Some(&thread) = self.pids.get(&prev.pid) else { return };
@@ -114,7 +114,7 @@ impl Lives {
         }
     }
 
-    /// A thread that sleeps is woken. Returns the stretch that begins.
+    /// Wakes a sleeping thread. Returns the new stretch.
     pub(super) fn wakes(
         &mut self,
         at: u64,
@@ -149,7 +149,7 @@ impl Lives {
         }
     }
 
-    /// A thread has just gone to sleep that had been woken on its way there.
+    /// Handles a sleep that a wakeup preceded.
     pub(super) fn woken_early(&mut self, at: u64, thread: usize, prio: i32, Early { cpu, by, done, context }: Early) {
         let waker = by.map_or(Waker::Interrupt, |(by, _)| Waker::Thread(by));
         let stretch = self.wakes(at, cpu as usize, thread, prio, (waker, context));

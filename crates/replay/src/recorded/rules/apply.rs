@@ -1,4 +1,4 @@
-//! Rules applied: to the tasks of a trace, or to those that were written in a file.
+//! Applies rules to the tasks of a trace or a workload file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,35 +13,33 @@ use vruntime_workload::nearest;
 use vruntime_workload::program::{Changed, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
 use vruntime_workload::{Error, Source};
 
-/// The most tasks of a what-if: as many as of an rt-app file.
+/// The most tasks of a what-if, as of an rt-app file.
 const MAX_TASKS: u64 = 1 << 21;
 
-/// Of what the tasks are that rules are about.
+/// The source of the tasks that rules match.
 #[derive(Clone, Copy, Debug)]
 enum Origin<'a> {
     Trace,
-    /// That file.
     File(&'a str),
 }
 
 impl Rules {
-    /// Returns the removed threads of the trace, as indices in [`Recorded::threads`]. Tasks that they woke wake at
-    /// their recorded times ([`super::super::Recorder::without`]).
+    /// Returns removed threads, as indices in [`Recorded::threads`]. Tasks that they woke wake at recorded times
+    /// ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
         let all = in_trace(threads);
         self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
     }
 
-    /// Of which threads a rule says that they do more when they get more CPU, or that they do not; the last rule
-    /// counts.
+    /// Returns which threads do more with more CPU, or do not, according to rules; the last rule counts.
     pub fn closed(&self, threads: &[Thread]) -> BTreeMap<usize, Closed> {
         let all = in_trace(threads);
         let said = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
         said.flat_map(|(rule, closed)| rule.who.chosen(&all).into_iter().map(move |thread| (thread, closed))).collect()
     }
 
-    /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there
-    /// any more; what a rule says is checked with the `threads` that were there before.
+    /// Applies the rules to a trace's tasks on a machine of `cpus` CPUs. Threads that rules remove must already be
+    /// gone; `threads` has them, to check the rules.
     ///
     /// # Errors
     /// A rule fits no thread and no group, or names a CPU that the machine does not have, or there would be too many
@@ -54,8 +52,8 @@ impl Rules {
         self.carry_out(&mut recorded.workload, &chosen)
     }
 
-    /// Applies the rules to the tasks and groups of a workload from the file of that name. [`Rules::check_cpus`]
-    /// follows when its machine is known.
+    /// Applies the rules to the tasks and groups of the workload from that file. Call [`Rules::check_cpus`] when its
+    /// machine is known.
     ///
     /// # Errors
     /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and
@@ -83,7 +81,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Checks that each rule matches tasks, or a group that exists or that an earlier rule creates.
+    /// Checks that each rule matches tasks or a group, which exists or comes from an earlier rule.
     fn check(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &[Group]) -> Result<(), Error> {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
@@ -116,7 +114,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Does what was checked, with the tasks of which each rule is.
+    /// Applies checked rules to their tasks.
     fn carry_out(&self, workload: &mut Workload, chosen: &[Vec<usize>]) -> Result<(), Error> {
         let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));
         let mut copies = vec![1_u32; workload.tasks.len()];
@@ -171,13 +169,13 @@ impl Rules {
 }
 
 impl Rule {
-    /// Whether it says of groups what becomes of them, and nothing of the tasks in them.
+    /// Whether it changes only groups, and no tasks in them.
     fn is_of_groups(&self) -> bool {
         let limits = What { limits: self.what.limits, ..What::default() };
         self.who.names_only_cgroups() && self.what == limits
     }
 
-    /// Whether it says nothing that only a trace has.
+    /// Checks that it requests nothing that only a trace has.
     fn is_for_files(&self, file: &str) -> Result<(), Error> {
         let ids = [("pid", &self.who.pids), ("tgid", &self.who.tgids), ("tree", &self.who.trees)];
         let message = |key: &str| format!("`{key}` is of traces: {file} is none");
@@ -195,7 +193,7 @@ impl Rule {
         Err(Error::new(&self.source, message(key)).at(self.span_of(key), "not here").with_help(help))
     }
 
-    /// The error of a rule that matches no task and no group.
+    /// Returns the error of a rule without a task or group.
     fn of_nobody(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &BTreeSet<&str>) -> Error {
         let names: BTreeSet<&str> = all.iter().map(|somebody| somebody.names[1]).collect();
         let cgroups: BTreeSet<&str> =
@@ -243,7 +241,7 @@ impl Rule {
     }
 }
 
-/// Names for people to choose from; of many the first.
+/// Lists names to choose from; the first, if there are many.
 fn list(names: &BTreeSet<&str>) -> String {
     const MOST: usize = 12;
     let mut shown: Vec<String> = names.iter().take(MOST).map(|name| (*name).to_owned()).collect();
@@ -256,9 +254,9 @@ fn list(names: &BTreeSet<&str>) -> String {
 /// Why a group cannot have a burst.
 #[derive(Clone, Debug)]
 enum RefusedBurst {
-    /// The group at this path has no limit.
+    /// The group at this path lacks a limit.
     NoLimit(String),
-    /// The quota of the group at this path is shorter: nanoseconds.
+    /// The quota at this path is shorter: nanoseconds.
     AboveQuota(String, u64),
 }
 
@@ -280,7 +278,7 @@ impl RefusedBurst {
     }
 }
 
-/// Sets what a rule says of a group.
+/// Applies a rule's settings to a group.
 fn write(groups: &mut GroupTree, index: usize, limits: Limits) -> Result<(), RefusedBurst> {
     groups.limit(index, limits);
     let group = groups.get_mut(index);
@@ -291,7 +289,7 @@ fn write(groups: &mut GroupTree, index: usize, limits: Limits) -> Result<(), Ref
     }
 }
 
-/// Tasks that a rule has put into a group are not moved to others any more, as they were in the trace.
+/// Omits the trace's moves of tasks that a rule has put into a group.
 fn stay(workload: &mut Workload, placed: &BTreeSet<usize>) {
     workload.changes.retain_mut(|change| {
         let Changed::Tasks { tasks, settings, nice } = &mut change.what else { return true };
@@ -304,7 +302,7 @@ fn stay(workload: &mut Workload, placed: &BTreeSet<usize>) {
     });
 }
 
-/// Puts a task into a group, for all its phases.
+/// Puts all phases of a task into a group.
 fn put(task: &mut Task, group: usize) {
     task.settings.group = Some(group);
     if task.phases.iter().any(|phase| phase.settings.group.is_some()) {
@@ -316,7 +314,7 @@ fn put(task: &mut Task, group: usize) {
     }
 }
 
-/// Changes a task in all its phases.
+/// Changes all phases of a task.
 fn change(task: &mut Task, what: &What) {
     if what.nice.is_some() || what.policy.is_some() {
         // Who says nothing begins as the system has it.
@@ -345,7 +343,7 @@ fn change(task: &mut Task, what: &What) {
     }
 }
 
-/// Frees tasks that were confined to CPUs which a machine of `cpus` CPUs does not have; how many.
+/// Frees tasks confined to CPUs beyond `cpus`; returns how many.
 pub(in super::super) fn free(workload: &mut Workload, cpus: u32) -> usize {
     let gone = |settings: &Settings| settings.cpus.as_ref().is_some_and(|list| list.iter().all(|cpu| *cpu >= cpus));
     let mut freed = 0;
@@ -372,7 +370,7 @@ pub(in super::super) fn free(workload: &mut Workload, cpus: u32) -> usize {
     freed
 }
 
-/// Takes CPUs that a machine of `cpus` CPUs does not have from the cpusets; from how many.
+/// Removes CPUs beyond `cpus` from cpusets; returns from how many.
 pub(in super::super) fn narrow_cpusets(workload: &mut Workload, cpus: u32) -> usize {
     let mut narrowed = 0;
     for group in &mut workload.groups {
@@ -387,7 +385,7 @@ pub(in super::super) fn narrow_cpusets(workload: &mut Workload, cpus: u32) -> us
     narrowed
 }
 
-/// Leaves out what happens to CPUs that a machine of `cpus` CPUs does not have, and what would leave it none; how much.
+/// Omits changes to CPUs beyond `cpus`, or that would leave no CPU; returns how many.
 pub(in super::super) fn keep_online(workload: &mut Workload, cpus: u32) -> usize {
     let before = workload.hotplug.len();
     let mut offline = BTreeSet::new();

@@ -1,6 +1,6 @@
-//! Copies of tasks. Copies that wake each other do so among themselves: the second copy of a server waits for the
-//! second copy of its client. If a server has fewer copies than its clients, each answers several clients. If a client
-//! has fewer copies than its server, it wakes all of them.
+//! Copies of tasks. Copies wake each other: a server's second copy waits for its client's second copy. If a server has
+//! fewer copies than its clients, each answers several. If a client has fewer copies than its server, it wakes all of
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,25 @@ use std::sync::Arc;
 use vruntime_workload::UniqueNames;
 use vruntime_workload::program::{Changed, Op, Phase, Workload};
 
-/// The copies of each task and of each inbox: the first is the original.
+/// The copies of tasks and inboxes: the first is the original.
 struct Plan<'a> {
-    /// How many of each task.
+    /// The number of each task.
     copies: &'a [u32],
-    /// The second of each task, if there is one; the others follow.
+    /// Each task's second copy, if any; the others follow.
     second_task: Vec<usize>,
-    /// The same of inboxes, and the task that waits at each.
+    /// Each inbox's second copy, and its waiting task.
     second_inbox: Vec<usize>,
     waiter: Vec<Option<usize>>,
-    /// How many copies there are of each waker ([`Op::InboxWake`]): of a pool as many as of each of its members.
+    /// The copies of each waker ([`Op::InboxWake`]): a pool has as many as each member.
     wakers: BTreeMap<usize, u32>,
-    /// No number of a waker is as large.
+    /// A number above all wakers'.
     numbers: usize,
 }
 
-/// At most this number of operations in all programs. 26 million took 1.5 GB in a replay of 100 copies of a client.
+/// The most operations in all programs. 26 million took 1.5 GB in a replay of 100 copies of a client.
 pub(super) const MAX_OPS: u64 = 1 << 26;
 
-/// Makes `copies[task]` of each task; the numbers are at least 1. Fails with the number of operations if there would be
-/// more than [`MAX_OPS`].
+/// Makes `copies[task]` of each task, at least 1. Fails with the number of operations beyond [`MAX_OPS`].
 pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u64> {
     if copies.iter().all(|&count| count == 1) {
         return Ok(());
@@ -106,7 +105,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
 }
 
 impl Plan<'_> {
-    /// The program of that copy of a task.
+    /// Returns the program of a task's copy.
     fn phases(&self, phases: &Arc<[Phase]>, task: usize, copy: u32) -> Arc<[Phase]> {
         let concerned = |op: &Op| match op {
             Op::InboxWait { from, .. } => copy > 0 || self.wakers_of(*from) > self.copies[task],
@@ -128,7 +127,7 @@ impl Plan<'_> {
         phases.iter().map(phase).collect()
     }
 
-    /// Returns how many operations all copies of a task have. Wakeups of several copies count as one.
+    /// Returns the operations of all copies of a task. Wakeups of several copies count as one.
     fn ops_of(&self, phases: &[Phase], task: usize) -> u64 {
         let mut all = 0;
         for phase in phases {
@@ -143,7 +142,7 @@ impl Plan<'_> {
         all
     }
 
-    /// What that copy of a task does in a phase: for each copy of a client what it does for the original.
+    /// Returns the operations of a task's copy in a phase: for each client's copy those for the original.
     fn answers(&self, ops: &[Op], task: usize, copy: u32) -> Vec<Op> {
         let waits = |op: &Op| matches!(op, Op::InboxWait { .. });
         let (before, rest) = ops.split_at(ops.iter().position(waits).unwrap_or(ops.len()));
@@ -167,17 +166,17 @@ impl Plan<'_> {
         out
     }
 
-    /// How many copies there are of that waker.
+    /// Returns the number of copies of a waker.
     fn wakers_of(&self, from: usize) -> u32 {
         self.wakers.get(&from).copied().unwrap_or(1)
     }
 
-    /// The number of that copy of a waker, for a task that has `others` copies.
+    /// Returns the number of a waker's copy, for a task with `others` copies.
     fn number(&self, from: usize, copy: u32, others: u32) -> usize {
         from + (copy / others) as usize * self.numbers
     }
 
-    /// `client`: what is done for that copy of a client alone.
+    /// `client`: for operations only for that client's copy.
     fn ops(&self, op: &Op, task: usize, copy: u32, client: Option<u32>) -> Vec<Op> {
         let nth = |first: usize, second: usize, copy: u32| if copy == 0 { first } else { second + copy as usize - 1 };
         let own = self.copies[task];

@@ -1,4 +1,4 @@
-//! Rules of a what-if: which of a trace's tasks become something else, and what.
+//! Rules of a what-if: which tasks of a trace change, and how.
 //!
 //! A rule is `WHO: WHAT`, or a `[[rule]]` table of a TOML file with the same keys:
 //!
@@ -34,42 +34,42 @@ use vruntime_workload::program::{Group, Policy, Workload};
 use vruntime_workload::{Error, Source};
 use who::{Somebody, Who, below, in_file, in_trace};
 
-/// Where a task may run; none: on all CPUs.
+/// A task's CPUs; none: all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Affinity(Option<Vec<u32>>);
 
-/// What becomes of a task; what is `None` stays.
+/// Changes of a task; `None`: unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct What {
     nice: Option<i8>,
     policy: Option<Policy>,
-    /// The priority of `policy`, where it stands beside it; none once the rule is complete.
+    /// The priority beside `policy`; none in a complete rule.
     priority: Option<u8>,
     cpus: Option<Affinity>,
     group: Option<String>,
     limits: Limits,
     copies: Option<u32>,
-    /// Whether it does more when it gets more CPU.
+    /// Whether it does more with more CPU.
     closed: Option<Closed>,
     remove: bool,
 }
 
-/// A rule, and where it is written.
+/// A rule, and its place.
 #[derive(Clone, Debug)]
 struct Rule {
     who: Who,
     what: What,
     source: Source,
-    /// The place of its selectors.
+    /// Its selectors' place.
     span: Range<usize>,
-    /// Where it says what is to be, by key.
+    /// Its changes' places, by key.
     spans: Vec<(String, Range<usize>)>,
-    /// In a line.
+    /// Its text in a line.
     text: String,
 }
 
 impl Rule {
-    /// Whether the rule sets limits of the group at `path`: the group it puts tasks in, or else each that it names.
+    /// Whether the rule sets limits of the group at `path`, where it puts tasks, or which it names.
     fn limits_group(&self, path: &str) -> bool {
         self.what.limits != Limits::default()
             && match &self.what.group {
@@ -78,53 +78,52 @@ impl Rule {
             }
     }
 
-    /// Returns the place of a key, or of the selectors.
+    /// Returns the place of a key or the selectors.
     fn span_of(&self, key: &str) -> Range<usize> {
         let said = self.spans.iter().find(|(said, _)| said == key);
         said.map_or_else(|| self.span.clone(), |(_, span)| span.clone())
     }
 }
 
-/// The rules of a what-if, in the order in which they are applied: where two say different things of a task, the later
-/// does it.
+/// The rules of a what-if, in order: later ones override earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
     groups: Vec<GroupRule>,
 }
 
-/// What a table `[groups."/path"]` says.
+/// A table `[groups."/path"]`.
 #[derive(Clone, Debug)]
 struct GroupRule {
     path: String,
     limits: Limits,
     source: Source,
-    /// The bytes of the path.
+    /// The path's bytes.
     span: Range<usize>,
     /// The table in a line.
     text: String,
 }
 
-/// Two rules that set the same limit of the same group: the second counts.
+/// Two rules that set one limit of a group: the second counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overruled {
     /// The group's path.
     pub group: String,
     /// `weight`, `max`, `burst` or `idle`.
     pub key: &'static str,
-    /// The rule that does not count, in a line.
+    /// The rule without effect, in a line.
     pub first: String,
-    /// The rule that counts, in a line.
+    /// The effective rule, in a line.
     pub second: String,
 }
 
 impl Rules {
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether they say nothing, of tasks or of groups.
+    /// Whether there are no rules for tasks or groups.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.groups.is_empty()
     }
@@ -134,8 +133,8 @@ impl Rules {
         self.rules.iter().any(|rule| rule.what.remove)
     }
 
-    /// Returns the number of tasks that no rule matches although a rule changes their parent's policy, affinity or
-    /// group, which Linux would pass on.
+    /// Returns the number of tasks without a matching rule, whose parents' policy, affinity or group a rule changes.
+    /// Linux would pass these on.
     pub fn unreached(&self, threads: &[Thread]) -> usize {
         let all = in_trace(threads);
         let mut fitted = vec![false; all.len()];
@@ -152,13 +151,13 @@ impl Rules {
         (0..all.len()).filter(|&index| below[index] && !fitted[index] && all[index].task.is_some()).count()
     }
 
-    /// Returns the error of a policy that these rules give a thread (an index in
-    /// [`Recorded::threads`](super::Recorded::threads)), at the rule. None if no rule does.
+    /// Returns the error, at the rule, of a policy that these rules give a thread (an index in
+    /// [`Recorded::threads`](super::Recorded::threads)). None without such a rule.
     pub fn wrong_policy(&self, threads: &[Thread], thread: usize, message: &str, help: &str) -> Option<Error> {
         self.wrong_policy_of(&in_trace(threads), thread, message, help)
     }
 
-    /// As [`Rules::wrong_policy`], of a task of a workload that was written (an index in [`Workload::tasks`]).
+    /// As [`Rules::wrong_policy`], for a task of a written workload (an index in [`Workload::tasks`]).
     pub fn wrong_policy_in(&self, workload: &Workload, task: usize, message: &str, help: &str) -> Option<Error> {
         self.wrong_policy_of(&in_file(workload), task, message, help)
     }
@@ -169,13 +168,12 @@ impl Rules {
         Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))
     }
 
-    /// The groups that have a table of their own (`[groups."/path"]`).
+    /// The groups with a table (`[groups."/path"]`).
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| group.path.as_str())
     }
 
-    /// Returns the [`Rules::groups`] without tasks: no rule puts a task there or below, and no group of the trace is
-    /// there.
+    /// Returns the [`Rules::groups`] without tasks: no rule puts tasks there or below, and the trace lacks the group.
     pub fn idle_groups<'a>(&'a self, of_trace: &'a [Group]) -> impl Iterator<Item = &'a str> {
         let within = |path: &str, group: &str| {
             path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -186,14 +184,13 @@ impl Rules {
         })
     }
 
-    /// Each rule in a line, and each group that has a table of its own.
+    /// Each rule, and each group with a table, in a line.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().map(|rule| rule.text.as_str());
         rules.chain(self.groups.iter().map(|group| group.text.as_str()))
     }
 
-    /// Returns the limits that more than one rule sets to different values, of `groups`: all that there are once the
-    /// rules are applied.
+    /// Returns limits of `groups` that rules set to different values. `groups` has all groups after the rules.
     pub fn overruled(&self, groups: &[Group]) -> Vec<Overruled> {
         let mut overruled = Vec::new();
         for group in groups.iter().filter(|group| group.path != "/") {
@@ -216,7 +213,7 @@ impl Rules {
     }
 }
 
-/// Returns each limit that `limits` sets by its key, and alone.
+/// Returns each limit in `limits`, alone, with its key.
 fn each(limits: Limits) -> impl Iterator<Item = (&'static str, Limits)> {
     let Limits { weight, idle, max, burst } = limits;
     let all = [

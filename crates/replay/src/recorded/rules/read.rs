@@ -1,4 +1,4 @@
-//! Rules as they are written: in a line, or in a TOML file.
+//! Reads rules from a line or a TOML file.
 
 use std::ops::Range;
 
@@ -10,11 +10,10 @@ use vruntime_workload::groups::normalize_path;
 use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
 
-/// What a rule looks like.
 const FORM: &str =
     "a rule is TASKS: CHANGE, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists all changes";
 
-/// A key with its value, and where they are.
+/// A key, its value, and their places.
 struct Entry<'a> {
     key: &'a str,
     key_span: Range<usize>,
@@ -118,8 +117,8 @@ impl Rules {
         self.push(rule)
     }
 
-    /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`,
-    /// `max`, `burst` and `idle`.
+    /// Adds the rules of a TOML file: `[[rule]]` tables with the same keys; `[groups."/path"]` with `weight`, `max`,
+    /// `burst` and `idle`.
     ///
     /// # Errors
     /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
@@ -236,7 +235,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Takes a rule that is complete in itself.
+    /// Adds a complete rule.
     fn push(&mut self, mut rule: Rule) -> Result<(), Error> {
         let key = if rule.what.policy.is_some() { "policy" } else { "priority" };
         let priority = rule.what.priority.take();
@@ -270,7 +269,7 @@ impl Rule {
         Error::new(&self.source, why).at(span, format!("expected {expected}"))
     }
 
-    /// Applies an entry to the selectors, or if `also_what` to the changes.
+    /// Applies an entry to selectors, or if `also_what` to changes.
     fn say(&mut self, entry: &Entry<'_>, also_what: bool) -> Result<(), Error> {
         let what = values::of_file(entry.key);
         let result = if WHO.contains(&entry.key) {
@@ -288,7 +287,7 @@ impl Rule {
     }
 }
 
-/// A key of a table with its value as text.
+/// A table's key with its value as text.
 fn entry<'a>(
     source: &Source,
     key: &'a toml::Spanned<std::borrow::Cow<'_, str>>,
@@ -313,8 +312,7 @@ fn entry<'a>(
     Ok(Entry { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
 }
 
-/// Returns the colon between tasks and change: the last one with a known key behind it, or else the last with a space
-/// behind it.
+/// Returns the colon between tasks and change: the last before a known key, else the last before a space.
 fn colon(text: &str) -> Option<usize> {
     let colons: Vec<usize> = text.match_indices(':').map(|(at, _)| at).collect();
     let begins = |at: usize| {
@@ -344,7 +342,7 @@ fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// Returns the words of the selectors, joined where they are one value, since names contain spaces (`comm=opt cgu.0`).
+/// Returns the selectors' words. It joins words of one value, since names contain spaces (`comm=opt cgu.0`).
 fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -357,8 +355,8 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// Returns the first word that looks like a selector and is none: a misspelling, or a change. Other patterns of names
-/// with a = (`*=*`, `my prog=1`) are valid.
+/// Returns the first word that looks like a selector and is none: a misspelling, or a change. Other names with a =
+/// (`*=*`, `my prog=1`) are valid.
 fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Entry<'a>> {
     let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let first = words.first().and_then(|word| pair(text, word))?;

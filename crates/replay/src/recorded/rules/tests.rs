@@ -1,4 +1,4 @@
-//! Rules as users write them, and what becomes of a small trace.
+//! Rules as users write them, and their effects on a small trace.
 
 use super::super::{Closed, Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
@@ -11,8 +11,7 @@ const CLIENT: Named<'static> = Named { pid: 5, comm: b"web-client" };
 const SERVER: Named<'static> = Named { pid: 6, comm: b"web server" };
 const LOGGER: Named<'static> = Named { pid: 7, comm: b"logger:0" };
 
-/// An interrupt wakes the client every now and then, the client the server, in the middle of its work; the logger
-/// computes.
+/// Interrupts wake the client, which wakes the server in the middle of its work; the logger computes.
 fn recorder() -> Recorder {
     let mut recorder = Recorder::new();
     let mut add = |at, cpu, pid, what| {
@@ -39,7 +38,6 @@ fn recorder() -> Recorder {
     recorder
 }
 
-/// The what-if of some rules on two CPUs.
 fn applied(texts: &[&str]) -> Result<Recorded, Error> {
     let mut rules = Rules::default();
     for text in texts {
@@ -129,7 +127,7 @@ fn a_rule_sets_burst_and_period() {
     assert!(wrong("web*: group=/a max=1 burst=much").contains("`much` is no burst"));
 }
 
-/// The kernel's spelling with `priority=`, and the short one; the names of cgroup files.
+/// Spellings: the kernel's with `priority=`, the short one, and names of cgroup files.
 #[test]
 fn both_spellings_are_rules() {
     let fifo = Some(Policy::Fifo { priority: 50 });
@@ -175,7 +173,7 @@ fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
     assert_eq!(ops(&changed, "web server-6")[..2], first);
 }
 
-/// A wakeup by the client, after which it goes on.
+/// A wakeup by the client, without a wait.
 fn wake(inbox: usize) -> Op {
     Op::InboxWake { inbox, from: 1, follow: Follow::Free }
 }
@@ -264,7 +262,7 @@ fn a_group_that_nobody_is_in_is_known() {
     assert_eq!(idle, ["/aa", "/c"]);
 }
 
-/// The last rule that gives a policy is to blame, at its policy.
+/// The last rule with a policy is to blame, at that policy.
 #[test]
 fn whose_policy_is_wrong_is_told_at_the_rule() {
     let mut rules = Rules::default();
@@ -281,7 +279,7 @@ fn whose_policy_is_wrong_is_told_at_the_rule() {
     assert_eq!(at("logger:0"), None);
 }
 
-/// An error's message, the text it points at, and how to mend it.
+/// An error's message, its text, and its help.
 fn told(error: &Error) -> String {
     let span = error.span().expect("it has a place");
     let at = error.source_text().text()[span].to_owned();
@@ -343,7 +341,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_place() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
-/// A shell forks another, which forks a third; somebody else is none of theirs.
+/// A shell forks another, which forks a third; one task is unrelated.
 #[test]
 fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
     let named = |pid: i32| Named { pid, comm: b"sh" };
@@ -397,7 +395,7 @@ fn loops_are_closed_or_open_as_a_rule_says() {
     assert!(error.to_string().contains("`round` is neither closed nor open"), "{error}");
 }
 
-/// A pattern that no library can compile is an error of the rule, and no panic.
+/// A pattern that cannot be compiled is an error of the rule, not a panic.
 #[test]
 fn patterns_may_be_too_deep_or_too_large() {
     for pattern in

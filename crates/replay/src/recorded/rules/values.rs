@@ -1,4 +1,4 @@
-//! The values of a rule's keys. Each reader returns why a text is none, and what was expected.
+//! Values of a rule's keys. Each reader returns what was wrong and expected.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use vruntime_workload::rtapp::PolicyName;
 
 /// The keys of selectors.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
-/// Keys that say what.
+/// The keys of changes.
 pub(super) const WHAT: [&str; 12] =
     ["nice", "policy", "priority", "cpus", "group", "weight", "max", "burst", "idle", "copies", "loop", "remove"];
 /// Keys of a group's table.
 pub(super) const LIMITS: [&str; 4] = ["weight", "max", "burst", "idle"];
 
-/// Returns the key that a file of cgroup v2 has here: `weight` for `cpu.weight`; of others the name itself.
+/// Returns the key for a cgroup v2 file: `weight` for `cpu.weight`; others stay.
 pub(super) fn of_file(name: &str) -> &str {
     match name.strip_prefix("cpu.") {
         Some("max.burst") => "burst",
@@ -33,7 +33,7 @@ pub(super) fn of_file(name: &str) -> &str {
 
 /// The most memory of a compiled pattern.
 const REGEX_BYTES: usize = 1 << 20;
-/// Why a value is wrong, and what was expected.
+/// A value's problem, and what was expected.
 pub(super) type Wrong = (String, &'static str);
 
 /// Sets a selector, if `key` is one of [`WHO`].
@@ -67,13 +67,12 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
 pub(super) struct Pattern(regex::bytes::Regex);
 
 impl Pattern {
-    /// Whether it stands for that name.
     pub(super) fn is_match(&self, name: &str) -> bool {
         self.0.is_match(name.as_bytes())
     }
 }
 
-/// A pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
+/// Compiles a pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
 pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
     let expected = "a name, where * matches any text";
     let glob = GlobBuilder::new(text).build();
@@ -88,7 +87,7 @@ pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
     })
 }
 
-/// Sets what `key` says of what, if it is one of [`WHAT`].
+/// Sets the change of `key`, if it is one of [`WHAT`].
 pub(super) fn what(what: &mut What, key: &str, text: &str) -> Result<(), Wrong> {
     match key {
         "nice" => what.nice = Some(nice(text)?),
@@ -115,7 +114,7 @@ pub(super) fn what(what: &mut What, key: &str, text: &str) -> Result<(), Wrong> 
     Ok(())
 }
 
-/// Sets what `key` says of a group, if it is one of [`LIMITS`].
+/// Sets a group's `key`, if it is one of [`LIMITS`].
 pub(super) fn limits(limits: &mut Limits, key: &str, text: &str) -> Result<(), Wrong> {
     match key {
         "weight" => limits.weight = Some(number(text, 1, 10_000, "a weight, 1 to 10000 (cpu.weight)")? as u32),
@@ -143,7 +142,7 @@ fn nice(text: &str) -> Result<i8, Wrong> {
     number(text, -20, 19, "a nice value, -20 to 19").map(|nice| nice as i8)
 }
 
-/// Returns a policy. A real-time one without a priority has priority 0 until [`with_priority`] gives it the rule's.
+/// Returns a policy. A real-time one has priority 0 until [`with_priority`] adds the rule's.
 fn policy(text: &str) -> Result<Policy, Wrong> {
     let written = written(text).map_err(|why| (why, EXPECTED))?;
     let priority = written.priority.unwrap_or(0);
@@ -165,7 +164,7 @@ fn policy(text: &str) -> Result<Policy, Wrong> {
     })
 }
 
-/// Gives a rule's policy the priority that stands beside it.
+/// Adds the priority beside a rule's policy.
 pub(super) fn with_priority(policy: Option<Policy>, priority: Option<u8>) -> Result<Option<Policy>, Wrong> {
     const EXPECTED: &str = "a priority of 1 to 99, such as fifo:50, or `priority=50` beside the policy";
     let Some(known @ (Policy::Fifo { priority: own } | Policy::RoundRobin { priority: own })) = policy else {
@@ -185,7 +184,7 @@ pub(super) fn with_priority(policy: Option<Policy>, priority: Option<u8>) -> Res
     }))
 }
 
-/// `1,4-7`, the ends included.
+/// `1,4-7`, with both ends.
 fn ids(text: &str) -> Result<Vec<Range<i64>>, Wrong> {
     let wrong = || (format!("`{text}` is no list of numbers"), "numbers and ranges such as 12,20-29");
     let one = |part: &str| {
@@ -217,7 +216,7 @@ fn burst(text: &str) -> Result<u64, Wrong> {
     burst.ok_or_else(|| (format!("`{text}` is no burst"), EXPECTED))
 }
 
-/// What the kernel takes of [`cpu_max`].
+/// The kernel's part of [`cpu_max`].
 fn max(text: &str) -> Result<CpuMax, Wrong> {
     const EXPECTED: &str = "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5, 2 or 500m/10ms";
     let wrong = || (format!("`{text}` is no limit"), EXPECTED);

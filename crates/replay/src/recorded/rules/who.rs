@@ -8,7 +8,7 @@ use super::super::Thread;
 use super::values::Pattern;
 use vruntime_workload::program::{Task, Workload};
 
-/// The selectors of a rule: a task must match all of them.
+/// A rule's selectors: a task must match all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Who {
     pub(super) comm: Option<Pattern>,
@@ -23,19 +23,17 @@ pub(super) struct Who {
 /// A task that rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Somebody<'a> {
-    /// What it is called: its own name, and that of its class.
+    /// Its own name, and its class's.
     pub(super) names: [&'a str; 2],
-    /// Its ids, if it had any.
     pub(super) pid: Option<i32>,
     pub(super) tgid: Option<i32>,
-    /// Its parent, as an index among all of them.
+    /// Its parent's index among all.
     parent: Option<usize>,
     pub(super) cgroup: Option<&'a str>,
-    /// Its index in [`Workload::tasks`], if it is one of them.
+    /// Its index in [`Workload::tasks`], if any.
     pub(super) task: Option<usize>,
 }
 
-/// The threads of a trace.
 pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Somebody<'a>> {
     let somebody = |thread: &'a Thread| Somebody {
         names: [&thread.comm; 2],
@@ -48,7 +46,7 @@ pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Somebody<'a>> {
     threads.iter().map(somebody).collect()
 }
 
-/// The tasks of a workload that was written: they have names and groups, and no ids yet.
+/// The tasks of a written workload, with names and groups, but no ids yet.
 pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Somebody<'a>> {
     let somebody = |(index, task): (usize, &'a Task)| {
         let cgroup = workload.groups.get(task.settings.group.unwrap_or(0)).map(|group| group.path.as_str());
@@ -59,7 +57,7 @@ pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Somebody<'a>> {
 }
 
 impl Who {
-    /// Of which of these the rule is, in order.
+    /// Returns the matching tasks, in order.
     pub(super) fn chosen(&self, all: &[Somebody<'_>]) -> Vec<usize> {
         let in_tree = |pids: &[Range<i64>], index: usize| all[index].pid.is_some_and(|pid| among(pids, pid));
         let trees = self.trees.as_deref().map(|pids| below(all, |index| in_tree(pids, index)));
@@ -72,7 +70,7 @@ impl Who {
         self.chosen(all).into_iter().filter_map(|index| all[index].task).collect()
     }
 
-    /// Whether it names cgroups and nothing else.
+    /// Whether it names only cgroups.
     pub(super) fn names_only_cgroups(&self) -> bool {
         let Self { comm, regex, pids, tgids, trees, cgroup } = self;
         cgroup.is_some() && (comm.is_none() && regex.is_none() && pids.is_none() && tgids.is_none() && trees.is_none())
@@ -92,7 +90,7 @@ fn among(ranges: &[Range<i64>], id: i32) -> bool {
     ranges.iter().any(|range| range.contains(&i64::from(id)))
 }
 
-/// Whether each of them is one of those, or was forked by one that is.
+/// Whether each of `all` is one of `those`, or their descendant.
 pub(super) fn below(all: &[Somebody<'_>], those: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(all.len());
     for (index, somebody) in all.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How threads sleep, and for how long they compute.
+//! How threads sleep, and how long they compute.
 
 use super::*;
 
@@ -15,8 +15,8 @@ fn wakeups_a_period_apart_are_a_clock() {
     assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
 }
 
-/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one on CPU 0; `known`: the trace tells
-/// of interrupts. It sleeps on `cpu`, and the other works on for `rest` or a millisecond more.
+/// A task that another wakes every 10 ms, 3 ms after a timer has woken that one on CPU 0; `known`: the trace has
+/// interrupts. It sleeps on `cpu`, and the waker works on for `rest` or a millisecond more.
 fn pipeline(known: bool, cpu: usize, rest: u64) -> Recorded {
     let mut script = Script::default();
     let (source, sink) = (task(5, "source"), task(6, "sink"));
@@ -52,7 +52,7 @@ fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
     assert_eq!(habit(&pipeline(false, 0, 5 * US), 6), Habit::Woken);
 }
 
-/// A task in a closed loop repeats what was recorded when that is done, if it was still at it when the trace ended.
+/// A task in a closed loop repeats its recording, if it was active when the trace ended.
 #[test]
 fn closed_loops_go_on() {
     let (sleeper, waiter) = (task(5, "sleeper"), task(6, "waiter"));
@@ -90,8 +90,7 @@ fn closed_loops_go_on() {
     assert!(pipeline(true, 1, 2 * MS).workload.tasks.iter().all(|task| task.phases.len() == 1));
 }
 
-/// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says
-/// whether it goes on then.
+/// A task that loses CPU 0 to another in every third round, for 3 ms; `clock`: without more work afterwards.
 fn disturbed(clock: bool) -> Recorded {
     let mut script = Script::default();
     let (this, hog) = (task(5, "this"), task(6, "hog"));
@@ -124,7 +123,7 @@ fn who_looks_at_the_clock_is_known_by_what_he_does_when_he_has_lost_time() {
     assert!(ops(&recorded, 5).contains(&Op::Run { work: 2 * MS }));
 }
 
-/// Two tasks wake every 10 ms, 4 us apart; `first` says which of them does.
+/// Two tasks wake every 10 ms, 4 us apart; `first` selects the order.
 fn together(first: impl Fn(u64) -> bool) -> Vec<Vec<Op>> {
     let mut script = Script::default();
     let (a, b) = (task(5, "a"), task(6, "b"));
@@ -163,8 +162,8 @@ fn sleeps_of_one_length_are_relative() {
     assert_eq!(ops(&recorded, 5)[..3], [Op::SleepUntil { at: MS }, Op::Run { work: MS }, Op::Sleep { time: 3 * MS }]);
 }
 
-/// A sleeper's timer goes off on a CPU that another task has for some of each time: with the kernel's flags it is known
-/// not to be his doing.
+/// A sleeper's timer fires on a CPU that another task has at times: the kernel's flags show that it is no act of that
+/// task.
 #[test]
 fn an_interrupt_that_hits_a_task_is_not_the_tasks_doing() {
     let (victim, sleeper) = (task(5, "victim"), task(6, "sleeper"));
