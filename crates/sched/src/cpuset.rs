@@ -4,9 +4,9 @@
 //! all its parent's. Tasks run there, within their own affinity where it overlaps.
 //!
 //! A *partition* takes its CPUs from its parent: as a root domain (`root`), or without scheduling domains (`isolated`).
-//! It is valid if its parent is a valid one (the root group always is), no sibling requests its CPUs, and both keep
-//! CPUs for tasks. An invalid partition acts as an ordinary member, and states the reason. Remote partitions
-//! (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
+//! It is valid if its parent is a valid one (the root group always is), and no sibling requests its CPUs. It must have
+//! CPUs, and leave some for its parent's tasks. An invalid partition acts as an ordinary member, and states the reason.
+//! Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
 //!
 //! Kernels differ:
 //!

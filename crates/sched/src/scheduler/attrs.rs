@@ -45,7 +45,10 @@ pub struct SchedAttr {
 #[derive(Clone, Debug)]
 pub(super) enum SetCpus {
     User(Affinity),
-    Cpuset { forget: bool },
+    Cpuset {
+        /// Whether the task's own affinity ends.
+        forget: bool,
+    },
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
