@@ -61,7 +61,7 @@ pub enum Running {
 }
 
 impl Running {
-    /// The workload's task, if any.
+    /// The workload's task, if it is one.
     #[inline]
     pub const fn task(self) -> Option<TaskId> {
         match self {
@@ -144,7 +144,7 @@ pub enum Event {
         /// Its CPU.
         target: CpuId,
     },
-    /// [`Event::Wakeup`] of a task just forked.
+    /// `sched_wakeup_new`: [`Event::Wakeup`] of a new task.
     WakeupNew {
         /// The new task.
         task: TaskId,

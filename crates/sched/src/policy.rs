@@ -5,7 +5,7 @@
 //! # What a policy of your own has
 //!
 //! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its state ([`Rq::class`]), and queued tasks
-//! in the order of their last runs ([`Rq::listed`]).
+//!   in the order of their last runs ([`Rq::listed`]).
 //! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`], [`Rq::event`].
 //! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
 //!   ([`Shared::group`]), all settings ([`Shared::config`]). It publishes [`FairStats`](crate::shared::FairStats) for

@@ -349,7 +349,7 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
-    /// CPUs of the cluster below the last-level cache, if any.
+    /// CPUs of the cluster below the last-level cache, if there are clusters.
     #[inline]
     pub(crate) fn cluster(&self, cpu: CpuId) -> Option<&CpuMask> {
         let cluster = self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.level == Level::Cluster);

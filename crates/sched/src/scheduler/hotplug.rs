@@ -102,7 +102,7 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Returns a task's new CPU after a change of affinity by code on `on`: the next allowed one after the last choice, so
+/// Returns a task's new CPU after code on `on` changed its affinity: the next allowed one after the last choice, so
 /// that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));

@@ -262,7 +262,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.dl_callback(cpu, callback);
     }
 
-    /// Starts the fair servers, if any, at the first task that is not fair.
+    /// Starts the kernel's fair servers, if it has them, at the first task that is not fair.
     pub(super) fn start_servers(&mut self) {
         let shared = self.shared;
         let Some(limits) = shared.dl.server else { return };

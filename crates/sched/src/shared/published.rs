@@ -23,6 +23,7 @@ pub struct FairStats {
     pub h_nr_idle: u32,
 }
 
+/// A CPU's published values.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Published {
