@@ -1,4 +1,4 @@
-//! Attributes of tasks: policies, classes, states, counters.
+//! Attributes of tasks.
 
 use alloc::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::ids::GroupId;
 /// Scheduling policies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum SchedPolicy {
-    /// SCHED_OTHER, called SCHED_NORMAL in the kernel.
+    /// SCHED_OTHER, in the kernel SCHED_NORMAL.
     #[default]
     Normal,
     /// SCHED_BATCH: as normal, but its wakeups do not preempt.
     Batch,
-    /// SCHED_IDLE: a weight of 3; all other fair tasks preempt it.
+    /// SCHED_IDLE: weight 3; all other fair tasks preempt it.
     Idle,
     /// SCHED_FIFO: runs until it sleeps, yields or a more urgent task preempts it.
     Fifo,
     /// SCHED_RR: as SCHED_FIFO, but takes turns at its priority.
     RoundRobin,
-    /// SCHED_DEADLINE: a runtime in every period, earliest deadline first.
+    /// SCHED_DEADLINE: runtime in every period, earliest deadline first.
     Deadline,
 }
 
 impl SchedPolicy {
-    /// The name, as in sched(7).
+    /// The name in sched(7).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Normal => "SCHED_OTHER",
@@ -54,21 +54,21 @@ impl SchedPolicy {
     }
 }
 
-/// Priority inheritance: what the most urgent waiter for a task's lock lends the task.
+/// Priority inheritance: what a lock's most urgent waiter lends its holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boost {
     /// A real-time priority, 1..=99.
     Rt(u8),
     /// Deadline parameters.
     Deadline {
-        /// Runtime, period and deadline of the donor.
+        /// The donor's runtime, period and deadline.
         donor: Donor,
-        /// The donor's absolute deadline, nanoseconds. A task with an earlier deadline inherits nothing.
+        /// Its absolute deadline, nanoseconds. A task with an earlier one inherits nothing.
         deadline: u64,
     },
 }
 
-/// A [`Boost`] as the task keeps it; the deadline class keeps the parameters.
+/// A task's [`Boost`]; the deadline class keeps the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lent {
     Rt(u8),
@@ -100,12 +100,12 @@ pub type Affinity = Option<Arc<CpuMask>>;
 /// Attributes of a new task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
-    /// A SCHED_DEADLINE task, or a real-time task in a group without real-time runtime, starts as SCHED_OTHER until
+    /// SCHED_DEADLINE tasks, and real-time tasks in groups without real-time runtime, start as SCHED_OTHER until
     /// [`set_scheduler`](crate::Scheduler::set_scheduler).
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
-    /// 1..=99, 99 the most urgent; only for SCHED_FIFO and SCHED_RR.
+    /// 1..=99, 99 the most urgent; for SCHED_FIFO and SCHED_RR.
     pub rt_priority: u8,
     /// Requested slice, nanoseconds, 100 us to 100 ms (6.12+; others ignore it).
     pub slice: Option<u64>,
@@ -126,7 +126,7 @@ pub enum TaskState {
     Sleeping,
 }
 
-/// Counters of `can_migrate_task`, as in `/proc/PID/sched`: why the task was not moved, or was.
+/// Counters of `can_migrate_task`, as in `/proc/PID/sched`: why a task moved or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Migrations {
     /// Its affinity excludes the CPU (`nr_failed_migrations_affine`).
@@ -135,11 +135,11 @@ pub struct Migrations {
     pub running: u32,
     /// Its cache was warm (`nr_failed_migrations_hot`).
     pub hot: u32,
-    /// Its cache was warm, but too many attempts had failed (`nr_forced_migrations`).
+    /// Its cache was warm, but too many attempts failed (`nr_forced_migrations`).
     pub forced: u32,
 }
 
-/// Counters of wakeups, as in `/proc/PID/sched`.
+/// Wakeup counters, as in `/proc/PID/sched`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wakeups {
     /// Its waker was about to sleep (`nr_wakeups_sync`).
@@ -153,9 +153,9 @@ pub struct Wakeups {
 /// The classes that have tasks, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClassKind {
-    /// SCHED_DEADLINE, or the owner of a mutex that such a task waits for.
+    /// SCHED_DEADLINE, or such a task's mutex owner.
     Deadline,
-    /// SCHED_FIFO and SCHED_RR, or the owner of such a mutex.
+    /// SCHED_FIFO and SCHED_RR, or such a task's mutex owner.
     Rt,
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
     Fair,
@@ -171,7 +171,6 @@ impl ClassKind {
     }
 }
 
-/// The kernel's `prio` of real-time tasks is below this, 0 the highest.
+/// Real-time tasks have a lower kernel `prio`, 0 the highest.
 pub(crate) const MAX_RT_PRIO: u8 = 100;
-/// `prio` where no real-time task is.
 pub(crate) const NO_RT_PRIO: u8 = MAX_RT_PRIO - 1;

@@ -1,4 +1,4 @@
-//! The settings of a scheduler: a kernel's behaviours and values, and the machine's.
+//! A scheduler's settings, of the kernel and the machine.
 
 use crate::cpumask::CpuMask;
 use crate::energy::model::EnergyModel;
@@ -12,16 +12,15 @@ use crate::tunables::{Knobs, Tunables};
 pub enum Preemption {
     /// It interrupts the CPU.
     Eager,
-    /// The CPU reschedules when it next leaves the kernel, at the latest at the tick (PREEMPT_LAZY, 6.13+). Tasks of
-    /// higher classes interrupt it.
+    /// The CPU reschedules when it next leaves the kernel, at the latest at the tick (PREEMPT_LAZY, 6.13+). Higher
+    /// classes interrupt it.
     Lazy,
 }
 
-/// The callers of a scheduler. `Many` is always correct.
+/// A scheduler's callers. `Many` is always correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
-    /// One thread at a time, so that shared sums need no atomic additions, which cost as much as fifty other
-    /// instructions.
+    /// One thread at a time: shared sums need no atomic additions, each as costly as fifty other instructions.
     One,
     /// Several threads.
     Many,
@@ -33,37 +32,36 @@ pub enum Callers {
 pub struct Config<T> {
     /// The kernel's tunables.
     pub tunables: T,
-    /// The features that are on.
+    /// Features that are on.
     pub features: Features,
     /// The kernel's behaviours.
     pub behaviours: Behaviours,
     /// The callers of the scheduler.
     pub callers: Callers,
-    /// The highest cost of newly-idle balancing a domain, nanoseconds (`max_newidle_lb_cost`): CPUs with shorter idle
-    /// times skip it. The kernel measures it; here the clock stands still during a call.
+    /// A domain's highest cost of newly-idle balancing, ns (`max_newidle_lb_cost`): CPUs with shorter idle times skip
+    /// it. The kernel measures it; here the clock stands still during calls.
     pub newidle_cost_ns: u64,
-    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, 1024 or more for always.
-    /// It then follows the success rate.
+    /// Initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, 1024 or more is always. It
+    /// follows the success rate.
     pub newidle_ratio: u32,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
     /// Whether to count switches by group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// Whether to defer updates of unchanged hierarchy levels ([`fair`](crate::class::fair)), with equal results in
-    /// less time. Off only in tests.
+    /// Whether to defer updates of unchanged hierarchy levels ([`fair`](crate::class::fair)): equal results in less
+    /// time. Off only in tests.
     pub quiet_levels: bool,
     /// How a task preempts a running fair task.
     pub preemption: Preemption,
-    /// The start of the periods of real-time bandwidth, nanoseconds after a multiple of the period: the timer of a
-    /// machine that is up already. `None`: they start when the first real-time task wakes.
+    /// Start of real-time bandwidth's periods on a machine already up, ns after a multiple of the period. `None`: they
+    /// start at the first real-time task's wakeup.
     pub rt_period_phase_ns: Option<u64>,
-    /// The phase of the periods of groups' limits on a machine that is up already. Up to 6.3: nanoseconds after a
-    /// multiple of the period, for all groups. 6.4+: a seed for the phase of each group. `None`: periods begin with the
-    /// run; 6.4+: by the group's number.
+    /// Phase of groups' limit periods on a machine already up. Up to 6.3: ns after a multiple of the period, for all
+    /// groups. 6.4+: a seed for each group's phase. `None`: periods begin with the run; 6.4+: by the group's number.
     pub cfs_period_phase_ns: Option<u64>,
     /// CPUs isolated at boot (`isolcpus=domain,...`); not all.
     pub isolated: CpuMask,
-    /// The model for placement by [`energy`](crate::energy).
+    /// Model for placement by [`energy`](crate::energy).
     pub energy: Option<EnergyModel>,
 }
 
@@ -111,12 +109,12 @@ impl Config<Knobs> {
 }
 
 impl<T> Config<T> {
-    /// Returns whether the kernel has a behaviour.
+    /// Whether the kernel has a behaviour.
     #[inline]
     pub const fn has(&self, behaviour: Behaviour) -> bool {
         self.behaviours.has(behaviour)
     }
 }
 
-/// The initial chance of newly-idle balancing, of 1024 (`sd_init`).
+/// Initial chance of newly-idle balancing, of 1024 (`sd_init`).
 pub(crate) const NEWIDLE_RATIO: u32 = 512;

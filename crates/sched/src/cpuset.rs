@@ -1,20 +1,18 @@
 //! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that its parent has, too, and that are online;
-//! without any, its parent's. Tasks run on the effective CPUs of their group, restricted by their own affinity where
-//! the two overlap.
+//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that are online and its parent's; without any,
+//! all its parent's. Tasks run there, within their own affinity where it overlaps.
 //!
-//! A *partition* takes its CPUs from its parent. They are a root domain (`root`), or in no scheduling domain
-//! (`isolated`). A partition is valid if its parent is one (the root group always is), and no sibling requests its
-//! CPUs. It must have CPUs, and leave some for its parent's tasks. An invalid partition is an ordinary member, and
-//! states the reason. Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not
-//! modelled.
+//! A *partition* takes its CPUs from its parent: as a root domain (`root`), or without scheduling domains (`isolated`).
+//! It is valid if its parent is a valid one (the root group always is), and no sibling requests its CPUs. It must have
+//! CPUs, and leave some for its parent's tasks. An invalid partition acts as an ordinary member, and states the reason.
+//! Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
 //!
 //! Kernels differ:
 //!
-//! - 6.1: a task loses its own affinity when the CPUs of its group change. 6.2+: it is remembered.
-//! - 6.7+: a `root` partition of CPUs isolated at boot is not valid. Earlier: valid, but without scheduling domains.
-//! - The texts of a partition's fault.
+//! - 6.1: a task's own affinity ends when its group's CPUs change. 6.2+: it is remembered.
+//! - 6.7+: a `root` partition of CPUs isolated at boot is invalid. Earlier: valid, without scheduling domains.
+//! - Texts of faults.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -31,9 +29,9 @@ use crate::ids::{CpuId, GroupId};
 /// How a kernel's cpusets behave ([module](self)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Rules {
-    /// Changed CPUs of a group end the affinity of its tasks (up to 6.1).
+    /// Changes of a group's CPUs end its tasks' affinity (up to 6.1).
     pub forgets: bool,
-    /// `root` partitions of CPUs isolated at boot are not valid (6.7+).
+    /// `root` partitions of CPUs isolated at boot are invalid (6.7+).
     pub exclusive: bool,
 }
 
@@ -43,14 +41,14 @@ pub enum Partition {
     /// No partition.
     #[default]
     Member,
-    /// Its CPUs are a root domain.
+    /// A root domain.
     Root,
-    /// Its CPUs are in no scheduling domain.
+    /// No scheduling domain.
     Isolated,
 }
 
 impl Partition {
-    /// All, with the text in the file.
+    /// All, with their texts.
     pub const ALL: [(&'static str, Self); 3] =
         [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
 
@@ -64,18 +62,18 @@ impl Partition {
     }
 }
 
-/// Why a partition is not valid.
+/// Why a partition is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invalid {
     /// Its parent manages none of its CPUs.
     Cpus,
-    /// Its parent is a partition, but not valid.
+    /// Its parent is an invalid partition.
     Parent,
     /// Its parent is no partition.
     NoParent,
     /// A sibling requests some of its CPUs.
     NotExclusive,
-    /// Its parent's tasks would have no CPU left.
+    /// It leaves its parent's tasks no CPU.
     NoCpus,
     /// It has tasks, and all its CPUs are offline.
     Hotplug,
@@ -86,7 +84,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// The text of a kernel.
+    /// A kernel's text.
     pub fn reason(self, rules: Rules) -> &'static str {
         match self {
             Self::Cpus if !rules.exclusive => "Invalid cpu list in cpuset.cpus",
@@ -103,7 +101,7 @@ impl Invalid {
     }
 }
 
-/// Why a write to a cpuset's file, or a move of a task, is refused. The text says what to do.
+/// Why a write to a cpuset's file, or a task's move, is refused. The text advises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpusetError {
     /// The root group has no such files.
@@ -117,7 +115,7 @@ pub enum CpusetError {
     },
     /// The group has tasks, and must keep CPUs (ENOSPC).
     Populated,
-    /// The SCHED_DEADLINE tasks of the partition have reserved more than the requested CPUs provide (EBUSY).
+    /// The partition's SCHED_DEADLINE tasks have reserved more than the requested CPUs provide (EBUSY).
     Deadline {
         /// Reserved, in 2^-20 CPUs.
         promised: u64,
@@ -158,7 +156,7 @@ pub struct CpusetView {
     pub effective: CpuMask,
     /// `cpuset.cpus.partition`, as written.
     pub partition: Partition,
-    /// Why the partition is not valid, in the kernel's words.
+    /// Why the partition is invalid, in the kernel's words.
     pub invalid: Option<&'static str>,
 }
 
@@ -191,12 +189,10 @@ impl Cpuset {
     }
 }
 
-/// The groups with tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Populated(pub(crate) BTreeSet<u32>);
 
-/// The cpusets of the groups to which anything was written, and of the root. Parents have smaller numbers than their
-/// children.
+/// The cpusets of the root and of groups written to. Parents have smaller numbers than children.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpusets {
     rules: Rules,
@@ -205,7 +201,7 @@ pub(crate) struct Cpusets {
     online: CpuMask,
     sets: BTreeMap<u32, Cpuset>,
     parents: Vec<u32>,
-    /// CPUs of tasks of the root group without an affinity; None: all.
+    /// Of root tasks without an affinity; None: all.
     root: Affinity,
     /// CPUs of no partition.
     root_effective: CpuMask,
@@ -234,7 +230,7 @@ impl Cpusets {
         self.rules
     }
 
-    /// Whether anything but the root group with all CPUs exists.
+    /// Whether there is more than the root group with all CPUs.
     pub(crate) fn in_use(&self) -> bool {
         !self.sets.is_empty() || !self.isolated.is_empty()
     }
@@ -245,7 +241,7 @@ impl Cpusets {
         left
     }
 
-    /// The same CPUs, in as many words as every other set.
+    /// The same set in the usual number of words.
     fn fit(&self, cpus: &CpuMask) -> CpuMask {
         self.without(cpus, &CpuMask::new())
     }
@@ -259,7 +255,7 @@ impl Cpusets {
         depth
     }
 
-    /// The nearest group, from `group` up, that was written to. None is the root.
+    /// The nearest group, from `group` up, that was written to. None: the root.
     fn owner(&self, group: u32) -> Option<&Cpuset> {
         let mut at = group;
         while at != ROOT {
@@ -271,7 +267,7 @@ impl Cpusets {
         None
     }
 
-    /// The effective CPUs of the nearest group, from `group` up, that has any (`guarantee_online_cpus`). None: all.
+    /// Effective CPUs of the nearest group, from `group` up, with any (`guarantee_online_cpus`). None: all.
     fn base(&self, group: GroupId) -> Affinity {
         let mut set = self.owner(group.0);
         while let Some(empty) = set.filter(|set| set.effective.is_empty()) {
@@ -284,7 +280,7 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` has any of the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether the two overlap.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };
@@ -318,7 +314,7 @@ impl Cpusets {
         self.effective(a.0) != self.effective(b.0)
     }
 
-    /// The contents of a group's files; None if nothing was written to them.
+    /// A group's files; None if never written to.
     pub(crate) fn view(&self, group: GroupId) -> Option<CpusetView> {
         if group == GroupId::ROOT {
             let effective = self.root_effective.clone();
@@ -333,13 +329,11 @@ impl Cpusets {
         })
     }
 
-    /// The CPUs of a valid `root` partition.
     pub(crate) fn domain_of(&self, group: GroupId) -> Option<&CpuMask> {
         let set = self.sets.get(&group.0)?;
         (set.is_partition() && set.partition == Partition::Root).then_some(&*set.effective)
     }
 
-    /// Whether a group or its descendants have tasks.
     pub(crate) fn is_populated(&self, group: GroupId, populated: &Populated) -> bool {
         populated.0.iter().any(|&with| self.is_within(with, group.0))
     }
@@ -365,7 +359,7 @@ impl Cpusets {
         self.effective(group.0).clone()
     }
 
-    /// For each group, where its tasks run by default, and where they may run; for comparison.
+    /// Each group's default and allowed CPUs of tasks, for comparison.
     pub(crate) fn bases(&self) -> Vec<(Affinity, Affinity)> {
         let root = Some(Arc::new(self.root_possible()));
         let of = |group: u32| {
@@ -401,8 +395,8 @@ impl Cpusets {
         self.update(&looked_at, populated);
     }
 
-    /// Writes to the files of several groups: first every `cpuset.cpus`, then every `cpuset.cpus.partition`. Computes
-    /// the effects once, with the result of single writes if no tasks and partitions existed before.
+    /// Writes to several groups: first every `cpuset.cpus`, then every `cpuset.cpus.partition`. Computes effects once;
+    /// without tasks and partitions before, the result equals that of single writes.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -443,8 +437,8 @@ impl Cpusets {
         })
     }
 
-    /// Computes the effects of writes. Checks the partitions `looked_at` and all below them; others only if their
-    /// parents change.
+    /// Computes effects of writes. Checks the partitions `looked_at` and all below; others only if their parents
+    /// change.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
         // What each partition has left, and what it was given, including offline CPUs.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();
@@ -510,7 +504,7 @@ impl Cpusets {
         }
     }
 
-    /// For each CPU, below each group with a partition, the number of children that request it.
+    /// For each CPU and parent of partitions, how many children request it.
     fn asked(&self) -> BTreeMap<u32, Vec<u32>> {
         let partitions = self.sets.values().filter(|set| set.partition != Partition::Member);
         let mut asked: BTreeMap<u32, Vec<u32>> = partitions.map(|set| (set.parent, vec![0; self.nr_cpus])).collect();
@@ -535,7 +529,7 @@ impl Cpusets {
         }
     }
 
-    /// Returns why a partition with a valid parent is not valid. The parent was `given` CPUs, of which `left` remain.
+    /// Returns why a partition with a valid parent is invalid. The parent was `given` CPUs; `left` remain.
     fn fault(
         &self,
         id: u32,
@@ -565,7 +559,7 @@ impl Cpusets {
         (takes_all && self.needs_cpus(set.parent, id, populated)).then_some(Invalid::NoCpus)
     }
 
-    /// Whether a partition has tasks, in itself or in descendants that are no partitions, outside `child`.
+    /// Whether a partition has tasks, itself or in descendants that are no partitions, outside `child`.
     fn needs_cpus(&self, partition: u32, child: u32, populated: &Populated) -> bool {
         // The root group always has the kernel's own tasks.
         partition == ROOT
@@ -591,7 +585,6 @@ impl Cpusets {
         possible
     }
 
-    /// The root domains of partitions.
     pub(crate) fn roots(&self) -> Roots {
         let mut roots: Vec<Root> = (0..self.nr_cpus).map(|_| Root::Offline).collect();
         let mut put = |cpus: &CpuMask, root: Root| {

@@ -1,6 +1,5 @@
-//! The scheduler's state at one instant (`debug.c`): the numbers of `/sys/kernel/debug/sched/debug` and
-//! `/proc/PID/sched`, under the kernel's names. As in the kernel's files, accounts are as of the last update of their
-//! run queue.
+//! The scheduler's state at one instant (`debug.c`): `/sys/kernel/debug/sched/debug` and `/proc/PID/sched`, with the
+//! kernel's names. As there, accounts are as of their run queue's last update.
 //!
 //! Times are nanoseconds.
 
@@ -60,7 +59,7 @@ pub struct Snapshot {
     pub cfs_ns: [u64; 3],
     /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
-    /// Real-time scheduling of groups (`CONFIG_RT_GROUP_SCHED`).
+    /// Whether groups have real-time scheduling (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,
     /// By CPU.
     pub cpus: Vec<CpuDebug>,
@@ -83,32 +82,32 @@ pub struct CpuDebug {
     pub clock: u64,
     /// Average idle time.
     pub avg_idle: u64,
-    /// The highest cost of newly-idle balancing, decaying.
+    /// Highest cost of newly-idle balancing, decaying.
     pub max_idle_balance_cost: u64,
-    /// The queues of the fair class: one of each group, the root's first.
+    /// Fair queues: one of each group, the root's first.
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
-    /// With real-time scheduling of groups: those of all groups but the root that have had such tasks here.
+    /// With real-time scheduling of groups: all but the root that have had such tasks here.
     pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Queued tasks of the deadline class.
     pub dl_nr_running: u32,
-    /// Bandwidth of each CPU of its root domain for deadline tasks and servers, in 2^-20 CPUs; None: no limit.
+    /// Bandwidth of each CPU in its root domain for deadline tasks and servers, in 2^-20 CPUs; None: unlimited.
     pub dl_bw: Option<u64>,
-    /// Bandwidth reserved on all CPUs of that domain, in 2^-20 CPUs.
+    /// Bandwidth reserved on all that domain's CPUs, in 2^-20 CPUs.
     pub dl_total_bw: u64,
-    /// Whether it is online. The kernel shows no offline CPUs, but tasks may sleep there.
+    /// Whether it is online. The kernel hides offline CPUs, but tasks may sleep there.
     pub online: bool,
-    /// The tasks that are here, by id.
+    /// Its tasks, by id.
     pub tasks: Vec<TaskDebug>,
-    /// Its scheduling domains, lowest first: name and CPUs.
+    /// Scheduling domains, lowest first: name and CPUs.
     pub domains: Vec<(&'static str, CpuMask)>,
 }
 
 /// The real-time class of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RtDebug {
-    /// Number of tasks, including the running one.
+    /// Tasks, including the running one.
     pub nr_running: u32,
     /// Whether the class is throttled.
     pub throttled: bool,
@@ -133,7 +132,7 @@ pub struct AvgDebug {
     pub runnable_avg: u64,
     /// Of 1024.
     pub util_avg: u64,
-    /// On the PELT clock; 0 if it was never queued.
+    /// PELT clock; 0 if never queued.
     pub last_update_time: u64,
     /// Of 1024.
     pub util_est: u64,
@@ -142,13 +141,13 @@ pub struct AvgDebug {
 /// A scheduling entity of the fair class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntityDebug {
-    /// The last update of its account.
+    /// Last account update.
     pub exec_start: u64,
     /// Virtual time, at nice 0; wraps.
     pub vruntime: i64,
     /// Virtual deadline, as `vruntime` (EEVDF).
     pub deadline: i64,
-    /// The length of its requests (EEVDF).
+    /// Request length (EEVDF).
     pub slice: u64,
     /// Whether the task requested this slice.
     pub custom_slice: bool,
@@ -158,7 +157,7 @@ pub struct EntityDebug {
     pub weight: u64,
     /// Whether its lag is not negative (EEVDF).
     pub eligible: bool,
-    /// Whether it sleeps with a delayed dequeue.
+    /// Whether its dequeue is delayed.
     pub delayed: bool,
     /// Its averages.
     pub avg: AvgDebug,
@@ -169,12 +168,12 @@ pub struct EntityDebug {
 pub struct CfsDebug {
     /// The group.
     pub group: GroupId,
-    /// Deadline of the first entity in the tree, and the least vruntime in it.
+    /// First entity's deadline, and the tree's least vruntime.
     pub left: Option<(i64, i64)>,
-    /// vruntime of the last entity in the tree.
+    /// The last entity's vruntime.
     pub right_vruntime: Option<i64>,
-    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never falls. 6.12 and 6.18:
-    /// `zero_vruntime`, which follows the average.
+    /// Virtual time. CFS: the least queued vruntime, which never falls. 6.12 and 6.18: `zero_vruntime`, which follows
+    /// the average.
     pub min_vruntime: i64,
     /// The weighted average; CFS: `min_vruntime`.
     pub avg_vruntime: i64,
@@ -182,17 +181,17 @@ pub struct CfsDebug {
     pub nr_queued: u32,
     /// Runnable tasks, in all levels.
     pub h_nr_runnable: u32,
-    /// `h_nr_runnable` and the tasks with a delayed dequeue.
+    /// `h_nr_runnable` and delayed dequeues.
     pub h_nr_queued: u32,
-    /// Tasks among `h_nr_queued` that are SCHED_IDLE or in an idle group.
+    /// SCHED_IDLE, or in an idle group, among `h_nr_queued`.
     pub h_nr_idle: u32,
-    /// Idle entities of its own.
+    /// Its own idle entities.
     pub nr_idle: u32,
-    /// Sum of the weights of its entities.
+    /// Sum of its entities' weights.
     pub load: u64,
     /// Its averages.
     pub avg: AvgDebug,
-    /// Averages (load, utilisation, runnable) of tasks that left, still to be subtracted.
+    /// Averages (load, utilisation, runnable) of departed tasks, not yet subtracted.
     pub removed: [u64; 3],
     /// Its part of the group's load average.
     pub tg_load_avg_contrib: u64,
@@ -200,9 +199,9 @@ pub struct CfsDebug {
     pub tg_load_avg: u64,
     /// Whether its own limit throttles it.
     pub throttled: bool,
-    /// Number of limits, of its own and of ancestors, that throttle it.
+    /// Limits, its own and ancestors', that throttle it.
     pub throttle_count: u32,
-    /// The group's entity on its parent's queue; None for the root.
+    /// The entity on the parent's queue; None for the root.
     pub se: Option<EntityDebug>,
 }
 
@@ -223,12 +222,12 @@ pub struct TaskDebug {
     pub group: GroupId,
     /// Requested clamps, lower and upper, then effective ones, of 1024.
     pub uclamp: [u16; 4],
-    /// State in the fair class; CPU time and the time of its last update are of any class.
+    /// Fair-class state; CPU time and last update are of any class.
     pub se: Option<EntityDebug>,
-    /// Why balancers did not move it.
+    /// Why balancers left it.
     pub migrations: Migrations,
-    /// Counters of its wakeups.
+    /// Wakeup counters.
     pub wakeups: Wakeups,
-    /// Of a deadline task: remaining runtime, maybe negative, and deadline.
+    /// Deadline task: remaining runtime, maybe negative, and deadline.
     pub dl: Option<(i64, u64)>,
 }

@@ -1,26 +1,24 @@
-//! The events that a scheduler emits, as in every trace of this project.
-//!
-//! Names and fields follow the kernel's tracepoints. CPU and time accompany an event (`vruntime_trace::Sink`).
+//! Events, with the names and fields of the kernel's tracepoints. `vruntime_trace::Sink` adds CPU and time.
 
 use crate::attrs::SchedPolicy;
 use crate::ids::{CpuId, GroupId, TaskId};
 
-/// Why a task left the CPU: `prev_state` of `sched_switch`.
+/// Why a task left the CPU (`prev_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrevState {
-    /// Runnable: preempted, or its slice ended (`R+`). Involuntary.
+    /// Preempted, or its slice ended (`R+`).
     Preempted,
-    /// Runnable: it called `sched_yield` (`R`). Involuntary for the kernel.
+    /// Called `sched_yield` (`R`). Involuntary for the kernel.
     Yielded,
     /// Asleep until woken (`S`). Voluntary.
     Sleeping,
-    /// Asleep uninterruptibly, for I/O or a lock of the kernel (`D`). Voluntary.
+    /// Asleep uninterruptibly: I/O or a kernel lock (`D`). Voluntary.
     Blocked,
     /// Gone (`X`).
     Dead,
 }
 
-/// Which part of the scheduler moved a task to another CPU.
+/// What moved a task to another CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MigrateCause {
     /// Chosen at wakeup.
@@ -35,7 +33,7 @@ pub enum MigrateCause {
     NewIdle,
     /// Pulled for an idle CPU whose tick is stopped.
     NohzIdle,
-    /// Pushed by the stopper for the balancer, while running.
+    /// Pushed while running, by the balancer's stopper.
     Active,
     /// Its affinity no longer allows its CPU.
     Affinity,
@@ -87,7 +85,7 @@ pub enum BalanceKind {
 /// What took CPU time from the tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OverheadKind {
-    /// Switching from one task to another.
+    /// A task switch.
     Switch,
     /// The scheduler's tick.
     Tick,
@@ -95,9 +93,9 @@ pub enum OverheadKind {
     Timer,
     /// A reschedule interrupt from another CPU.
     Ipi,
-    /// Entering and leaving the kernel for a system call.
+    /// A system call's entry and exit.
     Syscall,
-    /// Refilling caches after a migration.
+    /// Refilled caches after a migration.
     Migration,
 }
 
@@ -106,23 +104,23 @@ pub enum OverheadKind {
 pub enum DeadlineEvent {
     /// Its runtime is used up, or it yielded; it waits for its next period.
     Throttle,
-    /// Its next period began, with a new runtime and a later deadline.
+    /// A period began, with new runtime and deadline.
     Replenish,
     /// Its runtime is used up, and it requested SIGXCPU (SCHED_FLAG_DL_OVERRUN).
     Overrun,
-    /// It ended a job after the job's deadline, by sleeping, yielding or exiting.
+    /// A job ended late, by sleeping, yielding or exiting.
     Miss {
-        /// By how much, nanoseconds.
+        /// Nanoseconds.
         late: u64,
     },
 }
 
-/// An event. `cpu` is the CPU that recorded it, unless the variant names another.
+/// An event, of the recording CPU `cpu` unless the variant names another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     /// `sched_process_fork`.
     Fork {
-        /// None for the initial tasks of a workload.
+        /// None for a workload's initial tasks.
         parent: Option<TaskId>,
         /// The new task.
         child: TaskId,
@@ -132,45 +130,45 @@ pub enum Event {
         /// The task that ends.
         task: TaskId,
     },
-    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`, before a CPU is chosen.
+    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`; no CPU is chosen yet.
     Waking {
         /// The woken task.
         task: TaskId,
         /// Whether an interrupt handler is the waker.
         irq: bool,
     },
-    /// `sched_wakeup`: `task` is on the run queue of `target`, and waits to run.
+    /// `sched_wakeup`: `task` waits on the run queue of `target`.
     Wakeup {
         /// The woken task.
         task: TaskId,
-        /// The CPU whose run queue it is on.
+        /// Its CPU.
         target: CpuId,
     },
-    /// `sched_wakeup_new`: as [`Event::Wakeup`], for a task just forked.
+    /// `sched_wakeup_new`: [`Event::Wakeup`] of a new task.
     WakeupNew {
         /// The new task.
         task: TaskId,
-        /// The CPU whose run queue it is on.
+        /// Its CPU.
         target: CpuId,
     },
     /// `sched_switch`.
     Switch {
-        /// The task that leaves the CPU.
+        /// The outgoing task.
         prev: Running,
-        /// Why; meaningless unless `prev` is a task.
+        /// Meaningless unless `prev` is a task.
         prev_state: PrevState,
-        /// The task that gets the CPU.
+        /// The incoming task.
         next: Running,
     },
     /// `sched_migrate_task`.
     Migrate {
         /// The migrated task.
         task: TaskId,
-        /// From here.
+        /// Source.
         from: CpuId,
-        /// To here.
+        /// Target.
         to: CpuId,
-        /// The cause of the migration.
+        /// The cause.
         cause: MigrateCause,
     },
     /// A task's nice value changed.
@@ -184,12 +182,12 @@ pub enum Event {
     SetPolicy {
         /// The task.
         task: TaskId,
-        /// Its policy from now on.
+        /// Its new policy.
         policy: SchedPolicy,
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task inherits or loses the priority of a waiter. The values are the kernel's `prio`
+    /// `sched_pi_setprio`: a task inherits or loses a waiter's priority. Values are the kernel's
     /// ([`SchedPolicy::prio`]).
     PiSetprio {
         /// The task.
@@ -199,7 +197,7 @@ pub enum Event {
         /// From now on.
         new: i16,
     },
-    /// Something happened to a task under SCHED_DEADLINE.
+    /// An event of a SCHED_DEADLINE task.
     Deadline {
         /// The task.
         task: TaskId,
@@ -218,101 +216,100 @@ pub enum Event {
         /// The group.
         group: GroupId,
     },
-    /// A group may run again on this CPU.
+    /// The group may run here again.
     Unthrottle {
         /// The group.
         group: GroupId,
-        /// How long the kernel counts it as throttled, nanoseconds.
+        /// How long the kernel counts it as throttled, ns.
         ns: u64,
     },
-    /// Periods of a group's CPU limit ended; its timer ran on this CPU.
+    /// Periods of a group's CPU limit ended; the timer ran here.
     BandwidthPeriod {
         /// The group.
         group: GroupId,
-        /// Number of periods; above 1 only if the timer was very late.
+        /// Above 1 only if the timer was very late.
         periods: u32,
         /// Whether a CPU waited for run time (`nr_throttled`).
         throttled: bool,
-        /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
+        /// CPU time beyond the quota, ns (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group and its descendants are throttled on this CPU (`sched_rt_runtime_us`,
-    /// `cpu.rt_runtime_us`), except those with inherited priority. The kernel has no tracepoint for this.
+    /// Throttles real-time tasks of a group and its descendants here (`sched_rt_runtime_us`, `cpu.rt_runtime_us`),
+    /// except those with inherited priority. No kernel tracepoint.
     RtThrottle {
-        /// The group; the root for all real-time tasks.
+        /// The group; the root: all real-time tasks.
         group: GroupId,
     },
-    /// The real-time tasks of a group may run again on this CPU.
+    /// The group's real-time tasks may run here again.
     RtUnthrottle {
         /// The group.
         group: GroupId,
     },
-    /// `cpu_frequency`: the frequency of this CPU changed.
+    /// `cpu_frequency`.
     CpuFrequency {
         /// Kilohertz.
         khz: u32,
     },
-    /// A root domain becomes overutilized (a CPU has less than a fifth of its capacity free), or ceases to be
-    /// (Android's `sched_overutilized`). Then wakeups ignore energy, and load is balanced.
+    /// Android's `sched_overutilized`: a root domain becomes or ceases to be overutilized (a CPU has less than a fifth
+    /// of its capacity free). While it is, wakeups ignore energy, and load is balanced.
     Overutilized {
-        /// The first CPU of the root domain.
+        /// Its first CPU.
         root: CpuId,
         /// Whether it is overutilized.
         on: bool,
     },
-    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`), and its tasks are about to move.
+    /// The CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`); its tasks are about to move.
     CpuDown,
-    /// The event's CPU is online.
+    /// The CPU is online.
     CpuUp,
-    /// All CPUs in the affinity of `task` are offline: it may run on any ("no longer affine to cpu").
+    /// All CPUs of the task's affinity are offline: it may run anywhere ("no longer affine to cpu").
     AffinityLost {
         /// The task.
         task: TaskId,
     },
-    /// A CPU looked for work to pull in one of its domains.
+    /// A CPU looked for work to pull in a domain.
     Balance {
-        /// When it looked.
+        /// When.
         kind: BalanceKind,
-        /// Level of the domain in the CPU's hierarchy, 0 the lowest.
+        /// The domain's level in the CPU's hierarchy, from 0.
         level: u8,
-        /// The busiest CPU found, if there was an imbalance.
+        /// The busiest CPU, if there was an imbalance.
         busiest: Option<CpuId>,
-        /// Number of tasks moved.
+        /// Tasks moved.
         pulled: u32,
-        /// Whether the domain counts as balanced (`lb_balanced`): no imbalance, another CPU's duty, or affinity forbids
-        /// every move.
+        /// Counts as balanced (`lb_balanced`): no imbalance, another CPU's duty, or affinity forbids every move.
         balanced: bool,
     },
-    /// 3.10: a CPU about to pull from `of` computed the loads of all groups there (`update_h_load`).
+    /// 3.10: before pulling from `of`, a CPU computed the loads of its groups (`update_h_load`).
     HLoad {
         /// The CPU to pull from.
         of: CpuId,
-        /// Number of groups, all visited.
+        /// Groups visited: all.
         groups: u32,
-        /// Number of groups without a task there.
+        /// Groups without a task there.
         idle: u32,
     },
-    /// The CPU spent time on overhead, charged to the running task.
+    /// Overhead, charged to the running task.
     Overhead {
         /// The kind of overhead.
         kind: OverheadKind,
-        /// Duration, nanoseconds.
+        /// Nanoseconds.
         ns: u64,
     },
-    /// `task` completed one loop of its program (one row in rt-app's log).
+    /// `task` completed a loop (a row in rt-app's log).
     LoopEnd {
         /// The task.
         task: TaskId,
         /// Nanoseconds since the loop began.
         duration: u64,
-        /// CPU work (`run`, `runtime`) that the loop asked for, nanoseconds.
+        /// CPU work (`run`, `runtime`) in the loop, nanoseconds.
         work: u64,
     },
-    /// `task` runs its own code again after a timed sleep.
+    /// After a timed sleep, `task` runs its own code again.
     SleepReturn {
         /// The task.
         task: TaskId,
-        /// Time since the sleep was due, nanoseconds: timer, wakeup and wait for the CPU.
+        /// Nanoseconds since due: timer, wakeup and wait for the CPU.
         late: u64,
     },
 }

@@ -5,15 +5,14 @@ use crate::event::Event;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::fault::Fault;
 
-/// A high-resolution timer of the scheduler, by purpose and owner.
+/// A high-resolution timer, by purpose and owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Timer {
     /// The end of a slice; expires on its CPU.
     Hrtick(CpuId),
     /// A CPU's first deadline timer (new period, 0-lag time); expires on its CPU.
     Deadline(CpuId),
-    /// Not a timer, but an interrupt between CPUs that requests a push of real-time tasks (feature RT_PUSH_IPI). It
-    /// arrives at once.
+    /// An interrupt between CPUs, at once, that requests a push of real-time tasks (feature RT_PUSH_IPI).
     RtPush(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
@@ -26,7 +25,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// The only CPU on which the timer may expire. Without one it expires on the CPU that armed it.
+    /// The only CPU where the timer may expire. None: the CPU that armed it.
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
@@ -38,26 +37,26 @@ impl Timer {
 
 /// The machine around the scheduler, and its only output.
 ///
-/// A verb calls these methods at any point, mostly with run queues locked, on the thread of its caller. A method must
-/// not call the scheduler, lock a run queue, or wait for a thread that does. It notes what to do after the verb. With
-/// [`Callers::Many`](crate::config::Callers::Many), each thread has a `Host`, or they share state behind it.
+/// A verb calls these methods at any point, mostly with run queues locked, on its caller's thread. A method must not
+/// call the scheduler, lock a run queue, or wait for a thread that does. It notes work for after the verb. With
+/// [`Callers::Many`](crate::config::Callers::Many), threads have a `Host` each, or share state behind it.
 pub trait Host {
-    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. For a CPU
-    /// other than the calling one this is a reschedule interrupt.
+    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) soon; its `need_resched` is set. For another than the
+    /// calling CPU, this is a reschedule interrupt.
     fn resched(&mut self, cpu: CpuId);
 
     /// An idle, tickless CPU must soon run [`nohz_balance`](crate::Scheduler::nohz_balance).
     fn kick_nohz(&mut self, cpu: CpuId);
 
-    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds, or at once if that is past.
-    /// `None` cancels. Replaces an earlier call for the same timer.
+    /// Call [`timer`](crate::Scheduler::timer) at `at`, nanoseconds, or at once if past. `None` cancels. Replaces
+    /// earlier calls for the timer.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
-    /// Restricts `task` to these CPUs (`None`: all) from `at` on, nanoseconds. Not called for new tasks.
+    /// Restricts `task` to these CPUs (`None`: all) from `at`, nanoseconds. Not called for new tasks.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
 
-    /// Reports a violation of the policy's contract on `cpu`. The scheduler continues without the task, or with an idle
-    /// CPU. A host that tests a policy should stop here.
+    /// Reports a policy's breach of contract on `cpu`. The scheduler continues without the task, or with an idle CPU. A
+    /// host that tests a policy should stop.
     fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
 
     /// An event on `cpu` at `at`, nanoseconds.

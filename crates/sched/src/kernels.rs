@@ -1,6 +1,5 @@
-//! The supported kernels: a policy, features, tunables and the balancer's behaviour, one row each.
-//!
-//! Users choose a kernel by its number, and may override every feature and tunable by its kernel name.
+//! The supported kernels: policy, features, tunables and balancing behaviour, one row each. Users choose by number, and
+//! may override features and tunables by their kernel names.
 
 pub mod behaviours;
 mod differences;
@@ -30,9 +29,9 @@ pub use versions::{Neighbours, series};
 /// The policies of kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PolicyKind {
-    /// The O(1) scheduler: priority arrays, and an estimate of interactivity.
+    /// O(1): priority arrays, and an estimate of interactivity.
     O1,
-    /// The first Completely Fair Scheduler: the task that waited most for its share runs.
+    /// The first Completely Fair Scheduler: runs the task that waited most for its share.
     Cfs2007,
     /// Completely Fair Scheduler: least vruntime first.
     Cfs,
@@ -40,47 +39,46 @@ pub enum PolicyKind {
     Eevdf,
 }
 
-/// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
-/// A kernel: its entry in the table, with what was set by hand.
+/// A kernel's table entry, with changes by hand.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The name for users.
     pub name: &'static str,
-    /// The mainline release whose [behaviours] it has.
+    /// Its mainline release, whose [behaviours] it has.
     pub release: &'static str,
-    /// Of a distribution's kernel: part of the names of its releases (`uname -r`); else empty.
+    /// Distribution's kernel: part of its releases' names (`uname -r`); else empty.
     pub vendor: &'static str,
     /// Its policy.
     pub policy: PolicyKind,
-    /// The features that are on.
+    /// Features that are on.
     pub features: Features,
     /// Its behaviours.
     pub behaviours: Behaviours,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions' kernels.
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions.
     pub rt_group_sched: bool,
-    /// Whether to count switches away from the tasks of each group; off.
+    /// Whether to count switches away from each group; off.
     pub group_switches: bool,
-    /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
+    /// Slice (EEVDF) or minimal granularity (CFS), unscaled by CPUs, ns.
     pub base_slice_ns: u64,
-    /// How long after running a task is cache-hot, ns.
+    /// How long a task stays cache-hot, ns.
     pub migration_cost_ns: u64,
-    /// The parts that were not compared with that kernel; empty if all were.
+    /// Parts not compared with that kernel; empty: none.
     pub unverified: &'static str,
-    /// What changed from the kernel before, and why.
+    /// Changes from the kernel before, and why.
     pub change: &'static str,
-    /// Features beside those of its release.
+    /// Features beyond its release's.
     extra: &'static [Feature],
-    /// Features of its release that it lacks.
+    /// Release features that it lacks.
     lacks: &'static [Feature],
-    /// Behaviours beside those of its release.
+    /// Behaviours beyond its release's.
     plus: &'static [Behaviour],
-    /// Behaviours of its release that it lacks.
+    /// Release behaviours that it lacks.
     minus: &'static [Behaviour],
-    /// Tunables set by hand, in order.
+    /// Tunables set by hand, ordered.
     overrides: Vec<(String, u64)>,
-    /// Behaviours added or removed by hand, in order.
+    /// Behaviours added or removed by hand, ordered.
     forced: Vec<(Behaviour, bool)>,
 }
 
@@ -93,11 +91,11 @@ pub struct UnknownName {
     pub name: Box<str>,
     /// The most similar known name.
     pub nearest: Option<&'static str>,
-    /// All known names; features and tunables are those of the kernel `of`.
+    /// All known names; features and tunables are those of `of`.
     pub known: Box<[&'static str]>,
-    /// The kernel, for a feature or tunable.
+    /// The kernel of a feature or tunable.
     pub of: Option<&'static str>,
-    /// For a kernel's version: the supported versions around it.
+    /// For a kernel's version: its supported neighbours.
     pub neighbours: Option<Neighbours>,
 }
 
@@ -121,7 +119,7 @@ fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownN
     UnknownName { kind, name: name.into(), nearest, known: known.into(), of: None, neighbours: None }
 }
 
-/// Returns the candidate most similar to `name`, or None: a suggestion for a typo.
+/// Returns the candidate most similar to `name`, or None if none is near.
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernels::nearest("swich_ns", &["switch_ns", "tick_ns"]), Some("switch_ns"));
@@ -158,9 +156,11 @@ pub fn kernels() -> &'static [Kernel] {
 
 /// Returns the kernel called `name`.
 ///
+///
 /// # Errors
 ///
-/// If no kernel has that name; the error holds the nearest one.
+///
+/// An unknown name; the error holds the nearest.
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
@@ -182,15 +182,15 @@ pub fn has_feature(kernel: &str, feature: Feature) -> bool {
     kernels().iter().find(|row| row.name == kernel).is_some_and(|row| row.has_feature(feature))
 }
 
-/// Returns the first and last kernels with a feature.
+/// Returns a feature's first and last kernels.
 pub fn with_feature(feature: Feature) -> Option<(&'static str, &'static str)> {
     let mut having = kernels().iter().filter(|row| row.has_feature(feature)).map(|row| row.name);
     let first = having.next()?;
     Some((first, having.next_back().unwrap_or(first)))
 }
 
-/// Returns what a negative value of a tunable stands for: -1 for no limit of real-time bandwidth, any for the default
-/// slice of SCHED_RR. `None`: the kernel rejects it.
+/// Returns the meaning of a tunable's negative value: -1 is no limit of real-time bandwidth, any the default slice of
+/// SCHED_RR. `None`: the kernel rejects it.
 ///
 /// ```
 /// use vruntime_sched::kernels::negative;
@@ -205,7 +205,7 @@ pub fn negative(name: &str, value: i64) -> Option<u64> {
     }
 }
 
-/// Splits a switch into the name of a feature or behaviour, and whether it is switched on.
+/// Splits a switch into a feature's or behaviour's name, and whether it is on.
 ///
 /// ```
 /// use vruntime_sched::kernels::bare_feature;
@@ -217,7 +217,7 @@ pub fn bare_feature(name: &str) -> (&str, bool) {
     off.map_or((name.strip_prefix('+').unwrap_or(name), true), |bare| (bare, false))
 }
 
-/// Returns the slice of SCHED_RR for `ms` in whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
+/// Returns SCHED_RR's slice for `ms` in whole ticks, rounded up (`msecs_to_jiffies`); 0: the default.
 fn rr_timeslice(ms: u64, hz: u32) -> u64 {
     let hz = u64::from(hz.max(1));
     match ms {
@@ -226,7 +226,7 @@ fn rr_timeslice(ms: u64, hz: u32) -> u64 {
     }
 }
 
-/// The tunables that can be set, with descriptions.
+/// Settable tunables, with descriptions.
 pub const TUNABLES: &[(&str, &str)] = &[
     ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
     ("latency_ns", "CFS: period in which every runnable task runs once"),
@@ -263,7 +263,7 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Returns whether the kernel has a feature, on or off.
+    /// Whether it has a feature, on or off.
     fn has_feature(&self, feature: Feature) -> bool {
         let row = FEATURES.iter().find(|row| row.feature == feature);
         row.is_some_and(|row| match row.of {
@@ -277,12 +277,14 @@ impl Kernel {
         })
     }
 
-    /// Sets a tunable by the name of its sysctl or file in debugfs. The value is not scaled by the number of CPUs.
-    /// [`takes`](Self::takes) says whether the kernel would accept it.
+    /// Sets a tunable by its sysctl's or debugfs file's name, unscaled by CPUs. [`takes`](Self::takes) says whether the
+    /// kernel would accept the value.
+    ///
     ///
     /// # Errors
     ///
-    /// If no tunable has that name.
+    ///
+    /// An unknown name.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
         let name = self.tunable_name(name);
         if !TUNABLES.iter().any(|(known, _)| *known == name) {
@@ -292,12 +294,14 @@ impl Kernel {
         Ok(())
     }
 
-    /// Switches a feature or a [behaviour](behaviours) by its name: on, with an optional `+`, or off with `NO_` or `-`.
-    /// [`check`](Self::check) checks what behaviours need of each other.
+    /// Switches a feature or [behaviour](behaviours) by name: on, with an optional `+`, or off with `NO_` or `-`.
+    /// [`check`](Self::check) checks dependencies.
+    ///
     ///
     /// # Errors
     ///
-    /// If neither a feature nor a behaviour has that name.
+    ///
+    /// An unknown name.
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
@@ -323,7 +327,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds or removes a behaviour. [`Behaviour::Eevdf`] changes the policy and its features, too.
+    /// Adds or removes a behaviour. [`Behaviour::Eevdf`] also changes policy and features.
     pub fn force(&mut self, behaviour: Behaviour, on: bool) {
         self.behaviours.set(behaviour, on);
         self.forced.retain(|(other, _)| *other != behaviour);
@@ -339,16 +343,18 @@ impl Kernel {
         }
     }
 
-    /// Returns the behaviours added or removed by hand.
+    /// Returns behaviours added or removed by hand.
     pub fn forced(&self) -> &[(Behaviour, bool)] {
         &self.forced
     }
 
-    /// Checks the behaviours added or removed by hand.
+    /// Checks behaviours added or removed by hand.
+    ///
     ///
     /// # Errors
     ///
-    /// If one does not concern the kernel's policy, or two contradict each other.
+    ///
+    /// One does not concern the policy, or two contradict each other.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.forced.is_empty() {
             return Ok(());
@@ -361,7 +367,7 @@ impl Kernel {
         self.behaviours.check(self.policy)
     }
 
-    /// The error for an unknown name. Among equally near names it prefers the kernel's `own`.
+    /// The error for an unknown name; prefers the kernel's `own` among equally near names.
     fn unknown(
         &self,
         kind: &'static str,

@@ -3,16 +3,15 @@
 //!
 //! # Ownership
 //!
-//! An [`Rq`] owns everything about one CPU and its tasks, which move between run queues by value. [`Shared`] has, as
-//! atomics, the values that other CPUs may read without a lock. The verbs (wake, schedule, tick, balance, ...) are
-//! methods of [`Scheduler`], a view borrowed for one call. It reaches run queues through [`Rqs`]: a plain `Vec` in a
-//! simulator, one lock for each CPU in a threaded host.
+//! An [`Rq`] owns one CPU's state and tasks, which move between run queues by value. [`Shared`] has, as atomics, what
+//! other CPUs may read without a lock. The verbs (wake, schedule, tick, balance, ...) are methods of [`Scheduler`], a
+//! view borrowed for one call. It reaches run queues through [`Rqs`]: a `Vec` in a simulator, a lock for each CPU in a
+//! threaded host.
 //!
 //! # Hosts
 //!
-//! The host calls the scheduler with the time and the event. The scheduler calls the host through
-//! [`Host`]: reschedule that CPU, arm that timer, here is an [event](event::Event). It uses no
-//! clock, thread, I/O or randomness.
+//! The host calls the scheduler with the time and the event. The scheduler calls [`Host`]: reschedule that CPU, arm
+//! that timer, here is an [event](event::Event). It uses no clock, thread, I/O or randomness.
 //!
 //! A host with one CPU and two tasks that never sleep (`vruntime-sim` is a complete host):
 //!
@@ -64,8 +63,8 @@
 //!
 //! # A policy of your own
 //!
-//! [`Policy`] is the trait of the fair class; [`policy`] lists the data it can use. `vruntime_sim::run_policy` has a
-//! complete example, and `docs/policy.md` is the guide.
+//! [`Policy`] is the fair class's trait; [`policy`] lists the data it can use. `vruntime_sim::run_policy` is a complete
+//! example, `docs/policy.md` the guide.
 #![no_std]
 #![forbid(unsafe_code)]
 // A host's mistake is an error; a panic states why it cannot happen.

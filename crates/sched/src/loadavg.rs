@@ -1,12 +1,11 @@
-//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`). They average running, runnable and
-//! uninterruptible tasks exponentially, with a sample every five seconds and a tick.
+//! Load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential, of running, runnable and
+//! uninterruptible tasks, sampled every five seconds and a tick.
 //!
-//! At its first tick after a sample is due, each CPU adds the change of its own number. Ten ticks later, the first CPU
-//! with a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets. If a sample is
-//! due, this is the basket of the next one. If all CPUs slept, missed samples are made up with the present number of
-//! tasks.
+//! At its first tick after a sample is due, each CPU adds the change of its number. Ten ticks later, the first CPU with
+//! a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets: if a sample is due,
+//! to the next one's. If all CPUs slept, missed samples use the present number of tasks.
 //!
-//! Jiffies count from the start of the host's clock. The first sample is after five seconds and eleven ticks.
+//! Jiffies start with the host's clock. The first sample is after five seconds and eleven ticks.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,13 +16,13 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 const SHIFT: u32 = 11;
 /// 1.0 (`FIXED_1`).
 const ONE: u64 = 1 << SHIFT;
-/// The part of an average left after a sample, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`, `EXP_5`, `EXP_15`).
+/// What a sample leaves of an average, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`, `EXP_5`, `EXP_15`).
 const EXP: [u64; 3] = [1884, 2014, 2037];
-/// Ticks from due until the sample, for the CPUs' contributions.
+/// Ticks from due to sample, for contributions.
 const GRACE: u64 = 10;
 const SECOND: u64 = 1_000_000_000;
 
-/// Load averages of 1, 5 and 15 minutes; 2048 is one task.
+/// 1, 5 and 15 minutes; 2048 is one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadAvg(pub [u64; 3]);
 
@@ -43,7 +42,7 @@ impl LoadAvg {
     }
 }
 
-/// The first three fields of `/proc/loadavg`: `0.20 0.18 0.12`.
+/// `/proc/loadavg`'s first three fields: `0.20 0.18 0.12`.
 impl fmt::Display for LoadAvg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, hundredths) in self.hundredths().into_iter().enumerate() {
@@ -54,8 +53,8 @@ impl fmt::Display for LoadAvg {
     }
 }
 
-/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that one
-/// sample leaves. Pressure (PSI) uses this, too.
+/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that a sample
+/// leaves. Also used for pressure (PSI).
 pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     let exp = power(exp, n);
     // Rounded up while it rises and down while it falls, to reach whole numbers.
@@ -63,7 +62,7 @@ pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     (load * exp + active * (ONE - exp) + up) / ONE
 }
 
-/// `base` to the power of `n` in fixed point, each product rounded to nearest.
+/// `base` to the power `n` in fixed point, each product rounded to nearest.
 fn power(mut base: u64, mut n: u64) -> u64 {
     let times = |a: u64, b: u64| (a * b + ONE / 2) >> SHIFT;
     let mut result = ONE;
@@ -84,11 +83,11 @@ fn interval(tick_ns: u64) -> u64 {
 
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// The sum of contributions (`calc_load_tasks`).
+    /// Summed contributions (`calc_load_tasks`).
     tasks: AtomicI64,
     /// Changes of CPUs whose tick stopped (`calc_load_nohz`).
     baskets: [AtomicI64; 2],
-    /// The basket of the next sample due; the other is for the sample after it.
+    /// The next due sample's; the other is for the one after.
     basket: AtomicU32,
     /// When the next sample is due, nanoseconds, whole ticks (`calc_load_update`).
     due: AtomicU64,
@@ -147,7 +146,7 @@ impl Shares {
 
 #[derive(Debug)]
 pub(crate) struct RqLoad {
-    /// Tasks that began an uninterruptible sleep here, less those woken here; meaningful only as a sum over the CPUs.
+    /// Uninterruptible sleeps begun here less those ended here; meaningful only summed over CPUs.
     pub(crate) nr_uninterruptible: i64,
     /// The CPU's last contribution (`calc_load_active`).
     told: i64,
@@ -167,7 +166,6 @@ impl RqLoad {
 }
 
 #[inline]
-/// A CPU with `nr_running` tasks has a tick.
 pub(crate) fn tick(shares: &Shares, load: &mut RqLoad, nr_running: u32, now: u64, tick_ns: u64) {
     shares.advance(now, tick_ns);
     if now >= load.due {
@@ -189,8 +187,7 @@ pub(crate) fn tick_stopped(shares: &Shares, load: &mut RqLoad, nr_running: u32, 
     }
 }
 
-/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added at the stop, so a sample already due needs
-/// none.
+/// Restarts a CPU's tick (`calc_load_nohz_stop`). The stop added its change, so a sample already due needs none.
 #[inline]
 pub(crate) fn tick_restarted(shares: &Shares, load: &mut RqLoad, now: u64, tick_ns: u64) {
     shares.advance(now, tick_ns);
@@ -237,7 +234,7 @@ mod tests {
         assert_eq!(load, LoadAvg([0; 3]));
     }
 
-    /// Computed by hand: 2048 * 1884 / 2048 is 1884, and so on.
+    /// By hand: 2048 * 1884 / 2048 is 1884, and so on.
     #[test]
     fn the_fixed_point_is_the_kernels() {
         let mut load = LoadAvg([2048, 2048, 2048]);
@@ -279,7 +276,7 @@ mod tests {
         assert_eq!(shares.averages(), expected);
     }
 
-    /// A change at a tick's stop enters the next sample, or, once that is due, the one after.
+    /// A stopped tick's change enters the next sample or, once that is due, the one after.
     #[test]
     fn a_stopped_tick_tells_in_time() {
         let tick_ns = 1_000_000;

@@ -1,12 +1,11 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! `docs/policy.md` shows how to write and compare a policy. The core reports violations of the contract as a
-//! [`Fault`].
+//! `docs/policy.md` shows how to write and compare one. The core reports breaches of the contract as a [`Fault`].
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its own state ([`Rq::class`]), and the
-//!   queued tasks in the order in which they last ran ([`Rq::listed`]).
+//! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its state ([`Rq::class`]), and queued tasks
+//!   in the order of their last runs ([`Rq::listed`]).
 //! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`], [`Rq::event`].
 //! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
 //!   ([`Shared::group`]), all settings ([`Shared::config`]). It publishes [`FairStats`](crate::shared::FairStats) for
@@ -14,9 +13,8 @@
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`), which other policies store but do not enforce ([`Limited`]).
-//! - Loads of groups: [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg), which is 0 under other policies, and
-//!   `h_load`.
+//! - CPU limits (`cpu.max`), which other policies store but do not enforce ([`Limited`]).
+//! - Group loads: [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg), 0 under other policies, and `h_load`.
 //! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and
 //!   energy-aware placement.
 
@@ -38,25 +36,24 @@ pub use reason::{Dequeue, Enqueue, Wake};
 
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
-/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It never sees tasks of
-/// higher classes (`class`): the core calls it when none of them may run, and [`Rq::curr_ordinary`] is none while one
-/// runs. A task that moves to a higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and
-/// [`Changed::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. [`Enqueue::New`] is not used for a task
-/// born there.
+/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. The core calls it when no
+/// task of a higher class (`class`) may run; while one runs, [`Rq::curr_ordinary`] is none. A task that moves to a
+/// higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and [`Changed::returned_asleep`] is
+/// false, with [`Enqueue::WakeupMigrated`]; never with [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
-    /// The type of its tunables.
+    /// Its tunables.
     type Tunables: Tunables;
     /// Its state of a CPU.
     type Rq: Debug + Send;
-    /// Its state of a task, which moves with the task.
+    /// Its state of a task, moved with it.
     type Task: Debug + Send;
-    /// What the balancer reads. [`Plain`]: the default, under which each task weighs 1024.
+    /// What the balancer reads. [`Plain`]: each task weighs 1024.
     type Balance: Balanced<Self>;
-    /// What it does at changes of slices, groups, classes and CPUs. [`Plain`]: nothing.
+    /// Changes of slices, groups, classes and CPUs. [`Plain`]: nothing.
     type Changes: Changed<Self>;
-    /// CPU limits of groups. [`Plain`]: there are none.
+    /// CPU limits of groups. [`Plain`]: none.
     type Limits: Limited<Self>;
-    /// Its state for display, and its invariants. [`Plain`]: it shows nothing.
+    /// Display and invariants. [`Plain`]: nothing.
     type Debugging: Debugged<Self>;
 
     /// The state of a CPU without tasks.
@@ -65,49 +62,48 @@ pub trait Policy: Sized + Debug + 'static {
     /// The state of a new task.
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
 
-    /// Enqueues a task that is not running: a running one is switched from before a change of its attributes, and to
-    /// afterwards. `Task::on_rq` is false except for [`Enqueue::Delayed`].
+    /// Enqueues a task that is not running; a running one is put before a change of attributes, and set afterwards.
+    /// `Task::on_rq` is false except for [`Enqueue::Delayed`].
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue);
 
-    /// Dequeues a task, maybe the running one. Returns false if a sleeping task ([`Dequeue::Sleep`]) stays queued
-    /// (delayed dequeue), until the policy calls [`Rq::finish_delayed`].
+    /// Dequeues a task, maybe the running one. Returns false if a sleeping task ([`Dequeue::Sleep`]) stays queued until
+    /// the policy calls [`Rq::finish_delayed`].
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
 
-    /// Returns the next queued task, maybe the running one; None only if none is queued. Must not dequeue a task: a
-    /// switch may have several calls, or none.
+    /// Returns the next queued task, maybe the running one; None only if none is queued. Must not dequeue: a switch has
+    /// any number of calls.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
-    /// The CPU switches from `prev` to another task `next` (`None`: not a task of this policy). `prev` may be off the
-    /// queue. [`Rq::curr_ordinary`] is still `prev`. Unlike [`Self::pick`], this may dequeue a task.
+    /// Switches from `prev`, maybe off the queue, to another task `next` (`None`: not this policy's).
+    /// [`Rq::curr_ordinary`] is still `prev`. Unlike [`Self::pick`], this may dequeue.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
-    /// The run queue is locked again after balancing, and the previous task put.
+    /// After balancing: the run queue is locked again, the previous task put.
     #[doc(hidden)]
     fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// The scheduler's tick, while `task` runs.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 
-    /// A wakeup enqueued `task` while `rq.curr_ordinary` runs. Calls [`Rq::resched`] to run it at once.
+    /// A wakeup enqueued `task` while `rq.curr_ordinary` runs. [`Rq::resched`] preempts.
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
 
     /// The running task yields.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
-    /// Returns the rest of the running task's slice, nanoseconds; `None` if no other task waits. Only called with
-    /// HRTICK.
+    /// Returns the rest of the running slice, nanoseconds; `None` if no other task waits. Only with HRTICK.
     fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
         None
     }
 
-    /// Updates the accounts of the running task to the run queue's clock.
+    /// Updates the running task's accounts to the clock.
     fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// A new task is forked on `rq`. It is queued later with [`Enqueue::New`], maybe elsewhere.
+    /// A task is forked on `rq`, and queued later with [`Enqueue::New`], maybe elsewhere.
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Chooses a CPU for a task woken by code on `on`, and now on `rq`, its previous or parent's CPU. The core corrects
-    /// forbidden CPUs. By default: stays, unless another allowed CPU is less loaded.
+    /// Chooses a CPU for a task woken by code on `on`; `rq` is its previous or parent's CPU. The core corrects
+    /// forbidden CPUs. Default: stays, unless another allowed CPU is less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
         let _ = (on, wake);
         let here = rq.cpu;
@@ -118,17 +114,17 @@ pub trait Policy: Sized + Debug + 'static {
         cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
     }
 
-    /// Chooses a CPU for the running task at exec. By default: stays.
+    /// Chooses the running task's CPU at exec. Default: stays.
     fn select_cpu_exec(rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> CpuId {
         rq.cpu
     }
 
-    /// A sleeping or dequeued task leaves this run queue for another.
+    /// A sleeping or dequeued task leaves for another run queue.
     fn detach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A detached task has arrived here, and is not queued yet.
+    /// A detached task arrived, not yet queued.
     fn attach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A task's nice value or policy changed. The task is off the queue, and put if it ran.
+    /// A task's nice value or policy changed, off the queue and put.
     fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 }

@@ -1,4 +1,4 @@
-//! The run queue: everything about one CPU, and the tasks on it.
+//! The run queue: one CPU and its tasks.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,7 +24,6 @@ use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
 
-/// A message for the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Arm(Timer, Option<u64>),
@@ -41,11 +40,11 @@ pub(crate) enum Notice {
 pub struct Rq<P: Policy> {
     /// Its CPU.
     pub cpu: CpuId,
-    /// Number of queued tasks of every class, including the running one and without throttled ones.
+    /// Queued tasks of every class, including the running one, without throttled ones.
     pub nr_running: u32,
     /// The running task, if it is the policy's.
     pub curr_ordinary: Option<u32>,
-    /// The running task, of any class.
+    /// The running task of any class.
     pub curr: Option<u32>,
     pub(crate) running: Running,
     /// Its clocks.
@@ -56,45 +55,43 @@ pub struct Rq<P: Policy> {
     pub(crate) resched_lazily: bool,
     /// Whether the next `schedule` skips the update of the clock.
     pub(crate) keeps_clock: bool,
-    /// Whether this kernel keeps the clock between a wakeup and its switch (2.6.37+).
+    /// Whether this kernel keeps it between a wakeup and its switch (2.6.37+).
     may_keep_clock: bool,
-    /// Whether the policy wants a call when the running task returns to user mode.
+    /// Whether the policy wants a call at the running task's return to user mode.
     pub(crate) notify_resume: bool,
-    /// Set while `schedule` has unlocked the run queue to balance: the previous task is put, the next not picked.
+    /// Set while `schedule` has unlocked to balance: the previous task is put, the next not picked.
     pub(crate) newidle: bool,
-    /// The running task is set again after an attribute change; this is not a new pick.
+    /// Sets the running task again after an attribute change: no new pick.
     pub(crate) restoring: bool,
-    /// Whether the timer that ends slices (HRTICK) is running.
+    /// Whether the slice timer (HRTICK) runs.
     pub(crate) hrtick: bool,
-    /// Set once a real-time or deadline task, or a fair server, was here. Until then nothing reads `rt` and `dl`.
+    /// Set at the first real-time or deadline task, or fair server. Until then nothing reads `rt` and `dl`.
     pub(crate) higher: bool,
-    /// Whether `uclamp` has any clamps.
     pub(crate) clamped: bool,
     pub(crate) online: bool,
 
     /// Its tasks: running, queued and sleeping.
     pub tasks: Arena<Task<P>>,
-    /// Work for the stopper, which then precedes all tasks.
+    /// Stopper work, which precedes all tasks.
     pub(crate) push: Option<crate::balance::active::Push>,
 
-    /// The policy's own state.
+    /// The policy's state.
     pub class: P::Rq,
 
-    /// Messages for the host, sent at the unlock.
     pub(crate) outbox: Vec<Notice>,
     pub(crate) load: RqLoad,
     /// See [`Self::listed`].
     movable: TaskList,
-    /// The clamps of its tasks, created for the first task that has any.
+    /// Clamps of its tasks, created with the first.
     pub(crate) uclamp: Option<Box<RqUclamp>>,
 
     pub(crate) balance: RqBalance,
 
-    /// Switches away from tasks of each group itself, by group id.
+    /// Switches away from each group's own tasks, by group id.
     group_switches: Vec<u64>,
-    /// Its real-time tasks.
+    /// Real-time tasks.
     pub rt: RtRq,
-    /// Its deadline tasks, and its fair server.
+    /// Deadline tasks, and fair server.
     pub dl: DlRq,
 }
 
@@ -134,19 +131,19 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Every CPU of the machine.
+    /// All CPUs.
     pub fn all(shared: &Shared<P>) -> Vec<Self> {
         (0..shared.nr_cpus() as u32).map(|cpu| Self::new(shared, CpuId(cpu))).collect()
     }
 
-    /// Requests a reschedule as soon as possible.
+    /// Requests a reschedule.
     #[inline]
     pub fn resched(&mut self) {
         self.need_resched = true;
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], for preemption among ordinary tasks. With lazy
+    /// As [`Self::resched`], for preemption among ordinary tasks. Under lazy
     /// [`preemption`](crate::config::Config::preemption) the CPU reschedules when it next leaves the kernel
     /// (`resched_curr_lazy`).
     #[inline]
@@ -161,14 +158,14 @@ impl<P: Policy> Rq<P> {
         self.need_resched
     }
 
-    /// Whether a reschedule that is not lazy is pending (`test_tsk_need_resched`).
+    /// As [`Self::need_resched`], not lazy (`test_tsk_need_resched`).
     #[inline]
     pub(crate) fn resched_is_due(&self) -> bool {
         self.need_resched && !self.resched_lazily
     }
 
-    /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) when the running task
-    /// is next in user mode (`TIF_NOTIFY_RESUME`).
+    /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) at the running task's
+    /// next user mode (`TIF_NOTIFY_RESUME`).
     #[inline]
     pub fn notify_resume(&self) -> bool {
         self.notify_resume
@@ -186,8 +183,7 @@ impl<P: Policy> Rq<P> {
         self.running
     }
 
-    /// Returns the kernel's `prio` of the running task: nice 0 for the idle task, the most urgent for the stopper. None
-    /// between two tasks.
+    /// Returns the running task's `prio`: nice 0 for idle, the most urgent for the stopper. None between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -203,8 +199,8 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    /// Keeps the clock until the switch that follows a preempting enqueue (`rq_clock_skip_update`). The next task is
-    /// charged for that time.
+    /// Keeps the clock from a preempting enqueue to its switch (`rq_clock_skip_update`). The next task is charged for
+    /// that time.
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
         // Also between two tasks: the end of the switch resets it.
@@ -220,7 +216,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Publishes the state of this run queue to the other CPUs.
+    /// Publishes this run queue's state.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
         // A function of its own, so that most CPUs save no registers over a call.
@@ -239,7 +235,7 @@ impl<P: Policy> Rq<P> {
         P::Balance::publish(self, shared);
     }
 
-    /// Publishes what deadline tasks need, too.
+    /// Also publishes what deadline tasks need.
     #[inline(never)]
     fn publish_dl(&self, shared: &Shared<P>) {
         self.publish_own(shared);
@@ -254,7 +250,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Publishes on a machine that keeps sums over its CPUs, or considers energy.
+    /// Publishes on a machine with sums over CPUs, or energy.
     #[inline(never)]
     fn publish_more(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
@@ -269,13 +265,13 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Whether there is, or was, anything of the deadline class.
+    /// Whether the deadline class is, or was, in use.
     #[inline]
     pub(crate) fn uses_dl(&self) -> bool {
         self.higher && self.dl.in_use()
     }
 
-    /// Completes the delayed dequeue of a task. The policy calls this.
+    /// Completes a delayed dequeue; for policies.
     pub fn finish_delayed(&mut self, task: u32) {
         if !self.tasks[task].on_rq {
             return self.fault(Fault::FinishedTwice { task: self.tasks[task].id });
@@ -283,7 +279,7 @@ impl<P: Policy> Rq<P> {
         self.finish_dequeue(task);
     }
 
-    /// An ordinary task has left its queue, and not to move.
+    /// An ordinary task left its queue without moving.
     pub(crate) fn finish_dequeue(&mut self, task: u32) {
         self.load.nr_uninterruptible += i64::from(self.tasks[task].blocked);
         self.leave(task);
@@ -296,7 +292,7 @@ impl<P: Policy> Rq<P> {
         self.nr_running -= 1;
     }
 
-    /// Counts a switch away from a task of `group`, if [`group_switches`](crate::config::Config::group_switches) is on.
+    /// Counts a switch away from `group`'s task, if [`group_switches`](crate::config::Config::group_switches) is on.
     #[inline]
     pub(crate) fn count_switch(&mut self, shared: &Shared<P>, group: GroupId) {
         if shared.config.group_switches {
@@ -318,26 +314,25 @@ impl<P: Policy> Rq<P> {
         &self.group_switches
     }
 
-    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets the calls in order at the unlock
-    /// ([`Host::arm`](crate::Host::arm)), and the core handles all timers
-    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, see [`Policy::slice_left`].
+    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets calls in order at the unlock
+    /// ([`Host::arm`](crate::Host::arm)); the core handles expiry ([`Scheduler::timer`](crate::Scheduler::timer)). For
+    /// timed slices, see [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Sends an event with the run queue's time to the host, in order at the unlock
+    /// Sends an event at the run queue's time to the host, in order at the unlock
     /// ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
 
-    /// Reports a violation of the policy's contract to the host.
+    /// Reports a policy's breach of contract to the host.
     #[cold]
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.outbox.push(Notice::Fault(fault));
     }
 
-    /// Adds a task at the tail of the list of movable tasks.
     pub(crate) fn list(&mut self, index: u32) {
         self.movable.push_back(&mut self.tasks, index);
     }
@@ -346,7 +341,6 @@ impl<P: Policy> Rq<P> {
         self.movable.remove(&mut self.tasks, index);
     }
 
-    /// Moves a listed task to the tail.
     #[inline]
     pub(crate) fn relist(&mut self, index: u32) {
         if self.movable.last() != Some(index) {
@@ -365,8 +359,8 @@ impl<P: Policy> Rq<P> {
         (after != NIL).then_some(after)
     }
 
-    /// Returns the policy's queued tasks, including throttled ones and the running one, longest ago run first, as the
-    /// balancer moves them. Tasks move to the tail when enqueued, switched in, or not movable.
+    /// Returns the policy's queued tasks, including throttled ones and the running one, in the balancer's order:
+    /// longest ago run first. Tasks move to the tail when enqueued, switched in, or not movable.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
@@ -388,22 +382,21 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as in `tests/threads.rs`.
+/// A host's run queues: direct, as in `Vec<Rq<P>>`, or a lock each, as in `tests/threads.rs`.
 ///
-/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one run queue at a
-/// time, or two by [`Self::pair`] while it holds none; so locks need not be recursive. Before and after a verb, none is
-/// locked.
+/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one at a time, or two
+/// by [`Self::pair`] while it holds none, and returns with none. So locks need not be recursive.
 pub trait Rqs<P: Policy> {
     /// A locked run queue.
     type Guard<'a>: DerefMut<Target = Rq<P>>
     where
         Self: 'a;
 
-    /// Locks a run queue, waiting until it is free.
+    /// Waits until the run queue is free, and locks it.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Locks two different run queues; returns that of `a`, then that of `b`. Another thread may request the reverse:
-    /// lock in a fixed order, such as by CPU number.
+    /// Locks two different run queues, returned in the given order. Threads may request the reverse: lock in a fixed
+    /// order, such as by CPU number.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

@@ -1,7 +1,5 @@
-//! Published state that all CPUs may read without a lock, as atomics.
-//!
-//! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts on a value, such as
-//! [`Shared::locate`], locks the run queue and checks again.
+//! Published state, as atomics that all CPUs may read without a lock. Loads and stores are relaxed: values are hints,
+//! each meaningful alone. Code that acts on one, such as [`Shared::locate`], locks the run queue and checks again.
 
 pub(crate) mod flags;
 pub(crate) mod locations;
@@ -45,20 +43,19 @@ pub(crate) use locations::{Locations, Place, Table};
 pub(crate) use published::Idleness;
 pub use published::{FairStats, Published};
 
-/// Effects of a change of cpusets or online CPUs.
+/// Effects of changed cpusets or online CPUs.
 #[derive(Debug)]
 pub(crate) struct CpusetChange {
-    /// Groups whose tasks may run elsewhere than before.
+    /// Groups whose tasks' CPUs changed.
     pub(crate) groups: BTreeSet<u32>,
-    /// CPUs whose scheduling domains changed.
     pub(crate) rebuilt: CpuMask,
-    /// CPUs whose root domain, or its number, changed.
+    /// CPUs whose root domain or its number changed.
     pub(crate) crossed: CpuMask,
     /// There are, or were, several root domains.
     pub(crate) split: bool,
 }
 
-/// Everything the CPUs share.
+/// What the CPUs share.
 #[derive(Debug)]
 pub struct Shared<P: Policy> {
     /// The settings.
@@ -68,11 +65,10 @@ pub struct Shared<P: Policy> {
     /// The scheduling domains.
     pub domains: DomainSets,
     offline: AtomicCpuMask,
-    /// The CPUs of groups. Its holder locks no run queue.
+    /// The holder locks no run queue.
     cpusets: Mutex<Cpusets>,
-    /// Whether there are, or were, cpusets or isolated CPUs.
+    /// There are, or were, cpusets or isolated CPUs.
     cpusets_used: AtomicBool,
-    /// Whether there are several root domains.
     split: AtomicBool,
     pub(crate) nohz: Nohz,
     pub(crate) jiffies: Jiffies,
@@ -80,16 +76,16 @@ pub struct Shared<P: Policy> {
     pub(crate) dl: DlShared,
     pub(crate) loadavg: loadavg::Shares,
     pub(crate) sums: CacheSums,
-    /// Kernels before groups: the load averages of the CPUs.
+    /// Kernels before groups: the CPUs' load averages.
     pub(crate) cpu_loads: Option<CpuLoads>,
     max_capacity: u32,
-    /// Whether classes above the fair one take time of some CPU.
+    /// Classes above the fair one take some CPU's time.
     pressed: AtomicBool,
     overloaded: RootFlags,
     energy: Option<Box<Energy>>,
-    /// Whether a CPU publishes more than its own figures, because of energy or sums.
+    /// A CPU publishes more than its own figures, because of energy or sums.
     tells_more: bool,
-    /// Whether a utilisation clamp was requested (`sched_uclamp_used`).
+    /// A utilisation clamp was requested (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
     idle: Vec<Idleness>,
@@ -97,12 +93,11 @@ pub struct Shared<P: Policy> {
     nr_tasks: AtomicU32,
     groups: Table<OnceBox<TaskGroup>>,
     nr_groups: AtomicU32,
-    /// Counts changes of groups' loads and weights on all CPUs.
     group_loads: AtomicU32,
 }
 
 impl<P: Policy> Shared<P> {
-    /// The state of a machine without tasks.
+    /// A machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let rules =
             Rules { forgets: config.has(Behaviour::CpusetForgets), exclusive: config.has(Behaviour::ExclusiveCpusets) };
@@ -155,7 +150,7 @@ impl<P: Policy> Shared<P> {
         if self.config.has(Behaviour::Early) { now } else { self.jiffies.now() }
     }
 
-    /// Sets the time of the first tick, nanoseconds (default 0), from which jiffies count.
+    /// Sets the first tick, ns (default 0), from which jiffies count.
     pub fn set_first_tick(&self, at_ns: u64) {
         self.jiffies.set_first(at_ns);
     }
@@ -165,7 +160,6 @@ impl<P: Policy> Shared<P> {
         &self.idle[cpu.index()]
     }
 
-    /// The published state of consecutive CPUs.
     #[inline]
     pub(crate) fn cpus(&self, run: &core::ops::Range<u32>) -> &[Published] {
         &self.cpus[run.start as usize..run.end as usize]
@@ -183,12 +177,12 @@ impl<P: Policy> Shared<P> {
         self.all_online() || !self.offline.contains(cpu)
     }
 
-    /// The CPUs that are online.
+    /// Online CPUs.
     pub fn online(&self) -> CpuMask {
         (0..self.nr_cpus() as u32).map(CpuId).filter(|&cpu| !self.offline.contains(cpu)).collect()
     }
 
-    /// How many CPUs are online.
+    /// The number of online CPUs.
     #[inline]
     pub fn nr_online(&self) -> usize {
         self.nr_cpus() - self.offline.len()
@@ -204,7 +198,7 @@ impl<P: Policy> Shared<P> {
         self.change_cpusets(|cpusets| cpusets.set_online(self.online(), populated))
     }
 
-    /// Changes the cpusets; root domains follow. One caller at a time.
+    /// Changes cpusets and so root domains. One caller at a time.
     pub(crate) fn change_cpusets(&self, change: impl FnOnce(&mut Cpusets)) -> CpusetChange {
         let mut groups = BTreeSet::new();
         let (roots, used) = {
@@ -244,7 +238,7 @@ impl<P: Policy> Shared<P> {
         change
     }
 
-    /// Reads the cpusets. `ask` must not lock a run queue, nor the caller hold one that a writer of cpusets waits for.
+    /// Reads the cpusets. `ask` must lock no run queue, and the caller hold none that a writer of cpusets waits for.
     pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
         ask(&self.cpusets.lock())
     }
@@ -254,18 +248,18 @@ impl<P: Policy> Shared<P> {
         self.cpusets_used.load(Relaxed)
     }
 
-    /// The cpuset files of a group; None if nothing was written to them.
+    /// A group's cpuset files; None if never written to.
     pub fn cpuset(&self, group: GroupId) -> Option<CpusetView> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
 
-    /// `cpuset.cpus.effective` of any group. Empty if partitions below have all.
+    /// Any group's `cpuset.cpus.effective`. Empty if partitions below have all.
     pub fn cpus_effective(&self, group: GroupId) -> CpuMask {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they overlap. If not, the task may
-    /// use all of the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether the two overlap. If not, it may use
+    /// all of the group's.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -299,7 +293,7 @@ impl<P: Policy> Shared<P> {
         self.is_split() && self.domains.roots().of(cpu) == Root::Isolated
     }
 
-    /// Every root domain with scheduling domains, and the isolated CPUs (maybe none).
+    /// Every root domain with scheduling domains, and isolated CPUs, maybe none.
     pub fn root_domains(&self) -> (Vec<CpuMask>, CpuMask) {
         let roots = self.domains.roots();
         let mut found: Vec<Root> = roots.iter().map(|(_, root)| root).collect();
@@ -309,7 +303,7 @@ impl<P: Policy> Shared<P> {
         (balanced.map(|root| roots.span(root)).collect(), roots.span(Root::Isolated))
     }
 
-    /// The number of CPUs, online or not.
+    /// The number of CPUs, with offline ones.
     #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
@@ -348,7 +342,7 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// Whether wakeups anywhere prefer CPUs of low [`energy`](crate::energy), while no CPU is full.
+    /// Whether wakeups prefer CPUs of low [`energy`](crate::energy), while no CPU is full.
     pub fn looks_at_energy(&self) -> bool {
         let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())
@@ -359,7 +353,7 @@ impl<P: Policy> Shared<P> {
         self.tells_more
     }
 
-    /// The state of energy-aware scheduling, if energy is considered.
+    /// State of energy-aware scheduling, if energy is considered.
     #[inline]
     pub(crate) fn energy(&self) -> Option<&Energy> {
         self.energy.as_deref()
@@ -399,7 +393,7 @@ impl<P: Policy> Shared<P> {
         allowed.map(|cpu| self.capacity(cpu)).max().unwrap_or(self.max_capacity)
     }
 
-    /// Whether any CPU has less than its full capacity for the fair class.
+    /// Whether higher classes reduce any CPU's capacity for the fair class.
     #[inline]
     pub(crate) fn pressed(&self) -> bool {
         self.pressed.load(Relaxed)
@@ -411,7 +405,7 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// Creates a group inside `parent` with `shares` in the scheduler's scale.
+    /// Creates a group inside `parent`; `shares` are in the scheduler's scale.
     pub(crate) fn new_group(&self, parent: GroupId, shares: u64, idle: bool) -> GroupId {
         // One at a time, so that every id below `nr_groups` has a group.
         let mut cpusets = self.cpusets.lock();
@@ -454,13 +448,13 @@ impl<P: Policy> Shared<P> {
         self.group_loads.fetch_add(1, Relaxed);
     }
 
-    /// Counts changes of groups' loads and weights, wrapping: if it is unchanged, so are they.
+    /// Counts changes of groups' loads and weights, wrapping.
     #[inline]
     pub(crate) fn group_loads(&self) -> u32 {
         self.group_loads.load(Relaxed)
     }
 
-    /// The number of groups, including the root.
+    /// Groups, including the root.
     pub fn nr_groups(&self) -> usize {
         self.nr_groups.load(Acquire) as usize
     }
@@ -470,7 +464,6 @@ impl<P: Policy> Shared<P> {
         (0..self.nr_groups() as u32).map(GroupId)
     }
 
-    /// The number of tasks created.
     pub(crate) fn nr_tasks(&self) -> u32 {
         self.nr_tasks.load(Relaxed)
     }
@@ -479,8 +472,7 @@ impl<P: Policy> Shared<P> {
         TaskId(self.nr_tasks.fetch_add(1, Relaxed))
     }
 
-    /// The run queue of a task and its index there; both may be outdated. `None` while the task moves, and after its
-    /// end.
+    /// A task's run queue and index there, maybe outdated. `None` while it moves, and after its end.
     #[inline]
     pub fn locate(&self, task: TaskId) -> Option<(CpuId, u32)> {
         match self.place(task) {

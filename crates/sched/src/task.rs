@@ -1,4 +1,4 @@
-//! A task, as the core sees it; what its class keeps is in `class`.
+//! A task of the core; its class's part is in `class`.
 
 use alloc::boxed::Box;
 
@@ -13,14 +13,14 @@ pub(crate) use crate::list::NIL;
 use crate::policy::Policy;
 use crate::uclamp::TaskUclamp;
 
-/// A task. It is in the arena of one run queue, and moves between run queues by value.
+/// A task, in the arena of one run queue; moved between them by value.
 //
 // In memory order: switches and wakeups read the first paragraph of 64 bytes.
 #[derive(Debug)]
 #[repr(C)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Task<P: Policy> {
-    /// Its number, the same on every run queue.
+    /// The same on every run queue.
     pub id: TaskId,
     /// Its group.
     pub group: GroupId,
@@ -32,53 +32,52 @@ pub struct Task<P: Policy> {
     pub nice: i8,
     /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
-    /// The class of its policy or boost.
+    /// By its policy or boost.
     pub(crate) kind: ClassKind,
-    /// Set if queued: runnable, or asleep with its dequeue delayed.
+    /// Whether queued: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
-    /// It sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
+    /// Sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
     pub(crate) blocked: bool,
-    /// It last ran on another CPU than that of its run queue.
+    /// It last ran on another run queue's CPU.
     pub migrated: bool,
     pub(crate) lent: Option<Lent>,
-    /// It returned to the ordinary class asleep. Its wakeup places it as if it came from another CPU.
+    /// Returned to the ordinary class asleep: its wakeup places it as if from another CPU.
     pub(crate) rejoins: bool,
-    /// A kernel thread bound to its CPU (`kthread_is_per_cpu`): cpusets do not affect it.
+    /// A kernel thread bound to its CPU (`kthread_is_per_cpu`), free of cpusets.
     pub(crate) per_cpu: bool,
     /// The CPU before its last one, a candidate at wakeup (`recent_used_cpu`).
     pub recent_used_cpu: CpuId,
-    /// Neighbours on its list: of the run queue's movable tasks, or of its real-time priority.
+    /// Neighbours on the list of movable tasks, or of its real-time priority.
     pub(crate) before: u32,
     pub(crate) after: u32,
-    /// When it last ran, by the clock of its CPU, nanoseconds.
+    /// When it last ran, by its CPU's clock, ns.
     pub last_ran: u64,
     /// CPUs it may run on (`cpus_mask`).
     pub affinity: Affinity,
     /// The task it woke last (`wake_wide`).
     pub last_wakee: Option<TaskId>,
-    /// Number of recent changes of `last_wakee`.
+    /// Recent changes of `last_wakee`.
     pub wakee_flips: u32,
 
     pub(crate) wakeups: Wakeups,
     /// When `wakee_flips` was last halved, nanoseconds.
     pub wakee_flip_decay: u64,
-    /// The policy's own state.
+    /// The policy's state.
     pub class: P::Task,
-    /// State of the deadline class, for its tasks and boosted ones only.
+    /// For deadline and boosted tasks only.
     pub(crate) dl: Option<Box<DlEntity>>,
-    /// Its utilisation clamps.
     pub(crate) uclamp: TaskUclamp,
     /// The CPU to move to after a change of affinity, or `NIL`.
     pub(crate) dest: u32,
-    /// The requested affinity (`user_cpus_ptr`); `affinity` differs if the cpuset lacks CPUs of it.
+    /// Requested affinity (`user_cpus_ptr`); `affinity` differs if the cpuset lacks CPUs of it.
     pub(crate) asked: Affinity,
     pub(crate) rt: RtTask,
-    /// CPU time in classes above the ordinary one, nanoseconds.
+    /// CPU time above the ordinary class, ns.
     pub(crate) ran_above: u64,
-    /// When it left the ordinary class, on the PELT clock in nanoseconds; 0 if it is there.
+    /// When it left the ordinary class, PELT clock, ns; 0 while there.
     pub(crate) went_above: u64,
     pub(crate) migrations: Migrations,
-    /// Deadline state while it is in another class: runtime and deadline for its return, and until its 0-lag time the
+    /// Deadline state while in another class: runtime and deadline for its return, and until its 0-lag time the
     /// reserved bandwidth.
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
@@ -112,13 +111,13 @@ impl<P: Policy> Task<P> {
         self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// Its state in the deadline class: runtime, deadline, throttling. None in other classes.
+    /// Its deadline-class state: runtime, deadline, throttling. None in other classes.
     #[inline]
     pub fn deadline(&self) -> Option<&DlEntity> {
         self.dl.as_deref()
     }
 
-    /// The number of CPUs, of `nr_cpus`, it may run on.
+    /// How many of `nr_cpus` CPUs it may run on.
     #[inline]
     pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
         self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())
@@ -132,8 +131,8 @@ impl<P: Policy> Task<P> {
         self.kind
     }
 
-    /// The kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 + nice
-    /// for the fair class, -1 for the deadline class.
+    /// Kernel `prio`, with inheritance: 0 (real-time priority 99) to 98 if real-time, 120 + nice if fair, -1 for
+    /// deadlines.
     pub fn prio(&self) -> i16 {
         match self.kind {
             ClassKind::Deadline => -1,

@@ -1,5 +1,4 @@
-//! The machine: the place of each CPU, from which [`balance::domains`](crate::balance::domains) builds the scheduling
-//! domains.
+//! The machine: each CPU's place, from which [`balance::domains`](crate::balance::domains) builds scheduling domains.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,12 +6,12 @@ use core::fmt;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 
-/// The place of a CPU. Ids are unique in the machine; CPUs with equal ids share that part.
+/// A CPU's place. Ids are unique in the machine; CPUs with equal ids share that part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuPlace {
     /// Physical core.
     pub core: u32,
-    /// Cores that share a mid-level cache; equal to `core` if there is none.
+    /// Cores that share a mid-level cache; `core` if there is none.
     pub cluster: u32,
     /// Last-level cache.
     pub llc: u32,
@@ -26,7 +25,7 @@ pub struct CpuPlace {
 
 /// Local NUMA distance, as in ACPI's SLIT.
 pub const LOCAL_DISTANCE: u32 = 10;
-/// The default distance between nodes.
+/// Default distance between nodes.
 pub const REMOTE_DISTANCE: u32 = 20;
 
 /// A machine's CPUs and the distances between its NUMA nodes.
@@ -49,12 +48,12 @@ pub enum TopologyError {
         /// The value.
         capacity: u32,
     },
-    /// CPUs of a core or cluster are in different caches, packages or nodes.
+    /// CPUs of one core or cluster differ in cache, package or node.
     Torn {
-        /// A CPU that differs from another of its core or cluster.
+        /// One of them.
         cpu: CpuId,
     },
-    /// The distance table is not square or too small, or a node is farther from itself than from another.
+    /// The table is not square or too small, or a node is farther from itself than from another.
     Distance,
 }
 
@@ -82,11 +81,13 @@ impl Topology {
         Self { cpus: (0..cpus.max(1) as u32).map(place).collect(), distance: alloc::vec![alloc::vec![LOCAL_DISTANCE]] }
     }
 
-    /// A machine from the place of each CPU and the node distances (`None`: 10 to itself, 20 to others).
+    /// A machine from its CPUs' places and node distances (`None`: 10 to itself, 20 to others).
+    ///
     ///
     /// # Errors
     ///
-    /// If the description contradicts itself.
+    ///
+    /// A description that contradicts itself.
     pub fn new(cpus: Vec<CpuPlace>, distance: Option<Vec<Vec<u32>>>) -> Result<Self, TopologyError> {
         if cpus.is_empty() {
             return Err(TopologyError::Empty);

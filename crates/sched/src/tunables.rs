@@ -1,7 +1,7 @@
 //! Tunables, in memory or compiled in.
 //!
-//! The scheduler reads them through the type parameter [`Tunables`]. [`Knobs`] stores them in memory, so that a run can
-//! set them. Methods that return constants cost nothing ([`Defaults`]).
+//! The scheduler reads them through [`Tunables`]. [`Knobs`] stores them, so that a run can set them. Methods that
+//! return constants cost nothing ([`Defaults`]).
 
 use core::fmt::Debug;
 
@@ -12,7 +12,7 @@ use crate::uclamp::UclampTunables;
 
 /// Tunables. Times are nanoseconds.
 pub trait Tunables: Clone + Debug + Send + Sync + 'static {
-    /// EEVDF: the slice of a task without a request. CFS: `min_granularity_ns`.
+    /// EEVDF: default slice. CFS: `min_granularity_ns`.
     fn base_slice_ns(&self) -> u64;
     /// CFS: the period in which every runnable task runs once (`latency_ns`).
     fn latency_ns(&self) -> u64;
@@ -23,12 +23,12 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn idle_min_granularity_ns(&self) -> u64 {
         750_000
     }
-    /// How long a task is cache-hot after running.
+    /// How long a task stays cache-hot.
     #[inline]
     fn migration_cost_ns(&self) -> u64 {
         500_000
     }
-    /// The most tasks that a balancing pass checks (`nr_migrate`).
+    /// Most tasks that a balancing pass checks (`nr_migrate`).
     #[inline]
     fn nr_migrate(&self) -> u32 {
         32
@@ -43,7 +43,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn rt_period_ns(&self) -> u64 {
         1_000_000_000
     }
-    /// Runtime of real-time tasks on each CPU in a period (`sched_rt_runtime_us`); the period or more means no limit.
+    /// Real-time tasks' runtime on each CPU in a period (`sched_rt_runtime_us`); the period or more: no limit.
     fn rt_runtime_ns(&self) -> u64 {
         950_000_000
     }
@@ -51,7 +51,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn deadline(&self) -> DlTunables {
         DlTunables::default()
     }
-    /// Runtime that a CPU draws at a time from a group's limit (`sched_cfs_bandwidth_slice_us`).
+    /// Runtime that a CPU draws from a group's limit at a time (`sched_cfs_bandwidth_slice_us`).
     #[inline]
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         5_000_000
@@ -71,14 +71,14 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cpu_rc(&self) -> CpuRcTunables {
         CpuRcTunables::default()
     }
-    /// Whether wakeups consider energy, with a model (`sched_energy_aware`).
+    /// Whether wakeups consider energy, if there is a model (`sched_energy_aware`).
     #[inline]
     fn energy_aware(&self) -> bool {
         true
     }
 }
 
-/// Tunables as values that a run can set.
+/// Tunables that a run can set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Knobs {
     /// See [`Tunables::base_slice_ns`].
@@ -182,7 +182,7 @@ impl Tunables for Knobs {
     }
 }
 
-/// The values of 6.12 on at least eight CPUs at HZ=250, compiled in.
+/// 6.12's values on at least eight CPUs at HZ=250.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Defaults;
 
@@ -205,7 +205,7 @@ impl Tunables for Defaults {
     }
 }
 
-/// The factor of granularities on `cpus` CPUs (`tunable_scaling` = logarithmic): 1 + floor(log2(min(cpus, 8))).
+/// The factor of granularities on `cpus` CPUs (logarithmic `tunable_scaling`): 1 + floor(log2(min(cpus, 8))).
 pub fn scaling(cpus: usize) -> u64 {
     1 + u64::from(cpus.clamp(1, 8).ilog2())
 }

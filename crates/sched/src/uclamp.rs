@@ -1,9 +1,9 @@
-//! Utilisation clamping (uclamp): requests of a task or group for CPU capacity, independent of its history.
+//! Utilisation clamping (uclamp): a task's or group's requests for CPU capacity, independent of its history.
 //!
-//! `util_min` requests a CPU and a frequency of at least this capacity; `util_max` states that no more is needed. A
-//! task's effective clamp is its request within the bounds of its group and of the system. A CPU's clamp is the maximum
-//! over its runnable tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and
-//! the CPU's frequency, never shares of time.
+//! `util_min` requests a CPU and frequency of at least this capacity; `util_max` declares more unneeded. A task's
+//! effective clamp is its request within its group's and the system's bounds. A CPU's is the maximum over its runnable
+//! tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and the frequency,
+//! never shares of time.
 //!
 //! As in the kernel, nothing is counted before the first request (`sched_uclamp_used`).
 //!
@@ -17,7 +17,7 @@ use crate::sync::AtomicU64;
 /// The highest utilisation.
 pub const SCALE: u16 = 1024;
 
-/// Bounds of utilisation, each 0..=1024. If they cross, the upper one applies.
+/// Bounds of utilisation, 0..=1024. If they cross, the upper applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clamps {
     /// Lower bound.
@@ -40,9 +40,9 @@ impl Clamps {
 /// The system's bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UclampTunables {
-    /// The highest clamps of tasks (`sched_util_clamp_min`, `sched_util_clamp_max`).
+    /// Tasks' highest clamps (`sched_util_clamp_min`, `sched_util_clamp_max`).
     pub system: Clamps,
-    /// The lower clamp of real-time tasks without a request (`sched_util_clamp_min_rt_default`).
+    /// Lower clamp of real-time tasks without a request (`sched_util_clamp_min_rt_default`).
     pub min_rt_default: u16,
 }
 
@@ -52,7 +52,7 @@ impl Default for UclampTunables {
     }
 }
 
-/// Clamps that the kernel refuses (EINVAL, ERANGE).
+/// Refused clamps (EINVAL, ERANGE).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UclampError {
     /// A bound above 1024.
@@ -82,7 +82,7 @@ impl fmt::Display for UclampError {
 
 impl core::error::Error for UclampError {}
 
-/// The state of a task. [`NOTHING`] stands for none, since this moves with every task.
+/// A task's state. [`NOTHING`] stands for none, since this moves with every task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskUclamp {
     pub(crate) min: u16,
@@ -99,7 +99,7 @@ impl Default for TaskUclamp {
 }
 
 impl TaskUclamp {
-    /// Sets requests; `None` keeps one.
+    /// Sets requests; `None` keeps.
     pub(crate) fn request(&mut self, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
         let bound = |value: Option<u32>, was: u16| match value {
             None => Ok(was),
@@ -116,7 +116,7 @@ impl TaskUclamp {
         Ok(())
     }
 
-    /// The clamps that are counted now.
+    /// Clamps counted now.
     pub(crate) fn active(self) -> Option<Clamps> {
         (self.active.min != NOTHING).then_some(self.active)
     }
@@ -151,7 +151,7 @@ impl GroupUclamp {
         self.get().0
     }
 
-    /// The effective clamps, which bound requests of its tasks.
+    /// Effective clamps, which bound its tasks' requests.
     pub(crate) fn holds(&self) -> Clamps {
         self.get().1
     }
@@ -160,7 +160,7 @@ impl GroupUclamp {
         self.0.store(Self::pack(asked, self.holds()), Relaxed);
     }
 
-    /// Limits both bounds to those of the parent, and the lower one to the upper.
+    /// Limits both bounds to the parent's, and the lower to the upper.
     pub(crate) fn inherit(&self, parent: Clamps) {
         let asked = self.asked();
         let max = asked.max.min(parent.max);
@@ -178,8 +178,8 @@ pub(crate) struct Bucket {
     pub(crate) tasks: u32,
 }
 
-/// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
-/// maximum until it is empty. So a CPU may be boosted a little too long, but nothing is searched.
+/// One of a CPU's bounds: the maximum over its runnable tasks. Similar values share a bucket, which keeps its maximum
+/// until empty. So a boost may last a little too long, but nothing is searched.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     pub(crate) buckets: [Bucket; BUCKETS],
@@ -204,7 +204,7 @@ impl Aggregate {
         self.value = self.value.max(value);
     }
 
-    /// Returns true if no task is left.
+    /// Returns whether none is left.
     fn dec(&mut self, value: u16) -> bool {
         let top = self.value;
         let bucket = self.bucket(value);
@@ -223,8 +223,7 @@ impl Aggregate {
 pub(crate) struct RqUclamp {
     pub(crate) min: Aggregate,
     pub(crate) max: Aggregate,
-    /// Set if no task is runnable. The last upper bound is kept, so that decaying utilisation does not raise the
-    /// frequency.
+    /// No task is runnable. The last upper bound stays, so that decaying utilisation does not raise the frequency.
     idle: bool,
 }
 

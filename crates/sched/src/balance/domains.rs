@@ -1,4 +1,4 @@
-//! Scheduling domains: the levels of a machine at which load is balanced, and their groups.
+//! Scheduling domains, the levels at which a machine's load is balanced, and their groups.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ pub enum Level {
     Mc,
     /// A package.
     Pkg,
-    /// NUMA nodes within a distance; the number counts distances.
+    /// NUMA nodes within a distance, by its rank.
     Numa(u8),
 }
 
@@ -54,20 +54,20 @@ pub struct DomainView<'a> {
     pub level: Level,
     /// Its CPUs.
     pub span: &'a CpuMask,
-    /// The CPUs that balance here: fewer than `span` where each NUMA node has its own view.
+    /// CPUs that balance here: fewer than `span` where NUMA nodes have their own views.
     pub members: CpuMask,
     /// Its groups.
     pub groups: Vec<&'a CpuMask>,
-    /// The longest balancing interval of an idle CPU, nanoseconds (`max_interval`).
+    /// An idle CPU's longest balancing interval, nanoseconds (`max_interval`).
     pub interval_ns: u64,
 }
 
-/// What a group's numbers are sums of.
+/// What a group sums.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Whole last-level caches of consecutive numbers, by their [sums](super::sums).
+    /// Whole last-level caches with consecutive numbers, by their [sums](super::sums).
     Caches(Range<u32>),
-    /// CPUs of consecutive numbers, by their published values.
+    /// CPUs with consecutive numbers, by their published values.
     Cpus(Range<u32>),
 }
 
@@ -77,24 +77,22 @@ pub(crate) enum Part {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SchedGroup {
-    /// The first part, usually the only one.
+    /// The first, usually only, part.
     pub(crate) part: Part,
-    /// Number of CPUs.
     pub(crate) weight: u32,
     pub(crate) more_parts: Box<[Part]>,
     pub(crate) capacity: u64,
-    /// `imbalance` of a group in several domains.
+    /// `imbalance` of groups in several domains.
     shared_imbalance: Option<Arc<AtomicBool>>,
     /// Affinity prevented a move: the level above should help.
     imbalance: AtomicBool,
-    /// Whether it is a core of several CPUs (`SD_SHARE_CPUCAPACITY`).
+    /// A core of several CPUs (`SD_SHARE_CPUCAPACITY`).
     pub(crate) smt: bool,
-    /// Whether balancing spreads its tasks over siblings (`SD_PREFER_SIBLING`).
+    /// Balancing spreads its tasks over siblings (`SD_PREFER_SIBLING`).
     pub(crate) prefers_sibling: bool,
-    /// Number of cores.
     pub(crate) cores: u32,
     pub(crate) cpus: Vec<CpuId>,
-    /// The CPUs whose own group this is, and which balance for it, if not all (`group_balance_mask`).
+    /// CPUs that balance for it, if not all (`group_balance_mask`).
     balancers: Option<Vec<CpuId>>,
     pub(crate) mask: CpuMask,
     pub(crate) min_capacity: u64,
@@ -131,7 +129,7 @@ impl SchedGroup {
         group
     }
 
-    /// Sets parts from ascending `caches` and `cpus`.
+    /// Sets parts, from ascending numbers.
     fn set_parts(&mut self, caches: &[u32], cpus: &[u32]) {
         let mut parts = runs(caches).map(Part::Caches).chain(runs(cpus).map(Part::Cpus));
         self.part = parts.next().unwrap_or(Part::Cpus(0..0));
@@ -143,13 +141,13 @@ impl SchedGroup {
         self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
     }
 
-    /// The CPUs that balance for the group. Overlapping groups have only those around which they were built.
+    /// CPUs that balance for the group. Overlapping groups: only those around which they were built.
     #[inline]
     pub(crate) fn balancers(&self) -> &[CpuId] {
         self.balancers.as_deref().unwrap_or(&self.cpus)
     }
 
-    /// Uses sums of caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's number of CPUs.
+    /// Sums caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's number of CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -163,7 +161,7 @@ impl SchedGroup {
     }
 }
 
-/// A level of the hierarchy of one or more CPUs.
+/// A hierarchy level of one or more CPUs.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent flags, as the kernel's SD_* bits
 pub(crate) struct Domain {
@@ -172,37 +170,37 @@ pub(crate) struct Domain {
     pub(crate) weight: u32,
     pub(crate) groups: Vec<SchedGroup>,
     pub(crate) imbalance_pct: u64,
-    /// Shortest balancing interval of an idle CPU, nanoseconds.
+    /// An idle CPU's shortest balancing interval, nanoseconds.
     pub(crate) min_interval: u64,
     pub(crate) max_interval: u64,
-    /// The factor by which a busy CPU balances less often.
+    /// By how much less often a busy CPU balances.
     pub(crate) busy_factor: u64,
     pub(crate) cache_nice_tries: u32,
     pub(crate) share_llc: bool,
-    /// Whether its CPUs differ in capacity.
+    /// Its CPUs differ in capacity.
     pub(crate) asym_capacity: bool,
-    /// Whether it has CPUs of every capacity of the machine.
+    /// It has every capacity of the machine.
     pub(crate) asym_capacity_full: bool,
     /// Whether only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
-    /// Whether its nodes are farther apart than `RECLAIM_DISTANCE`.
+    /// Its nodes are beyond `RECLAIM_DISTANCE`.
     pub(crate) far: bool,
-    /// Number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
+    /// Tasks in a group up to which NUMA nodes may differ by two (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
-    /// Number of online CPUs of its level that are isolated or in other root domains.
+    /// Online CPUs of its level that are isolated or in other root domains.
     pub(crate) cut_off: u32,
 }
 
-/// All domains, and the chain of each CPU from the lowest up.
+/// All domains, and each CPU's chain from the lowest up.
 #[derive(Debug)]
 pub struct Domains {
     roots: Roots,
-    /// Whether domains of several NUMA nodes are missing (`OLD_LOST_DOMAINS`).
+    /// Without domains of several NUMA nodes (`OLD_LOST_DOMAINS`).
     lost: bool,
     pub(crate) llcs: Vec<LlcShared>,
     all: Vec<Domain>,
     chains: Vec<Vec<u32>>,
-    /// For each entry of `chains` the index of the CPU's group.
+    /// For each entry of `chains`, the CPU's group.
     own_groups: Vec<Vec<u32>>,
     llc: Vec<u32>,
     llc_domain: Vec<Option<u32>>,
@@ -211,7 +209,7 @@ pub struct Domains {
     asym: bool,
 }
 
-/// The most domains that a CPU can have, whichever CPUs are online.
+/// Most domains of a CPU, whichever CPUs are online.
 pub(crate) fn most_levels(topology: &Topology) -> usize {
     4 + topology.distances().len().saturating_sub(1)
 }
@@ -222,7 +220,7 @@ impl Domains {
         Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
 
-    /// The domains of online CPUs by root domain. `lost` omits those of several NUMA nodes.
+    /// Domains of online CPUs by root domain. `lost` omits those of several NUMA nodes.
     pub(crate) fn of_roots(
         topology: &Topology,
         behaviours: Behaviours,
@@ -264,7 +262,6 @@ impl Domains {
         self.roots == *roots && self.lost == lost
     }
 
-    /// Resets what balancing has noted.
     pub(crate) fn renew(&self) {
         for group in self.all.iter().flat_map(|domain| &domain.groups) {
             group.imbalance().store(false, Relaxed);
@@ -275,7 +272,7 @@ impl Domains {
         }
     }
 
-    /// Does not limit searches for an idle CPU, as on a machine that was idle. Later domains start with 0, as after a
+    /// Lifts limits of searches for idle CPUs, as on a machine that was idle. Later domains start with 0, as after
     /// boot.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
@@ -283,7 +280,7 @@ impl Domains {
         }
     }
 
-    /// The number of a CPU's last-level cache, from 0.
+    /// A CPU's last-level cache, from 0.
     #[inline]
     pub(crate) fn llc(&self, cpu: CpuId) -> usize {
         self.llc[cpu.index()] as usize
@@ -299,7 +296,7 @@ impl Domains {
         self.llc[a.index()] == self.llc[b.index()]
     }
 
-    /// The highest domain of a CPU that shares a cache.
+    /// A CPU's highest domain that shares a cache.
     #[inline]
     pub(crate) fn llc_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.llc_domain[cpu.index()].map(|id| &self.all[id as usize])
@@ -316,7 +313,7 @@ impl Domains {
         self.asym
     }
 
-    /// The lowest domain of a CPU with every capacity of the machine (`sd_asym_cpucapacity`).
+    /// A CPU's lowest domain with every capacity of the machine (`sd_asym_cpucapacity`).
     pub(crate) fn asym_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.asym_capacity_full)
     }
@@ -327,7 +324,7 @@ impl Domains {
         self.chains[cpu.index()].iter().map(|&id| (id, &self.all[id as usize]))
     }
 
-    /// The domains in which wakeup, fork and exec place a task, lowest first.
+    /// Domains in which wakeup, fork and exec place a task, lowest first.
     #[inline]
     pub(crate) fn near(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = &Domain> {
         self.of(cpu).map(|(_, domain)| domain).filter(|domain| !domain.far)
@@ -338,13 +335,13 @@ impl Domains {
         self.chains[cpu.index()].get(position).map(|&id| &self.all[id as usize])
     }
 
-    /// The index of a CPU's group in its domain at `position`.
+    /// The CPU's group in its domain at `position`.
     #[inline]
     pub(crate) fn own_group(&self, cpu: CpuId, position: usize) -> Option<usize> {
         self.own_groups[cpu.index()].get(position).map(|&group| group as usize)
     }
 
-    /// The threads of a CPU's core, including itself; None without SMT.
+    /// Threads of a CPU's core, including itself; None without SMT.
     #[inline]
     pub(crate) fn smt_siblings(&self, cpu: CpuId) -> Option<&CpuMask> {
         let &id = self.chains[cpu.index()].first()?;
@@ -352,7 +349,7 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
-    /// The CPUs of the cluster below the last-level cache, if there are clusters.
+    /// CPUs of the cluster below the last-level cache, if there are clusters.
     #[inline]
     pub(crate) fn cluster(&self, cpu: CpuId) -> Option<&CpuMask> {
         let cluster = self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.level == Level::Cluster);
@@ -376,7 +373,7 @@ impl Domains {
         })
     }
 
-    /// Names and sizes of a CPU's domains, lowest first, for display.
+    /// Names and sizes of a CPU's domains, lowest first.
     pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
         self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()
     }
@@ -386,9 +383,9 @@ impl Domains {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LlcShared {
-    /// Whether a core may have only idle threads.
+    /// A core may have only idle threads.
     pub(crate) has_idle_cores: AtomicBool,
-    /// The most CPUs that a search for an idle one checks.
+    /// Most CPUs that a search for an idle one checks.
     pub(crate) nr_idle_scan: AtomicU32,
 }
 

@@ -8,28 +8,27 @@ use crate::config::{Config, NEWIDLE_RATIO};
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 
-/// A CPU's state in one of its domains.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainState {
-    /// The last balance, [jiffies](crate::shared::Shared::balance_time).
+    /// [Jiffies](crate::shared::Shared::balance_time).
     pub(crate) last_balance: u64,
-    /// Interval while idle, nanoseconds.
+    /// While idle, nanoseconds.
     pub(crate) interval: u64,
     pub(crate) nr_balance_failed: u32,
-    /// The highest cost of a newly-idle balance here, decaying, nanoseconds.
+    /// Highest cost of a newly-idle balance here, decaying, nanoseconds.
     pub(crate) max_newidle_lb_cost: u64,
     pub(crate) last_decay: u64,
-    /// Tries and successes of newly-idle balancing, and its chance of 1024 (6.18's `NI_RANDOM`).
+    /// Newly-idle balancing: tries, successes, and chance of 1024 (6.18's `NI_RANDOM`).
     pub(crate) newidle_calls: u32,
     pub(crate) newidle_success: u32,
     pub(crate) newidle_ratio: u32,
-    /// The last update of the chance.
+    /// The chance's last update.
     pub(crate) newidle_stamp: u64,
 }
 
 impl DomainState {
-    /// The state of a domain created at `now`, in the jiffy `jiffies`. `ratio`, the initial chance of newly-idle
-    /// balancing of 1024, later follows the success rate with a delay of 512 tries.
+    /// A domain's state at its creation. `ratio`, the initial chance of newly-idle balancing of 1024, later follows the
+    /// success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
@@ -46,7 +45,7 @@ impl DomainState {
         }
     }
 
-    /// Doubles the interval, up to the domain's longest, or for `pinned` tasks to 512 ms.
+    /// Doubles the interval, up to the domain's longest; for `pinned` tasks to 512 ms.
     pub(crate) fn back_off(&mut self, domain: &Domain, pinned: bool) {
         /// Nanoseconds.
         const MAX_PINNED_INTERVAL: u64 = 512_000_000;
@@ -64,7 +63,7 @@ impl DomainState {
         }
     }
 
-    /// Lets the highest cost decay by about 1 % a second. Returns whether that was due.
+    /// Decays the highest cost by about 1 % a second. Returns whether that was due.
     pub(crate) fn decay_newidle(&mut self, now: u64) -> bool {
         let due = now > self.last_decay + 1_000_000_000;
         if due {
@@ -94,8 +93,7 @@ impl DomainState {
     }
 }
 
-/// Returns a state for each domain that a CPU could have with more CPUs online, for code that works in a domain during
-/// a rebuild.
+/// Returns states for the domains that a CPU could have with more CPUs online, for code in a domain during a rebuild.
 fn states<T>(domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jiffies: u64) -> Vec<DomainState> {
     // An idle machine, as before every recording, has backed off to the longest intervals. On a real 6.18 of two CPUs,
     // the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms times 16, less a tick), not 28.
@@ -114,18 +112,18 @@ fn states<T>(domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jif
 /// A kicked CPU's pass over the idle CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NohzPass {
-    /// Its begin, nanoseconds.
+    /// Nanoseconds.
     pub(super) began: u64,
-    /// The first CPU that the pass did not consider yet.
+    /// The first CPU not yet considered.
     pub(super) from: u32,
 }
 
-/// A CPU's state of balancing. Times are nanoseconds unless noted.
+/// Times are nanoseconds unless noted.
 #[derive(Debug)]
 #[repr(C)] // the dice do not fit the cache line of the others
 pub(crate) struct RqBalance {
     pub(crate) domains: Vec<DomainState>,
-    /// When its first domain is due, [jiffies](crate::shared::Shared::balance_time).
+    /// When the first domain is due, [jiffies](crate::shared::Shared::balance_time).
     pub(crate) next_balance: u64,
     /// Average idle time, at most twice the cost of balancing.
     pub(crate) avg_idle: u64,
@@ -133,10 +131,10 @@ pub(crate) struct RqBalance {
     pub(crate) max_idle_balance_cost: u64,
     pub(crate) active_balance: bool,
     pub(crate) tick_stopped: bool,
-    /// Whether blocked averages may still decay (`rq->has_blocked_load`).
+    /// Blocked averages may still decay (`rq->has_blocked_load`).
     pub(crate) has_blocked: bool,
     dice: u64,
-    /// Up to 4.0: the pass of this CPU, kicked to balance for idle CPUs.
+    /// Up to 4.0: the pass of this CPU, kicked for idle CPUs.
     pub(crate) nohz_pass: Option<NohzPass>,
 }
 
@@ -160,12 +158,12 @@ impl RqBalance {
         }
     }
 
-    /// The scheduling domains of `cpu` were built again at `now`, in the jiffy `jiffies`.
+    /// The CPU's domains were rebuilt at `now`, in the jiffy `jiffies`.
     pub(crate) fn rebuilt<T>(&mut self, domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jiffies: u64) {
         self.domains = states(domains, config, cpu, now, jiffies);
     }
 
-    /// The CPU is online, and idle since `now`, in the jiffy `jiffies`.
+    /// The CPU is online, and idle since `now`.
     pub(crate) fn online(&mut self, now: u64, jiffies: u64) {
         self.next_balance = jiffies;
         self.avg_idle = 2 * MIGRATION_COST_NS;
@@ -176,7 +174,7 @@ impl RqBalance {
         self.nohz_pass = None;
     }
 
-    /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
+    /// The next of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;
@@ -238,7 +236,7 @@ mod tests {
         assert_eq!([2, 6, 7, 8].map(|times| after(times, true) / MS), [16, 256, 512, 512]);
     }
 
-    /// The cost is kept while it is reached once a second, then falls by 3/256 a second.
+    /// The cost stays while reached once a second, then falls by 3/256 a second.
     #[test]
     fn the_highest_cost_of_a_look_fades() {
         const S: u64 = 1_000 * MS;
@@ -251,7 +249,7 @@ mod tests {
         assert_eq!(state.max_newidle_lb_cost, 25_300);
     }
 
-    /// The mean moves by an eighth of the difference, and is at most twice the cost of balancing.
+    /// The mean moves by an eighth of the difference, up to twice the cost of balancing.
     #[test]
     fn idle_times_are_averaged() {
         let shared = shared("6.12");
@@ -266,7 +264,7 @@ mod tests {
         assert_eq!(balance.avg_idle, 1_000_000, "it has not been idle since");
     }
 
-    /// As on a real 6.18: the chance follows after 512 tries, and a success at a low chance counts for many.
+    /// As on a real 6.18: the chance follows after 512 tries; a success at a low chance counts for many.
     #[test]
     fn newly_idle_balancing_follows_what_has_helped() {
         let mut state = DomainState::new(1_000_000, 0, 0, 200);

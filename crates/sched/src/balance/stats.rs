@@ -1,4 +1,4 @@
-//! Statistics of the groups of a domain.
+//! Statistics of a domain's groups.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -39,7 +39,7 @@ pub(crate) struct GroupStats<'a> {
     pub(crate) idle_cpus: u32,
     pub(crate) capacity: u64,
     pub(crate) misfit: u64,
-    /// Load per capacity, of 1024; only for overloaded groups, or where nothing else is compared.
+    /// Load per capacity, of 1024; only if overloaded, or where nothing else is compared.
     pub(crate) avg_load: u64,
     pub(crate) overloaded_cpu: bool,
 }
@@ -55,7 +55,7 @@ impl<'a> GroupStats<'a> {
         stats
     }
 
-    /// The sums of a group, not classified yet.
+    /// A group's sums, unclassified.
     #[inline]
     pub(crate) fn of_sums<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, sums: Sums) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<'a> GroupStats<'a> {
         self.load * 1024 / self.capacity.max(1)
     }
 
-    /// Notes the highest load of a task that does not fit its CPU here. An idle CPU has none.
+    /// Notes the highest load of a task that does not fit its CPU. An idle CPU has none.
     fn find_misfit<P: Policy>(&mut self, shared: &Shared<P>, domain: &Domain, excluded: &CpuMask) {
         let counted = self.group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
         let loads = counted.filter(|cpu| !cpu.is_idle()).map(Published::misfit_task_load);
@@ -154,8 +154,7 @@ pub(crate) struct DomainStats<'a> {
 }
 
 impl<'a> DomainStats<'a> {
-    /// `here` is the index of the group of `cpu`. CPUs in `excluded` count as empty, since nothing can be pulled from
-    /// them.
+    /// `here` is the group of `cpu`. CPUs in `excluded` count as empty: nothing can be pulled from them.
     pub(crate) fn of<P: Policy>(
         shared: &Shared<P>,
         domain: &'a Domain,
@@ -229,7 +228,7 @@ impl DomainStats<'_> {
         self.busiest.as_ref().is_some_and(|busiest| busiest.kind == GroupType::Misfit)
     }
 
-    /// With different capacities: whether `cpu` cannot, or should not, relieve `found`.
+    /// With different capacities: `cpu` cannot, or should not, relieve `found`.
     fn beyond_help<P: Policy>(&self, shared: &Shared<P>, found: &GroupStats<'_>, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
@@ -249,7 +248,7 @@ impl DomainStats<'_> {
         }
     }
 
-    /// Whether a group compares to the busiest by the same rule: it is not more pressed, and both or neither have SMT.
+    /// Whether the busiest's rule applies to a group: not more pressed, and both or neither have SMT.
     fn compares_with_busiest(&self, found: &GroupStats<'_>) -> bool {
         let Some(busiest) = &self.busiest else { return found.kind == GroupType::HasSpare };
         found.kind == busiest.kind && (found.kind != GroupType::HasSpare || found.group.smt == busiest.group.smt)
@@ -261,14 +260,14 @@ pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
     u64::from(cpu.capacity_of()) * imbalance_pct < u64::from(cpu.capacity()) * 100
 }
 
-/// The highest load of a lone fair task beside real-time ones, which an idle CPU would serve better.
+/// Highest load of a lone fair task beside real-time ones, which an idle CPU would serve better.
 fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
     let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
     let lone = cpus.filter(|cpu| cpu.h_nr_running() == 1 && is_reduced(cpu, domain.imbalance_pct));
     lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 
-/// Sets how many CPUs a search for an idle one checks: many if the cache is little used, 0 if it is full.
+/// Sets how many CPUs a search for an idle one checks: many if the cache is little used, 0 if full.
 fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, sum_util: u64) {
     let weight = u64::from(domain.weight);
     let mean = sum_util / weight;
@@ -361,7 +360,7 @@ mod tests {
         }
     }
 
-    /// A group of one CPU is overloaded by a second task with more work than fits.
+    /// A second task with more work than fits overloads a single CPU.
     #[test]
     fn groups_are_told_apart_at_their_limits() {
         let domains = machine();
@@ -388,7 +387,7 @@ mod tests {
         Shared::new(topology, config)
     }
 
-    /// 6.18 compares capacities only for groups as pressed as the busiest, and always takes the first full group.
+    /// 6.18 compares capacities only for groups as pressed as the busiest, and takes the first full group.
     #[test]
     fn a_small_cpu_takes_from_a_full_big_one_in_6_18() {
         for (kernel, first, then) in [("6.12", true, true), ("6.18", false, true)] {

@@ -1,4 +1,4 @@
-//! When to balance: on becoming idle, at the ticks of each domain, and for tickless idle CPUs.
+//! When to balance: on becoming idle, at each domain's ticks, and for tickless idle CPUs.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -16,8 +16,8 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`): longer for a busy CPU, and one
-/// less, so that levels seldom coincide.
+/// Returns the jiffies until a domain's next balance (`get_sd_balance_interval`): longer for a busy CPU, and one less,
+/// so that levels seldom coincide.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
@@ -29,11 +29,11 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     jiffies.min(most).max(1)
 }
 
-/// The longest time between two newly-idle balances.
+/// Longest time between newly-idle balances.
 const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
 
-/// Whether `rq`, without tasks, should release its lock to balance. False if no CPU has surplus tasks, or the average
-/// idle time is below the cost.
+/// Whether `rq`, without tasks, should unlock to balance: some CPU has surplus tasks, and the average idle time covers
+/// the cost.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     if shared.domains.asym() {
         shared.cpu(rq.cpu).set_misfit_task_load(0);
@@ -60,7 +60,7 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     false
 }
 
-/// The next balance of a domain by its idle CPU, jiffies.
+/// An idle CPU's next balance of a domain, jiffies.
 fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
     let Some(domain) = shared.domains.at(rq.cpu, position) else { return u64::MAX };
     let state = &rq.balance.domains[position];
@@ -69,7 +69,7 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// Balances for `cpu`, which has no task and [may balance](may_look_newly_idle) (`newidle_balance`). Returns true
-    /// if it pulled a task. The CPU then picks again, even if in vain.
+    /// if it pulled a task: the CPU picks again, even if in vain.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let config = &shared.config;
@@ -132,8 +132,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         came && config.has(Behaviour::NewidleRetries)
     }
 
-    /// Balances for every tickless idle CPU that is due, and computes the next time. Returns whether CPUs remain for
-    /// another call (up to 4.0, which balances one CPU in each call).
+    /// Balances for each due tickless idle CPU, and computes the next time. Returns whether CPUs remain for another
+    /// call (up to 4.0: one CPU a call).
     pub(crate) fn nohz_idle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         if shared.config.has(Behaviour::NohzOwnFirst) {
@@ -182,12 +182,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         false
     }
 
-    /// Up to 4.0: the kicked CPU balances itself first, then the others in ascending order. It stops as soon as a task
-    /// arrived on it, for example one that the stopper pushed. The next kick is then when its own domains are due,
-    /// and the other CPUs wait until then. Each call balances one CPU, so that time passes between them.
+    /// Up to 4.0: the kicked CPU balances itself, then the others in ascending order, until a task arrives on it, for
+    /// example from the stopper. The next kick is then when its own domains are due; other CPUs wait until then. Each
+    /// call balances one CPU, so that time passes between them.
     ///
-    /// A CPU that becomes idle during the pass is not part of it. Before that, it
-    /// searches for tasks itself, which takes as long as the rest of the pass.
+    ///
+    /// A CPU that becomes idle meanwhile is not part of the pass: its own search first takes as long as the rest.
     fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let this = shared.cpu(cpu);
@@ -222,7 +222,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         true
     }
 
-    /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet 0.
+    /// Updates an idle CPU's averages (`update_nohz_stats`). Returns whether any is not 0.
     fn update_blocked(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
@@ -238,13 +238,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// The jiffy of the next update of idle CPUs' averages, one half-life later (`LOAD_AVG_PERIOD`).
+    /// The jiffy of idle CPUs' next update, a half-life later (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
     }
 
-    /// Updates the averages of idle CPUs if the last update is old; `cpu` is about to idle (`nohz_newidle_balance`).
+    /// Updates old averages of idle CPUs; `cpu` is about to idle (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let nohz = &shared.nohz;
@@ -261,7 +261,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 }
 
-/// Balances every due domain of `cpu`, lowest first.
+/// Balances `cpu`'s due domains, lowest first.
 pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     balancing: &mut Balancing<'_, P, R, H>,
     cpu: CpuId,

@@ -1,4 +1,4 @@
-//! Optional parts of a policy. [`Plain`] is each of them by default.
+//! Optional parts of a policy, [`Plain`] by default.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,20 +14,20 @@ use crate::weight::NICE_0_WEIGHT;
 #[derive(Debug)]
 pub struct Plain;
 
-/// What the balancer reads of a policy, and what a CPU publishes.
+/// What the balancer reads, and a CPU publishes.
 pub trait Balanced<P: Policy> {
-    /// Returns the load of a task for the balancer, in the scale of weights (1024: a nice-0 task that always runs).
+    /// Returns a task's load for the balancer, in the scale of weights (1024: a nice-0 task that always runs).
     fn task_load(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) -> u64 {
         NICE_0_WEIGHT
     }
 
-    /// Up to 3.18, at a wakeup: the load that a sleeping task would add to this CPU, in the scale of weights.
+    /// Up to 3.18, at a wakeup: the load a sleeping task would add here, in the scale of weights.
     fn effective_load(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32) -> u64 {
         NICE_0_WEIGHT
     }
 
-    /// 3.10: updates the load of every group on this CPU, once a tick. Returns the numbers of groups, and of those
-    /// without a task here; `None` if already done.
+    /// 3.10: updates every group's load here, once a tick. Returns the numbers of groups, and of those without a task
+    /// here; `None` if already done.
     fn update_h_load(_rq: &mut Rq<P>, _shared: &Shared<P>) -> Option<(u32, u32)> {
         None
     }
@@ -37,8 +37,8 @@ pub trait Balanced<P: Policy> {
         0
     }
 
-    /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. By default: a fifth of
-    /// the capacity that higher classes leave must be spare.
+    /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. Default: a fifth of the
+    /// capacity left by higher classes is spare.
     fn task_fits_cpu(rq: &Rq<P>, shared: &Shared<P>, task: u32, cpu: CpuId) -> bool {
         crate::capacity::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
@@ -48,31 +48,30 @@ pub trait Balanced<P: Policy> {
         rq.tasks[task].prio()
     }
 
-    /// Returns the queued tasks in the order in which the balancer of kernels before groups moves them. By default:
-    /// longest ago run first.
+    /// Returns queued tasks in the moving order of balancers before groups. Default: longest ago run first.
     fn pull_order(rq: &Rq<P>) -> Vec<u32> {
         rq.listed().collect()
     }
 
-    /// Whether the balancer should prefer other tasks: this one has had more than its share, and would share `to`.
+    /// Whether the balancer should prefer others: this task has had more than its share, and would share `to`.
     fn has_run_ahead(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32, _to: &Rq<P>) -> bool {
         false
     }
 
-    /// Whether the balancer should leave the task here: its dequeue is delayed, or it is a buddy.
+    /// Whether the balancer should leave the task: a delayed dequeue, or a buddy.
     fn sticky(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
         false
     }
 
-    /// Publishes the CPU's utilisation for energy-aware placement.
+    /// Publishes utilisation for energy-aware placement.
     fn publish_usage(_rq: &Rq<P>, _shared: &Shared<P>) {}
 
-    /// Returns `util_sum` of the class's run queue, the sum behind its utilisation.
+    /// Returns the class's `util_sum`, behind its utilisation.
     fn util_sum(_rq: &Rq<P>) -> u64 {
         0
     }
 
-    /// Updates the load averages of the whole run queue, before balancing.
+    /// Updates the run queue's load averages before balancing.
     fn update_blocked_averages(_rq: &mut Rq<P>, _shared: &Shared<P>) {}
 
     /// Publishes what other CPUs may read, except the number of tasks.
@@ -89,7 +88,7 @@ pub trait Balanced<P: Policy> {
         });
     }
 
-    /// Whether this CPU runs nothing but SCHED_IDLE tasks.
+    /// Whether it runs only SCHED_IDLE tasks.
     fn only_idle_tasks(_rq: &Rq<P>) -> bool {
         false
     }
@@ -99,17 +98,17 @@ impl<P: Policy> Balanced<P> for Plain {}
 
 /// Changes of slices, groups, classes and CPUs.
 pub trait Changed<P: Policy> {
-    /// Whether the queue has too few tasks for a change of priority to matter.
+    /// Whether too few tasks are queued for priorities to matter.
     fn is_alone(_rq: &Rq<P>, _shared: &Shared<P>) -> bool {
         false
     }
 
-    /// Returns the slice of a task in nanoseconds, if the policy honours [`TaskAttrs::slice`](crate::TaskAttrs::slice).
+    /// Returns a task's slice, nanoseconds, if the policy honours [`TaskAttrs::slice`](crate::TaskAttrs::slice).
     fn slice(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32) -> Option<u64> {
         None
     }
 
-    /// A task, off the queue, requests a slice in nanoseconds, or (`None`) the default.
+    /// A task, off the queue, requests a slice, nanoseconds, or (`None`) the default.
     fn slice_changed(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32, _slice: Option<u64>) {}
 
     /// A task, off the queue, moves to the group that `Task::group` already names.
@@ -125,11 +124,11 @@ pub trait Changed<P: Policy> {
         false
     }
 
-    /// A group's weight changed, or whether it is idle; applies it to this CPU.
+    /// Applies a group's changed weight or idleness here.
     fn group_weight_changed(_rq: &mut Rq<P>, _shared: &Shared<P>, _group: GroupId) {}
 
     /// This CPU goes offline: lifts limits, and leaves sums over CPUs (a group's load) until the first update after
-    /// [`Self::rq_online`]. Its tasks are still queued, and leave one by one.
+    /// [`Self::rq_online`]. Its queued tasks leave later, one by one.
     fn rq_offline(_rq: &mut Rq<P>, _shared: &Shared<P>) {}
 
     /// This CPU is online again.
@@ -143,24 +142,24 @@ pub trait Limited<P: Policy> {
     /// Whether it enforces limits.
     const ENFORCED: bool = false;
 
-    /// The CPU limit of a group changed; applies it to this CPU, and unthrottles.
+    /// Applies a changed limit here, and unthrottles.
     fn limit_changed(_rq: &mut Rq<P>, _shared: &Shared<P>, _group: GroupId) {}
 
-    /// There is run time for `group`, which waits for it on this CPU.
+    /// Run time arrived for `group`, which waits here.
     fn distribute(_rq: &mut Rq<P>, _shared: &Shared<P>, _group: GroupId) {}
 
-    /// Whether a CPU limit throttles a task. A throttled task is queued ([`crate::task::Task::on_rq`]) but not counted
-    /// in [`Rq::nr_running`].
+    /// Whether a CPU limit throttles a task, which is then queued ([`crate::task::Task::on_rq`]) but not in
+    /// [`Rq::nr_running`].
     fn throttled(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
         false
     }
 
-    /// Whether a CPU limit of its group forbids moving a task from `rq` to `to`.
+    /// Whether its group's limit forbids moving a task to `to`.
     fn limit_forbids_move(_rq: &Rq<P>, _shared: &Shared<P>, _task: u32, _to: &Rq<P>) -> bool {
         false
     }
 
-    /// Whether to call [`Self::return_to_user`] when the running task returns to user mode.
+    /// Whether to call [`Self::return_to_user`].
     fn wants_return(_rq: &Rq<P>) -> bool {
         false
     }
@@ -171,26 +170,26 @@ pub trait Limited<P: Policy> {
 
 impl<P: Policy> Limited<P> for Plain {}
 
-/// A policy's state for display, and its invariants.
+/// Display and invariants.
 pub trait Debugged<P: Policy> {
     /// Applies deferred updates before [`Self::debug`].
     fn apply_deferred(_rq: &mut Rq<P>, _shared: &Shared<P>) {}
 
-    /// Returns the queues of a CPU for display: one of each group, the root's first.
+    /// Returns a CPU's queues: one of each group, the root's first.
     fn debug(_rq: &Rq<P>, _shared: &Shared<P>) -> Vec<CfsDebug> {
         Vec::new()
     }
 
-    /// Returns the state of a task for display.
+    /// Returns a task's state.
     fn debug_task(_rq: &Rq<P>, _task: u32) -> Option<EntityDebug> {
         None
     }
 
-    /// Checks the invariants of a run queue. Slow: for tests and debug builds.
+    /// Checks invariants. Slow: for tests and debug builds.
     ///
     /// # Errors
     ///
-    /// The first invariant that does not hold, in words.
+    /// The first violated invariant, in words.
     fn check(_rq: &Rq<P>) -> Result<(), String> {
         Ok(())
     }

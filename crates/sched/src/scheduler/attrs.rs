@@ -1,4 +1,4 @@
-//! Changes of a task's attributes: policy, priority, nice, group, CPUs.
+//! Changes of policy, priority, nice, group and CPUs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ use crate::shared::{Place, Shared};
 use crate::task::{Affinity, Boost, Lent, NIL, SchedPolicy, Task, TaskState};
 use crate::uclamp::{Clamps, SCALE, UclampError};
 
-/// The attributes of `sched_setattr`.
+/// `sched_setattr`'s attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SchedAttr {
     /// The policy.
@@ -36,18 +36,15 @@ pub struct SchedAttr {
     pub nice: i8,
     /// 1..=99, 99 the most urgent; for SCHED_FIFO and SCHED_RR.
     pub rt_priority: u8,
-    /// Requested slice, nanoseconds, 100 us to 100 ms (6.12+); for SCHED_OTHER and SCHED_BATCH.
+    /// Requested slice, ns, 100 us to 100 ms (6.12+); for SCHED_OTHER and SCHED_BATCH.
     pub slice: Option<u64>,
     /// Runtime, deadline and period; for SCHED_DEADLINE.
     pub deadline: DlAttrs,
 }
 
-/// The origin of a change of affinity.
 #[derive(Clone, Debug)]
 pub(super) enum SetCpus {
-    /// The task, or a caller on its behalf.
     User(Affinity),
-    /// The CPUs of its group changed.
     Cpuset {
         /// Whether the task's own affinity ends.
         forget: bool,
@@ -55,7 +52,7 @@ pub(super) enum SetCpus {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Sets a task's nice value (clamped to -20..=19) and keeps its requested slice (`setpriority`).
+    /// Sets the nice value, clamped to -20..=19, and keeps the requested slice (`setpriority`).
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
         let unchanged = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].nice == nice).map(|(rq, _)| rq.cpu);
@@ -70,14 +67,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's policy and its parameters (`sched_setattr`). Values out of range are clamped, except those of
-    /// SCHED_DEADLINE. SCHED_OTHER and SCHED_BATCH set or remove the requested slice; other policies keep it for later.
-    /// Does nothing to a task that has ended.
+    /// Sets a task's policy and parameters (`sched_setattr`), clamped to their ranges except SCHED_DEADLINE's.
+    /// SCHED_OTHER and SCHED_BATCH set or remove the requested slice; other policies keep it for later. No effect on an
+    /// ended task.
+    ///
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE: if the kernel refuses the parameters, bandwidth is lacking, or affinity excludes a CPU.
-    /// Under SCHED_FIFO and SCHED_RR: if the group may have no real-time tasks. Then nothing changes.
+    ///
+    /// SCHED_DEADLINE: the kernel refuses the parameters, bandwidth is lacking, or affinity excludes a CPU. SCHED_FIFO
+    /// and SCHED_RR: the group may have no real-time tasks. Then nothing changes.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -152,10 +151,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks
-    /// (`rt_mutex_setprio`). The host knows holders and waiters. A boost below the task's own priority has no effect,
-    /// and nice values are not inherited. Deadlines are compared at the time of the call, so a later call may have
-    /// another result.
+    /// Sets or removes (`None`) the priority inherited from the most urgent waiter for a task's locks, which the host
+    /// knows (`rt_mutex_setprio`). A boost below the task's own priority has no effect; nice values are not inherited.
+    /// Deadlines are compared at the call, so a later call may have another result.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -179,12 +177,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of `sched_setattr`). `None`
-    /// keeps a clamp.
+    /// Sets utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of `sched_setattr`). `None` keeps
+    /// one.
+    ///
     ///
     /// # Errors
     ///
-    /// If a bound is above 1024, or the lower one above the upper.
+    ///
+    /// A bound above 1024, or the lower above the upper.
     pub fn set_uclamp(&mut self, task: TaskId, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
         // Has no visible effect if the request is refused.
         self.shared.use_uclamp();
@@ -193,11 +193,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         set
     }
 
-    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits the lower.
+    /// Sets `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits the lower.
+    ///
     ///
     /// # Errors
     ///
-    /// If a bound is above 1024.
+    ///
+    /// A bound above 1024.
     pub fn set_group_uclamp(&mut self, group: GroupId, min: u32, max: u32) -> Result<(), UclampError> {
         let bound = |value: u32| {
             let small = u16::try_from(value).ok().filter(|&value| value <= SCALE);
@@ -216,11 +218,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves a task to another group. With cpusets it may have to leave its CPU.
+    /// Moves a task to another group. Cpusets may force it off its CPU.
+    ///
     ///
     /// # Errors
     ///
-    /// If the group has no CPUs for the task or may have no real-time tasks, or its root domain lacks bandwidth. Then
+    ///
+    /// The group has no CPUs for the task or may have no real-time tasks, or its root domain lacks bandwidth. Then
     /// nothing changes.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
@@ -252,7 +256,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Changes a task; an ordinary task is off its queue meanwhile. Returns its CPU, or None if it has ended.
+    /// Changes a task, off its queue if ordinary. Returns its CPU; None if it has ended.
     fn change(&mut self, task: TaskId, what: Change, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
         self.change_if(task, what, |_, _, _| Ok(()), with).unwrap_or(None)
     }
@@ -308,14 +312,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Sets the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves: at
-    /// once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. 5.7+: the calling CPU `on`
-    /// distributes such tasks over different CPUs.
+    /// Sets a task's affinity (`sched_setaffinity`), within its group's CPUs. A task elsewhere moves: at once if it
+    /// waits, through the stopper if it runs, at its next wakeup if it sleeps. 5.7+: the calling CPU `on` spreads such
+    /// tasks.
+    ///
     ///
     /// # Errors
     ///
-    /// If none of the CPUs is online or in the group, or a deadline task would lack CPUs of the root domain. Then
-    /// nothing changes.
+    ///
+    /// None of the CPUs is online or in the group, or a deadline task would lack CPUs of the root domain. Then nothing
+    /// changes.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
@@ -397,7 +403,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves every queued task that may no longer run on `cpu`, because of its affinity or because the CPU is offline.
+    /// Moves queued tasks that affinity, or the CPU's going offline, forbids to run on `cpu`.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
@@ -447,7 +453,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Enqueues a runnable task, taken from the run queue of `from`, on `to`.
+    /// Enqueues on `to` a runnable task from the run queue of `from`.
     pub(super) fn arrive(&mut self, mut moving: Task<P>, from: CpuId, mut to: CpuId, cause: MigrateCause) {
         if widen(self.shared, self.host, self.now, &mut moving, from) {
             to = allowed_cpu(self.shared, &moving.affinity, to, from);
@@ -468,7 +474,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Reserves the bandwidth of new SCHED_DEADLINE parameters in a task's root domain.
+/// Reserves bandwidth for new SCHED_DEADLINE parameters in the root domain.
 fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) -> Result<(), SchedError> {
     let this = &rq.tasks[index];
     let root = root_of(shared, &this.affinity, rq.cpu);
@@ -486,7 +492,7 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
     Ok(())
 }
 
-/// Whether an affinity includes all CPUs of a root domain, as admission requires.
+/// Whether an affinity spans a root domain, as admission requires.
 fn spans_domain<P: Policy>(shared: &Shared<P>, root: Root, affinity: &Affinity) -> Result<(), SchedError> {
     let Some(mask) = affinity.as_ref().filter(|_| shared.dl.domain(root).cap().is_some()) else { return Ok(()) };
     let span = shared.root_span(root);

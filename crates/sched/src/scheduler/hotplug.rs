@@ -1,8 +1,9 @@
-//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPUs of their tasks.
+//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and their tasks' new CPUs.
 //!
-//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU. It is in no scheduling domain and publishes that it
-//! is not idle, and moving tasks choose again. Waiting tasks move at once, the running one through the stopper,
-//! sleeping ones when they wake.
+//!
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU, and moving tasks choose again. It is in no scheduling
+//! domain, and publishes that it is not idle. Waiting tasks move at once, the running one through the stopper, sleeping
+//! ones when they wake.
 
 use core::fmt;
 
@@ -29,7 +30,7 @@ pub enum HotplugError {
     NoSuchCpu {
         /// The requested CPU.
         cpu: CpuId,
-        /// The number of CPUs.
+        /// The machine's CPUs.
         nr_cpus: usize,
     },
     /// It is offline already.
@@ -40,13 +41,13 @@ pub enum HotplugError {
     Last(CpuId),
     /// All other online CPUs are isolated (`EBUSY`).
     LastHousekeeping(CpuId),
-    /// SCHED_DEADLINE tasks have reserved more than the other CPUs provide (`EBUSY`).
+    /// Deadline tasks have reserved more than the other CPUs provide (`EBUSY`).
     Deadline {
         /// The CPU.
         cpu: CpuId,
-        /// Reserved by tasks and, 6.12+, the fair servers of the other CPUs, in 2^-20 CPUs.
+        /// Reserved by tasks and, 6.12+, other CPUs' fair servers, in 2^-20 CPUs.
         promised: u64,
-        /// The limit of the other CPUs, in 2^-20 CPUs.
+        /// The other CPUs' limit, in 2^-20 CPUs.
         cap: u64,
     },
 }
@@ -90,7 +91,7 @@ pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> boo
     !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
 }
 
-/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the first allowed.
+/// The first that the affinity allows: `chosen`, `prev`, a CPU of the node of `prev`, any.
 pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     match affinity {
         _ if !shared.all_online() => fallback(shared, affinity, chosen, prev),
@@ -101,8 +102,8 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Returns the new CPU of a task after a change of affinity by code on `on`. It is the next allowed one after the last
-/// choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
+/// Returns a task's new CPU after code on `on` changed its affinity: the next allowed one after the last choice, so
+/// that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.has(Behaviour::AffinitySpreads);
@@ -110,20 +111,20 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Returns the new CPU of a task that must leave `cpu`: that of [`choose_dest`], unless the CPU goes offline.
+/// Returns the CPU of a task that must leave `cpu`: from [`choose_dest`], unless the CPU goes offline.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
     allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
-/// Returns the CPU of a task forked on `on`: `on`, if a CPU of its root domain is allowed.
+/// Returns a forked task's CPU: `on`, if a CPU of its root domain is allowed.
 pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
 }
 
-/// `select_fallback_rq`: any CPU, if no online one is allowed.
+/// `select_fallback_rq`: any CPU if no allowed one is online.
 #[cold]
 fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId);
@@ -137,18 +138,21 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU reschedules and
-    /// its stopper moves the task. The CPU must not be used after [`Self::schedule`] returns that it is idle. It is in
-    /// no scheduling domain, and other CPUs' domains are rebuilt without it.
+    /// Takes a CPU offline: removes it from scheduling domains, and rebuilds those of others. On return, waiting tasks
+    /// have moved. If a task runs there, the CPU reschedules and its stopper moves the task. The CPU must not be used
+    /// after [`Self::schedule`] returns that it is idle.
     ///
-    /// As in Linux, a task without another online CPU may run on all from now on, which [`Event::AffinityLost`]
-    /// reports.
+    ///
+    /// As in Linux, a task without another online CPU may from now on run on all ([`Event::AffinityLost`]).
+    ///
     ///
     /// A host changes one CPU at a time.
     ///
+    ///
     /// # Errors
     ///
-    /// If there is no such CPU, it is offline already or the last, or the others lack the bandwidth for deadline tasks.
+    ///
+    /// No such CPU, already offline, the last, or the others lack bandwidth for deadline tasks.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -190,12 +194,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has finished, and balances
-    /// at once. A host changes one CPU at a time.
+    /// Takes a CPU online: idle and rescheduled, as after Linux's hotplug thread. It balances at once. A host changes
+    /// one CPU at a time.
+    ///
     ///
     /// # Errors
     ///
-    /// If there is no such CPU, or it is online already.
+    ///
+    /// No such CPU, or already online.
     pub fn cpu_up(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -225,8 +231,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// If a task can run nowhere, lets it run on all CPUs, or on all of its group, and reports it on `cpu`. Returns whether
-/// it did.
+/// Lets a task that can run nowhere run on all CPUs, or all of its group, and reports it on `cpu`. Returns whether it
+/// did.
 pub(super) fn widen<P: Policy, H: Host>(
     shared: &Shared<P>,
     host: &mut H,
@@ -243,8 +249,8 @@ pub(super) fn widen<P: Policy, H: Host>(
     lost
 }
 
-/// Whether a task stays on its CPU because all CPUs that it could move to went offline. Linux leaves it there with an
-/// empty mask (`migration_cpu_stop`) until its next wakeup; here its mask is widened at once.
+/// Whether a task stays since all its possible targets went offline. Linux leaves it with an empty mask
+/// (`migration_cpu_stop`) until its next wakeup; here the mask is widened at once.
 pub(super) fn lets_stay<P: Policy, H: Host>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,

@@ -1,5 +1,5 @@
-//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
-//! `change`). This file has fork, tick, timers and the common parts.
+//! The scheduler's verbs: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`, `change`).
+//! Here: fork, tick, timers and common parts.
 
 mod attrs;
 mod change;
@@ -53,17 +53,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Creates the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as
-    /// the root's.
+    /// Creates a session's autogroup, with the weight of a `nice` task, -20..=19. Its real-time tasks count as the
+    /// root's.
     pub fn new_autogroup(&mut self, nice: i8) -> GroupId {
         let group = self.shared.new_group(GroupId::ROOT, weight::of_nice(nice), false);
         self.shared.group(group).rt.redirect();
         group
     }
 
-    /// Sets a group's cgroup weight (1..=10000).
+    /// Sets a group's cgroup weight, 1..=10000.
+    ///
     ///
     /// # Errors
+    ///
     ///
     /// An idle group and the root have no weight.
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) -> Result<(), GroupError> {
@@ -76,22 +78,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Guarantees a group directly below the root `percent` of the machine (2.6.15-cpurc). The root's own tasks have
     /// the rest.
     ///
+    ///
     /// # Errors
     ///
-    /// If the kernel has no CPU resource controller, the group is not directly below the root, or all guarantees exceed
-    /// 100 %.
+    ///
+    /// No CPU resource controller in this kernel, the group is elsewhere, or guarantees exceed 100 %.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
         let shared = self.shared;
         let groups = shared.group_ids().map(|id| shared.group(id));
         set_guarantee(groups, shared.group(group), percent)
     }
 
-    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. Does nothing, not even
-    /// to the weight, if the group is already in that state.
+    /// Makes a group idle, or ordinary again with weight 100, like `cpu.idle`. Does nothing, not even to the weight, if
+    /// already in that state.
+    ///
     ///
     /// # Errors
     ///
-    /// If the group is the root.
+    ///
+    /// The group is the root.
     pub fn set_group_idle(&mut self, group: GroupId, idle: bool) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::Root);
@@ -103,17 +108,18 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) })
     }
 
-    /// Sets the nice value of a session's autogroup, -20..=19, as writing `/proc/PID/autogroup` does. The autogroup
-    /// then has the weight of a task of that nice value.
+    /// Sets an autogroup's nice value, -20..=19, and so its weight, like `/proc/PID/autogroup`.
+    ///
     ///
     /// # Errors
     ///
-    /// If the group is the root.
+    ///
+    /// The group is the root.
     pub fn set_group_nice(&mut self, group: GroupId, nice: i8) -> Result<(), GroupError> {
         self.set_group_shares(group, weight::of_nice(nice))
     }
 
-    /// The kernel's `sched_group_set_shares`.
+    /// `sched_group_set_shares`.
     fn set_group_shares(&mut self, group: GroupId, shares: u64) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::Root);
@@ -128,13 +134,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Creates a task on the forking CPU or, if that is outside the root domain of its group, on a CPU inside. It does
-    /// not run before [`Self::wake_new`].
+    /// Creates a task on the forking CPU or, if its group's root domain lacks that CPU, on one inside. It first runs
+    /// after [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }
 
-    /// Creates a thread of the kernel that is bound to the CPU of its affinity. Cpusets do not affect it.
+    /// Creates a kernel thread bound to its affinity's CPU. Cpusets do not affect it.
     pub fn new_kthread(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, true)
     }
@@ -203,8 +209,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         id
     }
 
-    /// The scheduler's tick on `cpu`. Returns true if it raises the balancing softirq. Then call [`Self::balance`] when
-    /// the interrupt returns, before [`Self::schedule`].
+    /// The tick on `cpu`. Returns true if it raises the balancing softirq: then call [`Self::balance`] when the
+    /// interrupt returns, before [`Self::schedule`].
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
@@ -232,7 +238,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer of [`Host::arm`] expired on `on`: its own CPU ([`Timer::cpu`]), or the one that armed it.
+    /// A timer of [`Host::arm`] expired on `on`: its CPU ([`Timer::cpu`]), or the one that armed it.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -246,7 +252,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The first timers of `cpu`'s deadline tasks expired.
     fn dl_timers(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -257,7 +262,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.dl_callback(cpu, callback);
     }
 
-    /// Starts the fair servers, if the kernel has them, at the first task that is not fair.
+    /// Starts the kernel's fair servers, if it has them, at the first task that is not fair.
     pub(super) fn start_servers(&mut self) {
         let shared = self.shared;
         let Some(limits) = shared.dl.server else { return };
@@ -272,7 +277,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The slice of the running task ended.
+    /// The running slice ended.
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.hrtick = false;
@@ -293,7 +298,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         finish_verb(&mut rq, self.shared, self.host);
     }
 
-    /// The balancing softirq of `cpu`.
+    /// The balancing softirq.
     pub fn balance(&mut self, cpu: CpuId) {
         let idle = self.shared.cpu(cpu).is_idle();
         let mut balancing =
@@ -301,8 +306,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rebalance_domains(&mut balancing, cpu, idle);
     }
 
-    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host calls this again
-    /// when the time of the search has passed (up to 4.0, where each call balances one CPU).
+    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host must call again when
+    /// the search's time has passed (up to 4.0: one CPU a call).
     pub fn nohz_balance(&mut self, cpu: CpuId) -> bool {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =
@@ -310,13 +315,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu)
     }
 
-    /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left it
-    /// (`idle_set_state`).
+    /// Notes that an idle CPU entered a state with this exit latency, ns, or left it (`None`; `idle_set_state`).
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
 
-    /// The host stopped the tick of an idle CPU.
+    /// The host stopped an idle CPU's tick.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let due = shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due);
@@ -339,7 +343,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.jiffies.leave(cpu);
     }
 
-    /// The host restarted the tick of a CPU that is no longer idle.
+    /// The host restarted the tick of a no longer idle CPU.
     #[inline]
     pub fn tick_restarted(&mut self, cpu: CpuId) {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
@@ -352,8 +356,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Returns the number of switches away from tasks of each group and its descendants, by group id, including
-    /// switches to idle. Empty without [`group_switches`](crate::config::Config::group_switches).
+    /// Returns switches away from each group and its descendants, by group id, including switches to idle. Empty
+    /// without [`group_switches`](crate::config::Config::group_switches).
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();
@@ -371,12 +375,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         counts
     }
 
-    /// Returns the load averages, as `/proc/loadavg` shows them.
+    /// Returns `/proc/loadavg`'s averages.
     pub fn loadavg(&mut self) -> LoadAvg {
         loadavg::read(&self.shared.loadavg, self.now, self.shared.config.tunables.tick_ns())
     }
 
-    /// Does the work that the stopper was woken for. Then the host calls [`Self::schedule`] with
+    /// Does the stopper's work. Then the host calls [`Self::schedule`] with
     /// [`PrevState::Sleeping`](crate::event::PrevState::Sleeping).
     pub fn stopper_work(&mut self, cpu: CpuId) {
         let push = self.rqs.rq(cpu).push.take();
@@ -394,7 +398,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. The slice may end.
+    /// Updates the accounts of the running task, which reads its CPU clock. The slice may end.
     pub fn update_curr(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -402,7 +406,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         finish_verb(&mut rq, self.shared, self.host);
     }
 
-    /// Whether a reschedule of `cpu` is pending.
+    /// Whether a reschedule is pending.
     pub fn need_resched(&self, cpu: CpuId) -> bool {
         self.shared.cpu(cpu).need_resched.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Wakeups: the choice of a CPU, the enqueue there, and the preemption check.
+//! Wakeups: choice of a CPU, enqueue, and preemption check.
 
 use super::common::{Again, rq_of, time_slice};
 use super::hotplug::{allowed_cpu, widen};
@@ -25,9 +25,9 @@ use crate::task::{Task, TaskState};
 pub enum Waker {
     /// The task running on that CPU.
     Task,
-    /// The task running on that CPU, which is about to sleep, so that the woken one may use the CPU (`WF_SYNC`).
+    /// That task, about to sleep, so that the woken one may use the CPU (`WF_SYNC`).
     TaskSync,
-    /// An interrupt handler; the interrupted task is not involved.
+    /// An interrupt handler, not the interrupted task.
     Irq,
 }
 
@@ -43,20 +43,19 @@ impl Wake {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Wakes a new task for the first time, from code on `on` (`wake_up_new_task`).
+    /// First wakes a new task, from code on `on` (`wake_up_new_task`).
     pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
         self.wake_from(task, on, Wake::fork(), TaskState::New, None);
     }
 
-    /// Wakes a new task on its CPU, as one that was runnable before the host began. Only its affinity can change the
-    /// CPU.
+    /// Wakes a new task on its CPU, as if runnable before the host began. Only affinity can change the CPU.
     pub fn wake_new_in_place(&mut self, task: TaskId) {
         if let Place::On(cpu, _) = self.shared.place(task) {
             self.wake_from(task, cpu, Wake::fork(), TaskState::New, Some(cpu));
         }
     }
 
-    /// Puts a new task to sleep on its CPU, as after a long sleep: without averages or lag.
+    /// Puts a new task to sleep there, as if for long: without averages or lag.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
@@ -66,14 +65,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if the task does not sleep or has ended.
+    /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if it does not sleep or has ended.
     ///
-    /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. A host with concurrent wakers therefore
-    /// leaves a token with the task before this call. After `schedule(.., PrevState::Sleeping)` it checks for a token,
-    /// and if there is one, wakes the task.
+    /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. So a host with concurrent wakers leaves a
+    /// token with the task before this call. After `schedule(.., PrevState::Sleeping)`, it wakes a task with a token.
     ///
-    /// A task that changes CPUs is on no run queue for a moment, since the two are locked one after the other. Threads
-    /// that search for it wait meanwhile, so the calling thread must not be stopped for long.
+    /// A task that changes CPUs is briefly on no run queue, as the two are locked in turn. Threads that search for it
+    /// wait, so the calling thread must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
         let mut wake = Wake::by(waker);
         let mut rq = self.rqs.rq(on);
@@ -87,7 +85,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, wake, TaskState::Sleeping, None)
     }
 
-    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU unless `place` is given.
+    /// Wakes a task in the state `from`, or returns false. Without `place`, its class chooses a CPU.
     fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState, place: Option<CpuId>) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
@@ -188,7 +186,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Wakes a task whose dequeue was delayed.
 #[inline]
 fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     rq.tasks[index].blocked = false;
@@ -209,7 +206,7 @@ fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake:
     }
 }
 
-/// Returns the class's choice for a task on `rq`, before the check of its affinity.
+/// Returns the class's choice, before the affinity check.
 #[inline]
 fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
     // A new task is placed from the CPU it was created on.
@@ -218,7 +215,6 @@ fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: Cpu
     class::select_cpu(rq, shared, kind, index, from, wake)
 }
 
-/// Enqueues a woken task, and checks whether it preempts.
 #[inline]
 fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, why: Enqueue, wake: Wake) {
     let kind = rq.tasks[index].kind;
@@ -230,9 +226,9 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
     }
 }
 
-/// Keeps the clock after a wakeup from `on` that requests a reschedule, until the switch; the woken task is charged for
-/// that time. Exceptions are tasks that the target CPU enqueues itself just before its pick (`ttwu_queue_cond`), and
-/// new tasks. Interrupts are charged after their wakeups.
+/// Keeps the clock from a wakeup on `on` that requests a reschedule until the switch, charging the woken task for that
+/// time. Exceptions: tasks that the target CPU enqueues itself just before its pick (`ttwu_queue_cond`), and new tasks.
+/// Interrupts are charged after their wakeups.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {
@@ -240,27 +236,26 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
     }
 }
 
-/// Whether a CPU itself queues a task woken on `on`: a distant CPU and, 6.0+, one that was idle (`ttwu_queue_cond`).
+/// Whether a CPU itself queues a task woken on `on`: if distant or, 6.0+, if it was idle (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
     let idle = || rq.nr_running <= 1 && shared.config.has(Behaviour::QueuesOnIdle);
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
-/// Returns the recent number of wakee changes of `waker`, including this wakeup. Tasks that wake many others should
-/// spread (`wake_wide`).
+/// Returns recent wakee changes of `waker`, including this wakeup. Tasks that wake many others should spread
+/// (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
     let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
 }
 
-/// The count of changes halves once a second.
+/// Whether to halve the count, once a second.
 fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers the wakee of the running task. Called only where a CPU is chosen: not for a delayed task, or one with one
-/// CPU.
+/// Remembers the running task's wakee. Only where a CPU is chosen: not for delayed tasks, or those with one CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];

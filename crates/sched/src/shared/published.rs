@@ -1,4 +1,4 @@
-//! The values that each CPU publishes.
+//! What each CPU publishes.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,17 +13,17 @@ pub struct FairStats {
     pub runnable: u64,
     /// `util_avg` of the root.
     pub util: u64,
-    /// Sum of the estimated utilisation of queued tasks.
+    /// Summed estimated utilisation of queued tasks.
     pub util_est: u64,
     /// Runnable tasks, in all levels.
     pub h_nr_runnable: u32,
-    /// Runnable tasks and those with a delayed dequeue.
+    /// Those, and delayed dequeues.
     pub h_nr_queued: u32,
-    /// Tasks of `h_nr_queued` that are SCHED_IDLE or in an idle group.
+    /// Of `h_nr_queued`: SCHED_IDLE or in an idle group.
     pub h_nr_idle: u32,
 }
 
-/// The published values of a CPU.
+/// A CPU's published values.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Published {
@@ -37,9 +37,9 @@ pub struct Published {
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
     counts_delayed: bool,
-    /// A copy from the topology: sums over CPUs then need one cache line each.
+    /// Copied from the topology: sums over CPUs then need one cache line each.
     capacity: u32,
-    /// The capacity that higher classes leave.
+    /// What higher classes leave.
     capacity_of: AtomicU32,
     misfit_task_load: AtomicU64,
 }
@@ -51,7 +51,6 @@ impl Published {
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
     }
 
-    /// Returns whether the value is new.
     pub(super) fn set_capacity_of(&self, left: u32) -> bool {
         let news = self.capacity_of.load(Relaxed) != left;
         if news {
@@ -60,7 +59,7 @@ impl Published {
         news
     }
 
-    /// The number of queued tasks, including the running one.
+    /// Queued tasks, including the running one.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running.load(Relaxed)
@@ -72,7 +71,7 @@ impl Published {
         self.h_nr_runnable.load(Relaxed)
     }
 
-    /// The tasks that the balancer counts; in 6.12 including those with a delayed dequeue.
+    /// Tasks that the balancer counts; in 6.12 including delayed dequeues.
     #[inline]
     pub(crate) fn h_nr_running(&self) -> u32 {
         if self.counts_delayed { self.h_nr_queued.load(Relaxed) } else { self.h_nr_runnable() }
@@ -96,7 +95,7 @@ impl Published {
         self.load.load(Relaxed)
     }
 
-    /// Utilisation of the fair class: the higher of average and estimate.
+    /// Utilisation of the fair class: higher of average and estimate.
     #[inline]
     pub fn util(&self) -> u64 {
         self.util.load(Relaxed)
@@ -115,7 +114,7 @@ impl Published {
         nr > 0 && nr == self.h_nr_idle.load(Relaxed)
     }
 
-    /// Average number of runnable fair tasks, in the scale of weights.
+    /// Average runnable fair tasks, in the scale of weights.
     #[inline]
     pub fn runnable(&self) -> u64 {
         self.runnable.load(Relaxed)
@@ -133,7 +132,7 @@ impl Published {
         self.capacity_of.load(Relaxed)
     }
 
-    /// Load of the running task if it does not fit this CPU, else 0.
+    /// The running task's load if it does not fit this CPU, else 0.
     #[inline]
     pub fn misfit_task_load(&self) -> u64 {
         self.misfit_task_load.load(Relaxed)
@@ -162,13 +161,13 @@ impl Published {
     }
 }
 
-/// The state of an idle CPU. Times are nanoseconds.
+/// An idle CPU. Times are nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Idleness {
     since: AtomicU64,
     exit_latency: AtomicU64,
     avg_idle: AtomicU64,
-    /// Average cost of its searches for an idle CPU (`avg_scan_cost`).
+    /// Average cost of searches for an idle CPU (`avg_scan_cost`).
     avg_scan_cost: AtomicU64,
 }
 
@@ -183,7 +182,7 @@ impl Default for Idleness {
     }
 }
 
-/// The cost of a look at one CPU, nanoseconds. The kernel measures it; here the clock stands still during a search.
+/// Cost of a look at one CPU, nanoseconds. The kernel measures it; here the clock stands still during a search.
 const LOOK_NS: u64 = 20;
 
 impl Idleness {
@@ -205,15 +204,14 @@ impl Idleness {
         self.avg_idle.store(avg_idle, Relaxed);
     }
 
-    /// Returns how many of `span` CPUs a search by this CPU may check (SIS_PROP). This takes 1/512 of the average idle
-    /// time, or is four CPUs.
+    /// Returns how many of `span` CPUs a search may check (SIS_PROP): in 1/512 of the average idle time, or four.
     pub(crate) fn scan_budget(&self, span: u32) -> usize {
         let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
         let cost = self.avg_scan_cost.load(Relaxed) + 1;
         (idle / cost).max(4) as usize
     }
 
-    /// Records the number of CPUs that a search checked.
+    /// Records how many CPUs a search checked.
     pub(crate) fn scanned(&self, cpus: u64) {
         let (old, cost) = (self.avg_scan_cost.load(Relaxed) as i64, (cpus * LOOK_NS) as i64);
         self.avg_scan_cost.store((old + (cost - old) / 8) as u64, Relaxed);

@@ -1,9 +1,8 @@
-//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which compares loads.
+//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to 5.5's rewrite), which compares loads.
 //!
-//! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
-//! with averages over ticks ([`loads`]). The balancer compares load relative to power, and relieves the busiest
-//! group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs' power. Kernels
-//! differ:
+//! A CPU's load is its queued weight (3.10), or its runnable part's average (`runnable_load_avg`, 3.11+), averaged over
+//! ticks ([`loads`]). The balancer compares load relative to power, and relieves the busiest group down to the mean. If
+//! that is less than a task, it moves one if this uses more power of the CPUs. Kernels differ:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
@@ -12,13 +11,13 @@
 //! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
-//! In 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. The stopper pushes that running
-//! task, and its old CPU does the same in turn ("Fix spurious active migration").
+//! So in 3.17, an idle CPU finds a busier group whenever a task runs elsewhere. The stopper pushes the running task,
+//! and its old CPU then does the same ("Fix spurious active migration").
 //!
-//! Not every idle CPU does so in every jiffy. Up to 4.0, a kicked CPU that pushed a task to itself leaves the other
-//! idle CPUs alone (`NOHZ_OWN_CPU_FIRST`).
+//! Not every idle CPU does so each jiffy. Up to 4.0, a kicked CPU that pushed a task to itself leaves other idle CPUs
+//! alone (`NOHZ_OWN_CPU_FIRST`).
 //!
-//! `pull` has the same steps as later kernels.
+//! `pull` has later kernels' steps.
 
 mod busiest;
 mod placement;
@@ -37,10 +36,10 @@ pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec};
 
 /// The load of a nice-0 task, and the power of a CPU.
 const SCALE: u64 = 1024;
-/// The power of a core's threads together (`smt_gain`).
+/// Power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// The index of the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0 is the present load.
+/// The load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the present load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -62,7 +61,7 @@ fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64
     loads::target_load(shared, cpu, index, now)
 }
 
-/// The power that higher classes leave of a CPU; for a thread, of its part of the core's power.
+/// The power that higher classes leave; for a thread, of its part of the core's.
 fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     let whole = u64::from(shared.cpu(cpu).capacity_of());
     let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);
@@ -70,8 +69,8 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     own.max(1)
 }
 
-/// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if both threads of its
-/// core are busy. 3.13+: if its cache has more CPUs than one, and several busy.
+/// Whether to kick an idle CPU for a CPU with one task (`nohz_kick_needed`). Up to 3.12: both threads of its core are
+/// busy. 3.13+: several CPUs of its cache are.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);
