@@ -1,5 +1,5 @@
-//! Malformed recordings with sections. The tests of `vruntime-trace` read traces of events alone, those of
-//! `vruntime-workload` workloads.
+//! Hostile traces for replays. The tests of `vruntime-trace` read traces of events alone, those of `vruntime-workload`
+//! workloads.
 
 use std::path::Path;
 

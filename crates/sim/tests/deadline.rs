@@ -360,8 +360,8 @@ fn throttled(log: &Log) -> Vec<u64> {
     log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS))
 }
 
-/// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps what it had left, also
-/// after its 0-lag time; afterwards a new period begins.
+/// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps its rest, also after its
+/// 0-lag time; afterwards a new period begins.
 #[test]
 fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
     for kernel in ["6.1", "6.12"] {
@@ -390,8 +390,8 @@ fn leaving_the_class_for_a_moment_does_not_end_throttling() {
     assert_eq!(throttled(&log), [20, 228]);
 }
 
-/// A returning task gets its bandwidth back. But there has to be room for both (`sched_dl_overflow`), unless its
-/// 0-lag time has passed.
+/// A returning task gets its bandwidth back. There has to be room for both (`sched_dl_overflow`), unless its 0-lag time
+/// has passed.
 #[test]
 fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns() {
     for kernel in ["6.1", "6.12"] {
@@ -486,8 +486,8 @@ fn bad_parameters_name_their_limit() {
     }
 }
 
-/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough is left of the
-/// first second, and the others at the same place of each.
+/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough of the first second
+/// is left, and the others at the same place of each.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -506,8 +506,8 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
     }
 }
 
-/// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. With priority inheritance the
-/// fair task has the waiter's parameters until the unlock; without, the deadline task waits for the hog.
+/// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. Priority inheritance gives it the
+/// waiter's parameters until the unlock; without, the deadline task waits for the hog.
 #[test]
 fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
     for (mutex, done) in [(2, 6), (0, 25)] {
@@ -533,7 +533,7 @@ fn global_edf_is_late_as_it_should_be() {
     assert!(late[2] < bound(&sets, 2, 2), "{} ns", bound(&sets, 2, 2));
 }
 
-/// GRUB (sched-deadline.rst, section 2.3): a reclaiming hog has what is not reserved, up to 95 %; another only its
+/// GRUB (sched-deadline.rst, section 2.3): a reclaiming hog has the unreserved part, up to 95 %; another only its
 /// runtime.
 #[test]
 fn a_hog_that_reclaims_has_what_others_leave() {
