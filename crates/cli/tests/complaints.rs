@@ -16,7 +16,6 @@ fn of_one_line(arguments: &[&str], place: &str) {
     assert!(told.len() < 4000, "{arguments:?}: {told}");
 }
 
-/// Writes a file.
 fn written(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).expect("it can be written");

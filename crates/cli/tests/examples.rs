@@ -33,7 +33,6 @@ fn digest(printed: &str) -> &str {
     printed.lines().find(|line| line.starts_with("seed 1 digest ")).unwrap_or_else(|| panic!("no digest: {printed}"))
 }
 
-/// The listed names, and their files.
 fn listed() -> Vec<(String, String)> {
     let list = json(&["example", "--json"]);
     let field = |row: &Value, name: &str| row[name].as_str().expect("a text").to_owned();

@@ -160,7 +160,6 @@ fn cells_are_left_as_a_table() {
     assert_eq!(csv.lines().count(), cells.len() + 1, "{csv}");
 }
 
-/// The help has each metric's tolerance.
 #[test]
 fn the_help_has_every_tolerance() {
     let help = well(&["help", "fidelity"]);

@@ -57,7 +57,6 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(!waited, "waited for: {what}");
 }
 
-/// An endless recording.
 fn begin(folder: &Path) -> Child {
     let mut command = std::process::Command::cargo_bin("vruntime").expect("the command is built");
     command.current_dir(folder).env("HOME", folder).stdout(Stdio::piped()).stderr(Stdio::piped());

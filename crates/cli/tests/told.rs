@@ -20,7 +20,6 @@ fn head(run: &Value) -> Value {
     head
 }
 
-/// Seeds and digests of a run.
 fn seeds(run: &Value) -> Vec<(Value, Value)> {
     let observed = run["observed"].as_array().expect("an array");
     observed.iter().map(|run| (run["seed"].clone(), run["digest"].clone())).collect()

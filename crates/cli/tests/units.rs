@@ -62,7 +62,6 @@ fn section(title: &str) -> String {
     rest.split("\n## ").next().expect("there is a first").to_owned()
 }
 
-/// The words in backquotes.
 fn words(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -88,7 +88,6 @@ struct World<P: Policy> {
     plugged: AtomicU64,
     /// The number of times with several root domains.
     partitioned: AtomicU64,
-    /// Tasks that changed CPUs at exec.
     execs: AtomicU64,
     /// Number of groups' real-time limits, and of throttlings by them.
     rt_limits: AtomicU64,
@@ -214,7 +213,6 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         }
     }
 
-    /// Expires due timers of any CPU.
     fn fire_timers(&mut self) {
         let now = self.world.clock.load(Ordering::Relaxed);
         let due = {

@@ -23,7 +23,6 @@ fn cpus(work: &Workload, config: &Config, at: u64) -> Vec<CpuDebug> {
     simulate(work, &config, &mut Log::default()).unwrap().debug.unwrap().cpus
 }
 
-/// A task and its CPU.
 fn found(cpus: &[CpuDebug], task: TaskId) -> (CpuId, EntityDebug) {
     let mut all = cpus.iter().flat_map(|cpu| cpu.tasks.iter().map(move |task| (cpu.cpu, task)));
     let (cpu, task) = all.find(|(_, one)| one.id == task).expect("the task exists");

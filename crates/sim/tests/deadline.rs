@@ -1,5 +1,5 @@
-//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond. Thousands of random task sets that
-//! admission accepts miss deadlines by no more than the documented bound.
+//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond. Thousands of random admitted task sets
+//! miss deadlines by at most the documented bound.
 
 mod support;
 
@@ -23,8 +23,8 @@ fn policy(dl: Dl) -> Policy {
     Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false, overrun: false }
 }
 
-/// A task released every period, first at `period`, that works for `work`. Job `k`, counted from 1, is released at `k
-/// * period`, and its loop ends with it.
+/// A task released every period, from `period` on, that works for `work`. Job `k`, from 1, is released at `k * period`,
+/// and ends its loop.
 fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
     let ops = vec![Op::Timer { timer, period: dl.period, mode: TimerMode::Absolute }, Op::Run { work }];
     let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
@@ -65,7 +65,7 @@ fn machine(kernel: &str, cpus: usize, ms: u64) -> Config {
 /// The unused part of a job's runtime.
 const SPARE: u64 = 2048;
 
-/// Cuts `total` thousandths of a CPU into shares, none above one CPU, with these periods.
+/// Cuts `total` thousandths of a CPU into shares of at most one CPU, with these periods.
 fn task_set(total: u64, cuts: &[u64], periods: &[u64]) -> Vec<Dl> {
     let n = periods.len();
     let mut places: Vec<u64> = cuts[..n - 1].iter().map(|cut| cut * total / 1000).collect();
@@ -265,8 +265,8 @@ fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
     })
 }
 
-/// A job that ends after its deadline is reported when it ends. A task late for its next release never sleeps, so it
-/// has one job without end.
+/// A job that ends after its deadline is reported at its end. A task late for its next release never sleeps, so it has
+/// one endless job.
 #[test]
 fn an_overrun_is_throttled_and_the_miss_reported() {
     let run = |release: u64| {
@@ -295,8 +295,7 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
     assert_eq!(run(10), (spans, vec![12, 22, 32, 42, 52, 62], vec![]));
 }
 
-/// A deadline that was never set has not passed: a task that enters the class at the start of a run has its runtime
-/// at once.
+/// An unset deadline has not passed: a task that enters the class at the start of a run has runtime at once.
 #[test]
 fn nobody_waits_for_a_period_before_his_first() {
     for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
@@ -308,8 +307,7 @@ fn nobody_waits_for_a_period_before_his_first() {
     }
 }
 
-/// Observers see each overrun when it is noticed: with the task's own timer at once, else at the tick. Yielding is no
-/// overrun.
+/// Observers see each overrun when noticed: with the task's own timer at once, else at the tick. A yield is no overrun.
 #[test]
 fn an_overrun_is_told_who_asked() {
     let overruns = |overrun, hrtick: bool| {
@@ -341,7 +339,7 @@ fn an_overrun_is_told_who_asked() {
     assert_eq!(overruns(false, false), []);
 }
 
-/// A deadline hog becomes fair at each first time, and returns at each second, milliseconds.
+/// A deadline hog becomes fair at each first time, and returns at each second, ms.
 fn leaves_and_returns(config: &Config, dl: Dl, times: &[(u64, u64)]) -> Result<Log, Error> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl));

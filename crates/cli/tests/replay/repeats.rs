@@ -5,7 +5,6 @@ use super::*;
 const CAPPED: [&str; 8] =
     ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max"];
 
-/// The words of each line.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>().join(" ")).collect()
 }
