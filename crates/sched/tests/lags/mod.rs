@@ -2,11 +2,11 @@
 //!
 //! - The lags on a queue, throttled or not, add up to 0, to rounding.
 //! - A picked task and each group above it have a lag of at least 0. (A previous group that has used up its limit
-//! leaves after the pick, as in the kernel. Then the average changes.)
+//!   leaves after the pick, as in the kernel. Then the average changes.)
 //! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two own slices and a tick. In late
-//! 6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
+//!   6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
 //! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick. A higher one
-//! does not grow. The running task may end its request first, and owes that much more.
+//!   does not grow. The running task may end its request first, and owes that much more.
 //!
 //! A change (a join, a leave, a new weight or slice) moves the average, and may increase debts. Groups' weights change
 //! with every tick, so the last rule does not cover queues with groups.
