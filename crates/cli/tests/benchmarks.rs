@@ -7,7 +7,7 @@ use serde_json::Value;
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
-/// Runs such a scenario under Linux 6.12.
+/// Returns what `run` prints for a scenario of Linux 6.12.
 fn run(scenario: &str, more: &[&str]) -> String {
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("vruntime-benchmarks-{}-{number}.toml", std::process::id()));

@@ -135,7 +135,7 @@ impl Draw {
         usize::try_from((mixed ^ (mixed >> 31)) % most as u64).expect("it is below a usize")
     }
 
-    /// Flips a behaviour of the kernel, as `--kernel K+FLIP` does.
+    /// Flips a random behaviour of the kernel. Returns it as `--kernel K+FLIP` takes it.
     fn flip(&mut self, kernel: &mut Kernel) -> Option<(&'static str, String)> {
         let row = &BEHAVIOURS[self.below(BEHAVIOURS.len())];
         let base = [Behaviour::Eevdf, Behaviour::Early, Behaviour::ByType];

@@ -8,7 +8,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use support::*;
 
-/// Returns the error about unusable input from a file without line breaks.
+/// Checks that the error about a file without line breaks is short.
 fn of_one_line(arguments: &[&str], place: &str) {
     let told = fails(arguments);
     assert!(told.contains(place), "{arguments:?}: {told}");

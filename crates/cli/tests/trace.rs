@@ -216,7 +216,7 @@ fn a_converted_trace_is_analysed_as_it_was() {
     assert!(!text.contains("has come there") && !text.contains("had not come"), "no gap: {text}");
 }
 
-/// An output that cannot be written is an error before the input is read, and names its option.
+/// An output that cannot be written is an error before the input is read, and names the argument.
 #[test]
 fn a_converted_trace_has_a_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,7 +252,7 @@ fn a_converted_trace_has_a_place() {
     assert_eq!(std::fs::read(&input).unwrap(), before, "it is left as it was");
 }
 
-/// Perfetto refuses files with events of CPUs from 1024 on. The converter omits those, and says so.
+/// Perfetto refuses files with events of CPUs from 1024 on. A note says that the file lacks them.
 #[test]
 fn what_a_perfetto_trace_does_not_have_is_told() {
     let folder = tempfile::tempdir().unwrap();
