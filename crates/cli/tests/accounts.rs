@@ -1,4 +1,4 @@
-//! What a run tells of deadlines, of stolen time and of switches without effect, in every form that tells it.
+//! What a run reports of deadlines, stolen time and switches without effect, in every format.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use support::*;
 
-/// What becomes of deadlines, and who asked to be told of overruns, in the table, in JSON and in both traces.
+/// Missed deadlines and requested overrun reports appear in the table, in JSON and in both traces.
 #[test]
 fn deadlines_are_told() {
     let pipeline = "../../../../scenarios/deadline/pipeline.toml";
@@ -45,7 +45,7 @@ fn deadlines_are_told() {
     assert!(!info.contains("not understood"), "{info}");
 }
 
-/// What a host takes is `steal`, and the fields of each CPU still are the length of the run.
+/// Time that a host takes is `steal`. The fields of each CPU still add up to the run's length.
 #[test]
 fn steal_is_what_the_host_takes() {
     let stat = |scenario: &str| {
@@ -67,7 +67,7 @@ fn steal_is_what_the_host_takes() {
     assert!((0.9..2.0).contains(&crowded), "{crowded}");
 }
 
-/// Whoever copies what a kernel's `sched_features` shows is understood.
+/// Names copied from a kernel's `sched_features` are accepted.
 #[test]
 fn features_of_old_kernels_are_taken() {
     for (kernel, features) in [

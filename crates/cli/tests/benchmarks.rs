@@ -7,7 +7,7 @@ use serde_json::Value;
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
-/// What `run` prints for such a scenario of Linux 6.12.
+/// Returns what `run` prints for a scenario of Linux 6.12.
 fn run(scenario: &str, more: &[&str]) -> String {
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("vruntime-benchmarks-{}-{number}.toml", std::process::id()));
@@ -18,7 +18,7 @@ fn run(scenario: &str, more: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// What follows the benchmark's command, up to the next.
+/// The lines from the benchmark's command to the next.
 fn lines_of<'a>(text: &'a str, command: &str) -> Vec<&'a str> {
     let lines = text.lines().skip_while(|line| *line != format!("$ {command}")).skip(1);
     lines
@@ -27,7 +27,7 @@ fn lines_of<'a>(text: &'a str, command: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// What a benchmark prints that is alone on a machine whose work takes no time but what `costs` say.
+/// Runs one benchmark on a machine whose work takes no time except `costs`.
 fn alone(command: &str, cpus: u32, costs: &str) -> Vec<String> {
     let scenario = format!(
         "[scenario]\nkernel = \"6.12\"\nmachine = \"{cpus}\"\n[costs]\nprofile = \"zero\"\n{costs}\n[[workload]]\nmodel = \"{command}\"\n"
@@ -39,14 +39,13 @@ fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
 }
 
-/// The number behind a name.
 fn told(lines: &[String], name: &str) -> f64 {
     let rest =
         lines.iter().find_map(|line| line.trim().strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {lines:?}"));
     number(rest.trim_end_matches(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Of a ring on one CPU each pass is a switch; what reading memory takes is not one's.
+/// In a ring on one CPU each pass is a switch. Reading memory is not part of a switch.
 #[test]
 fn lat_ctx_tells_what_a_switch_costs() {
     assert_eq!(alone("lat_ctx -s 0 2", 1, "switch_ns = 5000"), ["\"size=0k ovr=0.00", "2 5.00"]);
@@ -94,8 +93,8 @@ fn kernbench_tells_what_time_says() {
     assert!(!run(scenario, &[]).contains("Elapsed Time"));
 }
 
-/// Each is late by its interrupt, or by the switch from the idle task, and by 50 us of timer slack if it is no
-/// real-time task; whole microseconds, rounded down.
+/// Each thread is late by its interrupt or by the switch from the idle task. Fair tasks add 50 us of timer slack. Whole
+/// microseconds, rounded down.
 #[test]
 fn cyclictest_tells_how_late_threads_were() {
     let lines = alone("cyclictest -t 2 -p 80", 2, "irq_latency_ns = 3000");
@@ -121,7 +120,7 @@ fn schbench_tells_percentiles() {
     assert!(busy.is_sorted() && busy[8] > 1000.0, "{busy:?}");
 }
 
-/// Several beside each other, each with its own tasks and its own start, and copies.
+/// Several benchmarks, each with its own tasks and start, and copies.
 #[test]
 fn each_has_its_own_lines_and_numbers() {
     let scenario = r#"

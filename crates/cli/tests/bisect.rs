@@ -13,7 +13,7 @@ use vruntime_sched::kernels::behaviours::BEHAVIOURS;
 use vruntime_sched::kernels::{Behaviour, PolicyKind};
 use vruntime_sched::{Kernel, kernels as all_kernels};
 
-/// Half a CPU's worth of rounds beside a hog.
+/// Rounds of half a CPU beside a hog.
 const HALF: &str = r#"
 duration = "2s"
 machine = "1"
@@ -41,7 +41,7 @@ cpus = [0]
 run = "100s"
 "#;
 
-/// Two groups with limits, which some of their tasks use up.
+/// Two groups whose limits some of their tasks use up.
 const LIMITED: &str = r#"
 duration = "1s"
 machine = "pack:2 core:2 pu:2"
@@ -91,7 +91,7 @@ fn the_known_causes_are_named() {
     assert_eq!(found["explained_share"].as_f64().map(|share| (100.0 * share).round()), Some(100.0));
 }
 
-/// Two kernels that differ in one behaviour: it is found, and no other blamed.
+/// Two kernels differ in one behaviour: bisect finds that behaviour only.
 #[test]
 fn one_behaviour_flipped_by_hand_is_found() {
     for (kernel, flipped) in [
@@ -135,7 +135,7 @@ impl Draw {
         usize::try_from((mixed ^ (mixed >> 31)) % most as u64).expect("it is below a usize")
     }
 
-    /// A behaviour of the kernel's that is flipped, as `--kernel K+FLIP` takes it.
+    /// Flips a random behaviour of the kernel. Returns it as `--kernel K+FLIP` takes it.
     fn flip(&mut self, kernel: &mut Kernel) -> Option<(&'static str, String)> {
         let row = &BEHAVIOURS[self.below(BEHAVIOURS.len())];
         let base = [Behaviour::Eevdf, Behaviour::Early, Behaviour::ByType];
@@ -151,8 +151,7 @@ impl Draw {
     }
 }
 
-/// In 20 random cases, the behaviour that moves the figure is found among up to four that do not, and none of these is
-/// blamed.
+/// In 20 random cases, bisect finds the behaviour that moves the figure, and none of up to four others.
 #[test]
 fn a_random_behaviour_is_found_among_others() {
     const CASES: usize = 20;

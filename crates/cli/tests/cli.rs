@@ -1,4 +1,4 @@
-//! The command as users meet it: what it prints, where, and how it ends.
+//! What the command prints, where, and how it ends.
 
 #[path = "cli/comparisons.rs"]
 mod comparisons;
@@ -26,7 +26,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use support::*;
 
-/// Of the command, and of every one that its help names, and of those that theirs name.
+/// Of the command and of all its subcommands.
 #[test]
 fn help_of_every_command() {
     let (mut asked, mut names) = (vec![Vec::new()], Vec::new());
@@ -95,7 +95,6 @@ fn mistakes_are_told_with_a_way_to_mend_them() {
     }
 }
 
-/// Nothing can be told of no time, whoever asks for it.
 #[test]
 fn no_run_is_of_no_length() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -120,7 +119,7 @@ fn no_run_is_of_no_length() {
     assert_eq!(json(&["run", &rtapp, "--json"])["observed"][0]["tasks"]["a"]["loops"], 2);
 }
 
-/// Who forks himself is refused at once, not when the machine is full; with an end he is none of our concern.
+/// Endless forks are refused at once, not when the machine is full. Forks with an end are allowed.
 #[test]
 fn forks_without_end_are_refused_before_they_begin() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -133,7 +132,7 @@ fn forks_without_end_are_refused_before_they_begin() {
     well(&["run", &path, "--duration", "20ms"]);
 }
 
-/// With a duration it ends when more are alive than there may be, long before they fill the memory.
+/// With a duration the run ends at the limit of live tasks, long before they fill the memory.
 #[test]
 fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -153,7 +152,7 @@ fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
     assert!(refused(&[&scenario, "--threads-max", "300"]).contains("(EAGAIN): 300 tasks are alive"));
 }
 
-/// Help and version, too, are results.
+/// Help and version are results, too.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_written_is_told() {
@@ -284,7 +283,7 @@ fn names_and_numbers_in_tables_are_whole() {
     assert!(text.lines().any(|line| line.starts_with("base_slice_ns") && line.ends_with("2800000")), "{text}");
 }
 
-/// On a terminal tables fit, whatever its width; `script` is one that can be had without a user.
+/// On a terminal tables fit any width; `script` provides a terminal.
 #[cfg(target_os = "linux")]
 #[test]
 fn tables_fit_the_terminal() {
@@ -320,7 +319,7 @@ fn tables_fit_the_terminal() {
     }
 }
 
-/// What several runs have to say is said once, though it did not happen at the same time in each.
+/// A note of several runs is printed once, even if its times differ.
 #[test]
 fn notes_are_told_once() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");

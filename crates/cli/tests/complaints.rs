@@ -1,4 +1,4 @@
-//! What the command says of input that it cannot use, or that does not do what was meant.
+//! What the command says of input that is unusable, or has another effect than meant.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use support::*;
 
-/// What a command says of input it cannot use that comes from a file without line breaks.
+/// Checks that the error about a file without line breaks is short.
 fn of_one_line(arguments: &[&str], place: &str) {
     let told = fails(arguments);
     assert!(told.contains(place), "{arguments:?}: {told}");
@@ -16,7 +16,6 @@ fn of_one_line(arguments: &[&str], place: &str) {
     assert!(told.len() < 4000, "{arguments:?}: {told}");
 }
 
-/// A file of that name, with that in it.
 fn written(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).expect("it can be written");
@@ -75,7 +74,6 @@ fn a_trace_that_is_no_workload_is_told_how_it_is_run() {
     }
 }
 
-/// And the other way round.
 #[test]
 fn a_workload_that_is_no_trace_is_told_how_it_is_run() {
     for command in [&["replay"][..], &["trace", "info"], &["trace", "analyse"]] {
@@ -315,7 +313,7 @@ fn what_would_never_happen_is_warned_of() {
     assert!(told.contains("`a` starts at 5 s, and the run ends at 1 s") && told.contains("late.toml:6:"), "{told}");
 }
 
-/// All instances of a task are late by one place, of a file on its own, in a workload, or of the workload itself.
+/// All instances of a task are late by one offset: of a file, in a workload, or of the workload itself.
 #[test]
 fn a_delay_beyond_the_end_is_warned_of_where_it_is_written() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -342,12 +340,12 @@ fn a_delay_beyond_the_end_is_warned_of_where_it_is_written() {
     assert!(!told.contains("`a` starts") && told.contains("`b-0` starts at 0.035 s"), "{told}");
 }
 
-/// What is told, as if the terminal had no end.
+/// Undoes the wrapping for the terminal.
 fn on_one_line(told: &str) -> String {
     told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
-/// A long run is not begun when what comes of it could not be left where it is to go.
+/// A long run does not begin if its results could not be written.
 #[test]
 fn places_that_cannot_be_written_are_told_before_anything_runs() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -390,7 +388,7 @@ fn places_that_cannot_be_written_are_told_before_anything_runs() {
     well(&["trace", "analyse", &trace, "--html", &page]);
 }
 
-/// Opening a named pipe waits until somebody reads it, after the run.
+/// Opening a named pipe waits for a reader, after the run.
 #[cfg(unix)]
 #[test]
 fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
@@ -413,7 +411,7 @@ fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
     assert!(page.contains("<html") && page.contains("under Linux 6.12"), "page and table");
 }
 
-/// A file that is called what it is not is not blamed for its first character alone.
+/// The error about a file with a wrong extension does not rest on its first character alone.
 #[test]
 fn a_name_that_does_not_fit_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -430,7 +428,7 @@ fn a_name_that_does_not_fit_is_told() {
     assert!(told.contains("would be written over itself"), "{told}");
 }
 
-/// What is no scenario is not taken for one because of its first character.
+/// The first character alone does not make a file a scenario.
 #[test]
 fn a_file_that_is_neither_says_what_it_should_be() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -455,7 +453,7 @@ fn a_file_that_is_neither_says_what_it_should_be() {
     }
 }
 
-/// Several mistakes in a file stand one below the other, each as if it were alone.
+/// Several mistakes in a file are listed, each as if it were the only one.
 #[test]
 fn several_errors_are_told_alike() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -519,7 +517,7 @@ fn what_has_no_effect_on_this_machine_is_told() {
     assert!(output.status.success() && told.contains("note: smt_speedup has no effect"), "{told}");
 }
 
-/// Fifty, where percents were meant, are fifty CPUs.
+/// 50 instead of 50 % is 50 CPUs.
 #[test]
 fn a_limit_above_the_machine_is_told() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
@@ -543,7 +541,7 @@ fn a_limit_above_the_machine_is_told() {
     }
 }
 
-/// What has come from standard input once is not there again.
+/// Standard input can be read only once.
 #[test]
 fn standard_input_is_read_once() {
     for arguments in [&["compare", "-", "-"][..], &["replay", "-", "--beside", "-"], &["diff", "-", "-"]] {
@@ -558,7 +556,7 @@ fn standard_input_is_read_once() {
     command.args(arguments).write_stdin(workload).assert().success();
 }
 
-/// What a command that fails tells a program, a line each.
+/// The lines that a failing command prints for programs.
 fn told_programs(arguments: &[&str]) -> Vec<serde_json::Value> {
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
     let output =

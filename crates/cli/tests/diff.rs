@@ -1,11 +1,11 @@
-//! `vruntime diff`, as a user meets it.
+//! `vruntime diff`.
 
 use std::fs;
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// One CPU: two tasks take turns; `second` runs when, and after whom, the caller says.
+/// One CPU, two tasks in turn. The caller says when `second` runs, and after which task.
 fn trace(turns: &[(&str, f64)]) -> String {
     let pid = |name: &str| match name {
         "one" => 11,
@@ -24,7 +24,7 @@ fn trace(turns: &[(&str, f64)]) -> String {
     text
 }
 
-/// Traces that never come together again: a place is shown no longer than it is asked for, and both sides of it are.
+/// Traces that never agree again: both sides of the difference are shown, up to the requested length.
 #[test]
 fn a_place_that_never_ends_is_not_shown_to_its_end() {
     let turns = |of: [&'static str; 2]| -> Vec<(&str, f64)> {
@@ -46,7 +46,7 @@ fn a_place_that_never_ends_is_not_shown_to_its_end() {
     assert!(!hunk.contains("..."), "{hunk}");
 }
 
-/// Traces that part and come together again all the time are one place, which is shown no longer than any other.
+/// Traces that differ and agree in quick alternation are one difference, shown no longer than others.
 #[test]
 fn a_place_of_many_small_differences_is_not_shown_to_its_end() {
     let turns = |of: [&'static str; 4]| -> Vec<(&str, f64)> {
@@ -125,7 +125,7 @@ fn what_cannot_be_compared_is_told() {
     assert!(code == Some(1) && err.contains("to compare on CPU 9"), "{err}");
 }
 
-/// Whoever execs has the name of what it runs from then on.
+/// After exec a task has its new name.
 #[test]
 fn tasks_are_called_by_their_names_of_then() {
     let line = |at: f64, prev: &str, next: &str| {
@@ -140,8 +140,7 @@ fn tasks_are_called_by_their_names_of_then() {
     assert!(!out.contains("bash#3"), "{out}");
 }
 
-/// Whoever has the pid and the name of a task of the other trace is that one, whatever the order; else the order
-/// decides.
+/// Tasks with equal pid and name are one, in any order. For others, the order decides.
 #[test]
 fn pids_in_common_go_before_the_order() {
     let line = |at: f64, prev: i32, next: i32| {
@@ -157,7 +156,7 @@ fn pids_in_common_go_before_the_order() {
     assert_eq!(code, Some(0), "{out}{err}");
 }
 
-/// Ctrl-C while a trace is read that has no end.
+/// Ctrl-C during an endless trace.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_it() {
@@ -191,7 +190,7 @@ fn ctrl_c_ends_it() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{output:?}");
 }
 
-/// All events are compared unless `--limit` says otherwise; then what is not compared is no proof that traces agree.
+/// All events are compared, up to `--limit`. Events beyond it prove no agreement.
 #[test]
 fn nothing_is_called_the_same_that_was_not_compared() {
     let turns = |last: &'static str| -> Vec<(&str, f64)> {

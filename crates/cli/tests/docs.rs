@@ -1,5 +1,5 @@
-//! What the documents print is what the command prints: each command of theirs that can be run here is run, and each
-//! line below it has to be among those it prints, in this order. Others that a document leaves out may be there.
+//! The documents' output is the command's. Each command that can run here is run, and must print the lines below it, in
+//! this order. Documents may leave out lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,6 @@ mod recordings;
 #[path = "docs/replayed.rs"]
 mod replayed;
 
-/// The examples of the command that pages run.
 const EXAMPLES: [&str; 2] = ["demo", "web"];
 
 /// Whether a file is a scenario of this repository.
@@ -23,7 +22,7 @@ fn is_scenario(file: &str) -> bool {
     file.starts_with("scenarios/") || file.starts_with("docs/")
 }
 
-/// What is shown to be refused: the page, the command, and what is told on standard error.
+/// Documented refusals: the page, the command, and the text on standard error.
 const REFUSED: [(&str, &str); 1] = [("historical.md", "run scenarios/demo/demo.toml --kernel 2.6.22")];
 
 fn root() -> PathBuf {
@@ -42,8 +41,8 @@ impl Shown {
         self.arguments.join(" ")
     }
 
-    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own or
-    /// another project's (`cargo xtask traces` has those), or if what comes of it is this machine's.
+    /// The folder with the first named file, where the command can run. None for files of the reader or another project
+    /// (`cargo xtask traces` has those), and for results of this machine.
     fn folder(&self) -> Option<PathBuf> {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let (["run" | "compare" | "replay", file, ref rest @ ..] | ["trace", "analyse" | "info", file, ref rest @ ..]) =
@@ -61,7 +60,7 @@ impl Shown {
     }
 }
 
-/// The commands that the blocks of a page show behind a `$`.
+/// The commands behind a `$` in a page's blocks.
 fn shown(page: &Path) -> Vec<Shown> {
     let text = fs::read_to_string(page).expect("a document is text");
     let page = page.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8").to_owned();
@@ -92,7 +91,6 @@ fn shown(page: &Path) -> Vec<Shown> {
     found
 }
 
-/// The pages in a folder and below it.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder can be read").flatten();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What task groups are entitled to, and whether they got it.
+//! Entitlements of task groups, and whether groups got them.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::*;
 
 const GROUPS: &str = "machine = '1'\nduration = '4s'\ncosts = 'zero'\n[groups.'/a']\n[groups.'/b']\n";
 
-/// On one CPU without costs a group gets what it is entitled to, whatever changes meanwhile.
+/// On one CPU without costs a group gets its entitlement, whatever changes.
 #[test]
 fn what_groups_are_entitled_to_is_what_they_get() {
     let hog = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\nrun = '1ms'\n{more}\n");
@@ -52,7 +52,7 @@ fn what_groups_are_entitled_to_is_what_they_get() {
     }
 }
 
-/// Nobody is entitled to more than it asks for, however long it waits for that.
+/// No entitlement exceeds the demand, however long the task waits.
 #[test]
 fn who_asks_for_little_is_entitled_to_no_more() {
     let task = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\n{more}\n");
@@ -82,8 +82,8 @@ fn who_asks_for_little_is_entitled_to_no_more() {
     }
 }
 
-/// Who is woken by a clock asks as often however long it waits; who sleeps as long after each burst asks less often for
-/// having waited, and is entitled to what it would have used had it not.
+/// A task woken by a clock demands the same however long it waits. One that sleeps after each burst demands less after
+/// a wait, and is entitled to its use without waits.
 #[test]
 fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
     let workload = |sleep: &str| {
@@ -109,7 +109,7 @@ fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
     assert!(got < 0.72 && (entitled - 0.8).abs() < 0.02, "asleep: {got}, entitled to {entitled}");
 }
 
-/// Under the CPU resource controller guarantees are what weights are elsewhere, and the root's tasks have the rest.
+/// Under the CPU resource controller guarantees take the place of weights, and the root's tasks have the rest.
 #[test]
 fn classes_are_entitled_to_their_guarantees() {
     let folder = tempfile::tempdir().unwrap();

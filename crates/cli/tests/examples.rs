@@ -1,4 +1,4 @@
-//! The examples that the command carries, and the scenario of `vruntime init`: what a new user meets first.
+//! The command's built-in examples, and the scenario of `vruntime init`.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn run_in(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// As [`run_in`], of what goes well without a word on standard error.
+/// As [`run_in`]; the command must succeed with nothing on standard error.
 fn quietly(folder: &Path, arguments: &[&str]) -> String {
     let (status, out, err) = run_in(folder, arguments);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{arguments:?}");
@@ -33,7 +33,6 @@ fn digest(printed: &str) -> &str {
     printed.lines().find(|line| line.starts_with("seed 1 digest ")).unwrap_or_else(|| panic!("no digest: {printed}"))
 }
 
-/// The names of the list, and the files they are from.
 fn listed() -> Vec<(String, String)> {
     let list = json(&["example", "--json"]);
     let field = |row: &Value, name: &str| row[name].as_str().expect("a text").to_owned();
@@ -71,7 +70,7 @@ fn every_example_runs_by_name_from_its_file_and_from_what_is_printed() {
     }
 }
 
-/// What the comments of an example promise can be run: the commands in them, in an empty folder.
+/// The commands in an example's comments run in an empty folder.
 #[test]
 fn commands_in_examples_run() {
     let folder = empty();
@@ -190,7 +189,7 @@ fn init_writes_a_scenario_that_runs_and_overwrites_nothing() {
     assert!(status == Some(1) && err.contains("there is no folder none"), "{err}");
 }
 
-/// Every alternative of the scenario that `init` writes runs, too: each line, and each block, without its `#`.
+/// Every alternative in the scenario of `init` runs: each line and block without its `#`.
 #[test]
 fn alternatives_of_init_run() {
     let folder = empty();

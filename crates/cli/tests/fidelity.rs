@@ -1,4 +1,4 @@
-//! `vruntime fidelity`, as users meet it.
+//! `vruntime fidelity`.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn repeats_judge_the_same_cells() {
     assert!(count(&once).is_some_and(|cells| cells != "0"), "{once}");
 }
 
-/// A recording that is refused is told and not counted, and does not take the runs of the next one with it.
+/// A refused recording is reported, not counted, and does not affect the next one's runs.
 #[test]
 fn what_is_refused_is_listed_and_not_counted() {
     let good = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
@@ -110,7 +110,7 @@ fn fidelity_judges_throttling() {
     }
 }
 
-/// A recording without its kernel's preemption model is judged all the same, and that is told.
+/// A recording without its kernel's preemption model is judged, with a note.
 #[test]
 fn an_unknown_preemption_model_is_told() {
     const TOLD: &str = ",\n \"preempt\": \"none\"";
@@ -131,7 +131,7 @@ fn an_unknown_preemption_model_is_told() {
     }
 }
 
-/// What `--json` prints instead of the table can be left beside it, as the tables of other commands can.
+/// The output of `--json` can also be written as a file.
 #[test]
 fn cells_are_left_as_a_table() {
     let which = ["fidelity", "--kernel", "6.12", "--scenario", "quota-hogs"];
@@ -160,7 +160,6 @@ fn cells_are_left_as_a_table() {
     assert_eq!(csv.lines().count(), cells.len() + 1, "{csv}");
 }
 
-/// Each metric that is judged has its tolerance in the help.
 #[test]
 fn the_help_has_every_tolerance() {
     let help = well(&["help", "fidelity"]);
@@ -175,7 +174,8 @@ fn the_help_has_every_tolerance() {
     }
 }
 
-/// Recordings against themselves: every value is within its range. What cannot be compared is told, and left out.
+/// Recordings against themselves: every value is within its range. Values that cannot be compared are reported, and
+/// left out.
 #[test]
 fn a_machine_can_be_compared_with_itself() {
     let folder = "../../../../fidelity/ground-truth";

@@ -1,12 +1,12 @@
-//! Traces nobody should have to replay. Those of events alone are read by the tests of `vruntime-trace`, workloads by
-//! those of `vruntime-workload`.
+//! Hostile traces for replays. The tests of `vruntime-trace` read traces of events alone, those of `vruntime-workload`
+//! workloads.
 
 use std::path::Path;
 
 #[path = "../../../fuzz/replays.rs"]
 mod replays;
 
-/// What the fuzzer of replays begins with, and what it has kept.
+/// The seeds and the kept inputs of the replay fuzzer.
 #[test]
 fn the_fuzzers_corpus_is_replayed() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/replay");

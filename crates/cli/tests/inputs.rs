@@ -139,7 +139,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Runs a command that must refuse, and returns what is wrong with how it did.
+/// Runs a command that must refuse, and returns what is wrong with its refusal.
 fn wrong(folder: &Path, line: &str, stdout: Stdio) -> Option<String> {
     let before = contents(folder);
     let output = start(folder, line, stdout);
@@ -197,7 +197,7 @@ fn no_option_names_an_input() {
     }
 }
 
-/// A table that a command does not write may be an input, wherever it is.
+/// A table that a command does not write may be an input.
 #[test]
 fn what_is_not_written_may_be_read() {
     let folder = inputs();
@@ -211,7 +211,7 @@ fn what_is_not_written_may_be_read() {
     }
 }
 
-/// A write that fails, as on a full disk, leaves the file that was there, and nothing else.
+/// A failed write, as on a full disk, leaves the old file and nothing else.
 #[test]
 fn what_is_not_whole_has_no_name() {
     let folder = inputs();

@@ -1,5 +1,4 @@
-//! Ctrl-C takes effect wherever a command is: while it waits for input, reads a file without end, or a real task is in
-//! the middle of an instruction.
+//! Ctrl-C takes effect during waits for input, in endless files, and inside a real task's instruction.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -12,12 +11,11 @@ use std::time::Duration;
 
 use support::data;
 
-/// How often a test looks, and how many looks are far more than what ends takes: only what would go on for ever takes
-/// longer.
+/// The polling interval, and a number of polls that only an endless command exceeds.
 const LOOK: Duration = Duration::from_millis(10);
 const FOR_EVER: u32 = 6_000;
 
-/// The status of a command that ends by itself; it is killed if it does not.
+/// Returns the status of a command that ends by itself; kills it if it does not.
 fn end_of(child: &mut Child, looks: u32) -> Option<ExitStatus> {
     for _ in 0..looks {
         if let Some(status) = child.try_wait().unwrap() {
@@ -29,7 +27,7 @@ fn end_of(child: &mut Child, looks: u32) -> Option<ExitStatus> {
     None
 }
 
-/// Whether a process has a handler for Ctrl-C, by the mask of signals that it catches.
+/// Whether a process catches Ctrl-C, by its signal mask.
 fn catches(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -48,7 +46,7 @@ fn begun(folder: &Path, arguments: &[&str]) -> Child {
         .expect("it runs")
 }
 
-/// Waits until the command is at work, and sends it a Ctrl-C; it ends with the status of one that was interrupted.
+/// Sends Ctrl-C to the working command, which must end with the status of an interrupt.
 fn ends(mut child: Child, what: &[&str]) {
     (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
     std::thread::sleep(Duration::from_millis(500));
@@ -66,7 +64,6 @@ const READERS: [&[&str]; 5] = [
     &["diff", "FILE", "FILE2"],
 ];
 
-/// The arguments of a reader of that file.
 fn of<'a>(reader: &[&'a str], file: &'a str) -> Vec<&'a str> {
     let second = if file == "-" { "trace.txt" } else { file };
     reader
@@ -106,7 +103,7 @@ fn commands_that_wait_for_input_end() {
     }
 }
 
-/// What has come through a pipe before Ctrl-C is analysed.
+/// The part of a stream before Ctrl-C is analysed.
 #[test]
 fn an_interrupted_stream_is_analysed() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +122,7 @@ fn an_interrupted_stream_is_analysed() {
     assert!(printed.contains("Max delay"), "{printed}");
 }
 
-/// Real tasks in the middle of one instruction, which would take hours.
+/// Real tasks inside one instruction of hours.
 #[test]
 fn real_tasks_end_in_the_middle_of_an_instruction() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +144,7 @@ fn real_tasks_end_in_the_middle_of_an_instruction() {
     }
 }
 
-/// 100,000 tasks begin under a kernel whose balancer asks for the load of a whole queue at every start.
+/// 100,000 tasks begin under a kernel whose balancer needs a whole queue's load at every start.
 #[test]
 fn many_tasks_begin_in_time() {
     let folder = tempfile::tempdir().unwrap();

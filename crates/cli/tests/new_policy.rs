@@ -1,4 +1,4 @@
-//! `vruntime new-policy`: the crate that it creates, and that crate as a command.
+//! `vruntime new-policy`: the created crate, and its command.
 
 mod support;
 

@@ -1,6 +1,7 @@
-//! `--html`: pages as a browser shows them, and `--tables`.
+//! `--html` pages in a browser, and `--tables`.
 //!
-//! These load pages in a headless Chromium. Where there is none they say so and are skipped; `make test` sees to one.
+//! The pages load in a headless Chromium. Without one, these tests are skipped with a message; `make test` installs
+//! one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +22,7 @@ fn well(arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).expect("it prints UTF-8")
 }
 
-/// The page after its script has run; none where there is no browser.
+/// The page after its script has run; None without a browser.
 fn load(page: &Path, dark: bool) -> Option<String> {
     let named = std::env::var("CHROMIUM").ok();
     let names = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
@@ -48,8 +49,8 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     Some(dom.into_owned())
 }
 
-/// What pages logged, each with its place. What the browser logs outside of pages is left out, and what its own pages
-/// (`chrome://`) do: they complain of a slow network when there is none, or when the machine is busy.
+/// The pages' log, with places. Without messages of the browser and its own pages (`chrome://`), which complain of slow
+/// networks and busy machines.
 fn logged(log: &str) -> Vec<&str> {
     let told = log.split(":CONSOLE:").skip(1);
     told.filter(|told| !told.contains(", source: chrome://")).collect()
@@ -72,12 +73,12 @@ fn used(page: &Path, script: &str) -> Option<String> {
     load(&copy, false)
 }
 
-/// What stands behind each `name="`, up to the next quote.
+/// The values of `name="..."`.
 fn attributes<'a>(dom: &'a str, name: &str) -> Vec<&'a str> {
     dom.split(&format!("{name}=\"")).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Nothing went wrong, and every chart has something in it.
+/// Checks that there is no error, and no empty chart.
 fn drawn(dom: &str, canvases: usize) {
     assert_eq!(attributes(dom, "data-errors"), ["0"], "{:?}", attributes(dom, "data-error"));
     let colours: Vec<u32> =
@@ -103,8 +104,7 @@ fn a_comparison_is_drawn_light_and_dark() {
     }
 }
 
-/// `569 us` is more than `501 ns`, whatever the letters say; a press on a head sorts, and a second one the other way
-/// round.
+/// `569 us` is more than `501 ns`: columns sort by value. A second press on a head reverses the order.
 #[test]
 fn what_differs_sorts_by_value_and_heads_have_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_run_and_a_replay_are_drawn() {
     drawn(&load(&page, true).unwrap(), 7);
 }
 
-/// Two tasks on one CPU, for half a second, and `small` ones that are hardly there; pids from `pid` on.
+/// Two tasks on one CPU for half a second, and `small` tiny ones; pids from `pid` on.
 fn tasks(pid: u32, small: u32) -> String {
     let switch = |us: u32, prev: &str, next: &str| {
         let (prev_comm, prev_pid) = prev.rsplit_once('-').expect("comm-pid");
@@ -187,8 +187,8 @@ fn tasks(pid: u32, small: u32) -> String {
     text + &switch(501_000, &prev, "swapper/0-0")
 }
 
-/// Runs of one page are drawn to one scale from one edge on, in one set of colours, although pids differ; what cannot
-/// be seen is one bar.
+/// Runs of one page have one scale, one left edge and one set of colours, despite different pids. Tasks too small to
+/// see are one bar.
 #[test]
 fn what_is_compared_looks_alike() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,8 +227,8 @@ fn what_is_compared_looks_alike() {
     assert!(attributes(&dom, "data-legend")[0].contains("heavy-100"), "{:?}", attributes(&dom, "data-legend"));
 }
 
-/// A replay with a what-if: the file's name, what matters most unfolded, all columns in sight, lines from 0 on; and on
-/// paper everything.
+/// A replay with a what-if shows the file's name, the main part unfolded, all columns, and lines from 0 on. On paper it
+/// shows everything.
 #[test]
 fn a_replay_fits_the_screen_and_the_paper() {
     let folder = tempfile::tempdir().unwrap();
@@ -269,7 +269,7 @@ fn a_replay_fits_the_screen_and_the_paper() {
     assert_eq!(attributes(&dom, "data-paper"), ["720px"]);
 }
 
-/// The name of a group beside its bar takes no more than half of the room, however long it is.
+/// A long group name takes at most half of the room beside its bar.
 #[test]
 fn groups_with_long_names_have_bars() {
     let pod = format!(
@@ -289,7 +289,7 @@ fn groups_with_long_names_have_bars() {
     assert!(widths.len() >= 4 && widths.iter().all(|&width| width > 200), "{widths:?}");
 }
 
-/// On a page of a replay every task has the name and the number that it was recorded with.
+/// A replay's page shows recorded names and numbers.
 #[test]
 fn replayed_tasks_are_called_as_they_were_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ fn replayed_tasks_are_called_as_they_were_recorded() {
     assert!(names(2).contains("work.sh-12691#2"), "a copy is in no recording: {:?}", names(2));
 }
 
-/// A task may be called anything; on the page that is what is read, and nothing else happens.
+/// A task may have any name: the page shows it as text.
 #[test]
 fn a_task_called_like_markup_breaks_nothing() {
     let nasty = "</script>";
@@ -366,7 +366,7 @@ fn every_table_is_a_file() {
     }
 }
 
-/// Everything that a run prints tables of.
+/// A scenario with every table of a run.
 const EVERYTHING: &str = r#"
 [scenario]
 kernel = "6.6"
@@ -408,8 +408,7 @@ run = "1ms"
 sleep = "1ms"
 "#;
 
-/// Printed tables by their first two heads; the file that has each, and all heads with the column that has what is
-/// below it.
+/// Printed tables by their first two heads; each one's file, and the file's column for each head.
 type Printed = (&'static str, &'static [(&'static str, &'static str)]);
 const PRINTED: [Printed; 9] = [
     (
@@ -510,11 +509,11 @@ const PRINTED: [Printed; 9] = [
     ),
 ];
 
-/// Nobody waits too long beside an idle CPU in [`EVERYTHING`]; in a scenario of wasted cores somebody does.
+/// In [`EVERYTHING`] no task waits too long beside an idle CPU; in a scenario of wasted cores one does.
 const IDLE_WAITS: &[(&str, &str)] =
     &[("tasks", "class"), ("waits", "waits"), ("beyond the interval", "too_long_ns"), ("worst", "worst_ns")];
 
-/// Whatever is printed can be had as a file: a new table, or a new column of one, belongs into both.
+/// Every printed table and column is also in a file.
 #[test]
 fn what_is_printed_is_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -555,7 +554,7 @@ fn what_is_printed_is_in_the_files() {
     assert_eq!(head("group_weights"), ["updates", "groups", "idle"]);
 }
 
-/// Groups of a replay against what they are entitled to in each run; tasks against what was recorded.
+/// Groups of a replay against their entitlements in each run; tasks against the recording.
 #[test]
 fn a_replay_in_groups_has_bars_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -601,7 +600,7 @@ fn a_replay_in_groups_has_bars_of_them() {
     assert!(dom.contains("<h2>Progress</h2>"), "it has a heading");
 }
 
-/// Of several seeds there is a table with the spread; charts are of the first.
+/// Several seeds have a table with the spread; charts show the first.
 #[test]
 fn a_replay_of_several_seeds_says_what_is_chance() {
     let folder = tempfile::tempdir().unwrap();
@@ -626,8 +625,7 @@ fn a_replay_of_several_seeds_says_what_is_chance() {
     assert!(dom.contains("seeds 1 to 3"), "the head says which");
 }
 
-/// How busy CPUs were has one figure, whether a table, the JSON or the page says it: what is not known of a recording
-/// is no reason for another.
+/// Table, JSON and page give one figure for busy CPUs, also where a recording lacks some of it.
 #[test]
 fn how_busy_cpus_were_has_one_figure() {
     const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");

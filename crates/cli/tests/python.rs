@@ -1,4 +1,4 @@
-//! The Python package beside the command: its own tests, `python/tests`, with the command that was built for these.
+//! The Python package's own tests, `python/tests`, with this build's command.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `vruntime real`, `vruntime calibrate` and machine files, as a user meets them. Nothing is asserted that a busy
-//! machine, or one without root, may not give.
+//! `vruntime real`, `vruntime calibrate` and machine files. The tests assert only what a busy machine without root also
+//! gives.
 #![cfg(target_os = "linux")]
 
 #[path = "support/for_all.rs"]
@@ -36,8 +36,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What comes of a run that is long enough for what is asked of it: a busy machine may let a task wait through a short
-/// one.
+/// Repeats a run with longer durations until it has the result: on a busy machine a task may wait through a short one.
 fn long_enough<T>(run: impl Fn(&str) -> T, is_enough: impl Fn(&T) -> bool) -> T {
     ["200ms", "2s"].into_iter().map(&run).find(is_enough).unwrap_or_else(|| run("20s"))
 }
@@ -71,7 +70,7 @@ fn a_workload_runs_for_real() {
     assert!((cell["mean"].as_f64().unwrap() - mean).abs() < 1e-6 * mean, "{cell} {mean}");
 }
 
-/// A 0 would say that there was none.
+/// A missing measurement is not 0.
 #[test]
 fn what_is_not_measured_is_no_zero() {
     let folder = folder();
@@ -140,7 +139,7 @@ fn what_is_not_measured_is_no_zero() {
     null(&observed["groups"]["/"], &["run_delay_ns"]);
 }
 
-/// A replay of what the kernel recorded knows the kernel and the groups that were made.
+/// A replay of a real recording knows its kernel and groups.
 #[test]
 fn what_was_recorded_is_replayed_with_its_groups() {
     let folder = folder();
@@ -183,7 +182,7 @@ fn what_cannot_run_is_told_with_what_to_do() {
     assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
 }
 
-/// Where a limit is in the way, that is told once, and what to do about it.
+/// A limit in the way is reported once, with its remedy.
 #[test]
 fn limits_are_told_with_what_to_do() {
     let folder = folder();
@@ -287,7 +286,7 @@ fn a_machine_file_says_what_is_wrong_with_it() {
     assert!(err.contains("`d` has nice 30: -20 to 19 are possible") && err.contains("m.toml:3"), "{err}");
 }
 
-/// What a machine does besides is a row of its own, and `real` tells what this one did.
+/// A machine's other load is a row of its own, and `real` reports it.
 #[test]
 fn what_a_machine_does_besides_is_shown() {
     let folder = folder();

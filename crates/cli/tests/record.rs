@@ -1,5 +1,5 @@
-//! `vruntime record`, as a user meets it, and the replay of what it leaves. Where the machine does not let the test
-//! record, it says so and is left out.
+//! `vruntime record`, and replays of its recordings. If the machine does not permit recording, the tests are skipped
+//! with a message.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/skip.rs"]
@@ -14,7 +14,7 @@ use assert_cmd::Command;
 use assert_cmd::cargo::CommandCargoExt as _;
 use serde_json::Value;
 
-/// Far above what anything here takes: one that hangs should say so.
+/// Far above any duration here: a hanging test should fail.
 const HANGS: Duration = Duration::from_secs(300);
 
 fn vruntime(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// Whether this machine lets its user record; if not, that is told.
+/// Whether the user may record here; prints if not.
 fn records() -> bool {
     let instances = Path::new("/sys/kernel/tracing/instances");
     let name = instances.join(format!("vruntime-test-{}", std::process::id()));
@@ -48,7 +48,6 @@ fn instances(pid: u32) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begins)).map(|entry| entry.path()).collect()
 }
 
-/// Waits until it is so.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     const LOOK: Duration = Duration::from_millis(10);
     let waited = (0..HANGS.as_millis() / LOOK.as_millis()).all(|_| {
@@ -58,7 +57,6 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(!waited, "waited for: {what}");
 }
 
-/// A recording that goes on until it is ended.
 fn begin(folder: &Path) -> Child {
     let mut command = std::process::Command::cargo_bin("vruntime").expect("the command is built");
     command.current_dir(folder).env("HOME", folder).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -68,7 +66,7 @@ fn begin(folder: &Path) -> Child {
     child
 }
 
-/// What the two halves of `yes` and `head` do: wakeups through a pipe.
+/// Wakeups through a pipe between `yes` and `head`.
 const COMMAND: [&str; 3] = ["sh", "-c", "yes | head -c 20000000 > /dev/null; sleep 0.05"];
 
 #[test]
@@ -179,7 +177,7 @@ fn ctrl_c_keeps_what_there_is() {
     assert_eq!(code, Some(0), "{err}");
 }
 
-/// SIGKILL gives no time to clean up. Another process does.
+/// After SIGKILL another process cleans up.
 #[test]
 fn nothing_is_left_of_a_recording_that_is_killed() {
     if !records() {
@@ -216,7 +214,7 @@ fn what_cannot_be_recorded_is_told() {
     }
 }
 
-/// Without privileges the command says which are missing, and how to get them.
+/// Without privileges the error names the missing ones, and how to get them.
 #[test]
 fn without_privileges_the_missing_ones_are_named() {
     if !rustix::process::geteuid().is_root() {

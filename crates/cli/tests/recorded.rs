@@ -1,5 +1,5 @@
-//! Files of `vruntime record`, made by hand: what their section says is what the replay does; what is damaged or cannot
-//! be true is an error with its place.
+//! Handmade files of `vruntime record`: the replay follows their section. Damaged or impossible content is an error
+//! with its place.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const TASKS: &str = "[\n{\"tid\":7,\"state\":\"S\",\"policy\":\"other\",\"slice_
 const GROUPS: &str =
     "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:50\n/proc/sys/kernel/sched_autogroup_enabled:0\n";
 
-/// The parts of a recording, one of them changed.
+/// A recording's parts, one of them changed.
 fn section(changed: &str, text: &str) -> Recording {
     let mut section = Recording::default();
     for (name, usual) in [("recording", ABOUT), ("machine", MACHINE), ("tasks", TASKS), ("cgroups", GROUPS)] {
@@ -91,7 +91,7 @@ fn a_what_if_on_another_machine_keeps_the_kernels_costs() {
     assert_eq!(known, (Some(4), Some(100), Some("measured")), "{run}");
 }
 
-/// Tasks of the group that a recording is about come first, however little they did.
+/// Tasks of the recording's group come first, however little they did.
 #[test]
 fn the_group_that_a_recording_is_about_comes_first() {
     let usual = replayed(&pieces::written(section("", "")), &["--as-recorded"]);
@@ -160,7 +160,7 @@ fn a_part_that_is_missing_is_named() {
     assert!(err.contains("a recording without the part `tasks`"), "{err}");
 }
 
-/// Bytes of the section are others: a replay, or an error that names the file. Nothing else.
+/// A section with changed bytes is replayed, or is an error that names the file.
 #[test]
 fn garbled_sections_are_replayed_or_refused() {
     let bytes = pieces::written(section("", ""));

@@ -1,4 +1,4 @@
-//! `vruntime replay`, as users meet it.
+//! `vruntime replay`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,10 +21,10 @@ mod repeats;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-/// Recordings of a real kernel, beside the readers' tests.
+/// Recordings of a real kernel, in the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
 
-/// A recording of tasks in cgroups, and where they were: see data/README.md.
+/// A recording of tasks in cgroups: see data/README.md.
 const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
 const CGROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups-cgroups.txt");
 
@@ -46,7 +46,7 @@ fn fails(arguments: &[&str], input: &[u8]) -> String {
     String::from_utf8(output.stderr).expect("it prints UTF-8")
 }
 
-/// Two spinners share CPU 0, of nice 0 and 5 (weights 1024 and 335), for a second.
+/// Two spinners share CPU 0 for a second, with nice 0 and 5 (weights 1024 and 335).
 fn spinners() -> String {
     let line = |at: u64, context: &str, what: String| {
         format!("  {context} [000] {}.{:06}: {what}\n", at / 1_000_000, at % 1_000_000)
@@ -84,7 +84,7 @@ fn permille(json: &Value, name: &str, run: &str) -> u64 {
     task[run]["cpu_ns"].as_u64().expect("a number") * 1000 / json["duration_ns"]["recorded"].as_u64().expect("a number")
 }
 
-/// Whatever is recorded at the end: that nobody ran any more is what the trace says, too.
+/// An idle end of the recording counts, too.
 #[test]
 fn a_replay_is_as_long_as_its_recording() {
     let text = spinners() + "  <idle>-0 [001] 1.500000: cpu_idle: state=1 cpu_id=1\n";
@@ -200,7 +200,7 @@ fn rules_and_neighbours() {
     assert_eq!((permille(&gone, "heavy-5", "what_if"), permille(&gone, "light-6", "what_if") > 950), (0, true));
 }
 
-/// All wakeups keep their times: no task sleeps by a clock of its own.
+/// All wakeups keep their times, and no task has a timer.
 #[test]
 fn wakeups_can_keep_their_times() {
     let habits = |wakeups: &str| {
@@ -246,7 +246,7 @@ fn traces_are_compared_as_workloads_are() {
     assert!(!table.contains("loop"), "a trace knows no loops: {table}");
 }
 
-/// Nobody trusts what a trace is compared with before he knows how well the trace itself is reproduced.
+/// Before the comparison, the output tells how well the trace itself is reproduced.
 #[test]
 fn traces_are_checked_before_they_are_compared() {
     let kernels = ["--kernel", "6.1", "--kernel", "6.12"];
@@ -272,7 +272,7 @@ fn traces_are_checked_before_they_are_compared() {
     assert!(std::fs::read_to_string(&path).expect("it is there").contains("perf-data.txt replayed as recorded"));
 }
 
-/// A task that waits for its waker's progress waits in an inbox. No user knows that word.
+/// A task that waits for its waker's progress waits in an inbox. The output never uses that word.
 #[test]
 fn notes_do_not_show_how_a_replay_is_made() {
     let line = |at: &str, who: &str, what: &str| format!(" {who} [000] {at}: {what}\n");
@@ -299,7 +299,7 @@ fn notes_do_not_show_how_a_replay_is_made() {
     cc_is_said_to_wait(&output);
 }
 
-/// The note speaks of tasks, and of nothing that is made up for the replay.
+/// The note names tasks only, and no object of the replay.
 fn cc_is_said_to_wait(output: &Output) {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
@@ -307,7 +307,7 @@ fn cc_is_said_to_wait(output: &Output) {
     assert!(!told.contains("inbox"), "{told}");
 }
 
-/// The waker is a little too late for the replay's end; the what-if lacks the task that waits for it.
+/// The waker is slightly too late for the replay's end; the what-if lacks the waiting task.
 #[test]
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
@@ -342,8 +342,7 @@ fn what_cannot_be_replayed_for_other_reasons() {
     assert!(told.contains("compressed by gzip") && told.contains("gunzip"), "{told}");
 }
 
-/// A spinner gives way at a tick, and a replay has its ticks when the recording had: whatever the seed, if charges show
-/// when that was.
+/// A spinner is preempted at a tick. A replay has the recording's ticks for any seed, if charges show them.
 #[test]
 fn ticks_come_when_they_came() {
     let mut text = spinners();
@@ -387,7 +386,6 @@ fn ticks_come_when_they_came() {
     assert!(!switches(&text, "1", &["--hz", "100"]).0, "another machine's");
 }
 
-/// One line of a trace.
 fn line(cpu: u32, at: &str, context: &str, what: &str) -> String {
     format!("  {context} [{cpu:03}] {at}: {what}\n")
 }
@@ -478,7 +476,7 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
     }
 }
 
-/// What the kernel refuses a rule is told at the rule, with what mends it; a group that nobody is in is told, too.
+/// A rule that the kernel refuses is an error at the rule, with its remedy. A note reports an empty group.
 #[test]
 fn rules_that_cannot_work_say_so() {
     // A second CPU is idle all along, and each waits for 24 ms beside it: they are taken to be confined.
@@ -515,7 +513,7 @@ fn rules_that_cannot_work_say_so() {
     assert!(told.contains("kernel") && told.matches("kernel,").count() == 1, "{told}");
 }
 
-/// Of who is not in the recording nothing is recorded, and that is not the same as nothing at all.
+/// A task outside the recording has no recorded value, which is not 0.
 #[test]
 fn who_is_only_in_the_what_if_has_no_recorded_values() {
     let folder = tempfile::tempdir().unwrap();
@@ -536,7 +534,7 @@ fn who_is_only_in_the_what_if_has_no_recorded_values() {
     assert!(row.starts_with("heavy-5#2,,,,0."), "{row}");
 }
 
-/// `trace info` and `replay` count alike: of two CPUs that come to one jump it is one.
+/// `trace info` and `replay` count one jump of two CPUs once.
 #[test]
 fn a_jump_of_the_clock_is_one_for_all() {
     let mut text = String::new();
@@ -565,7 +563,7 @@ fn as_recorded_is_no_what_if() {
     assert!(told.contains("cannot be used with"), "{told}");
 }
 
-/// The traces that a replay leaves are of the runs it tells of, and compare with the recording.
+/// A replay's traces are of the reported runs, and compare with the recording.
 #[test]
 fn replays_leave_traces() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -594,7 +592,7 @@ fn replays_leave_traces() {
     assert!(taken.contains("--out"), "{taken}");
 }
 
-/// Name, thread and process of everybody in a trace.
+/// Each task's name, thread and process.
 fn tasks_of(trace: &str) -> Vec<(String, i64, Option<i64>)> {
     let info: Value = serde_json::from_str(&well(&["trace", "info", trace, "--json"], b"")).expect("JSON");
     let task = |task: &Value| {
@@ -604,8 +602,7 @@ fn tasks_of(trace: &str) -> Vec<(String, i64, Option<i64>)> {
     info["tasks"].as_array().expect("an array").iter().map(task).collect()
 }
 
-/// The traces have the recording's names and ids; who is in no recording has a pid that is nobody's there, and nobody
-/// has another's.
+/// The traces have the recording's names and ids. Other tasks have unused pids.
 #[test]
 fn replayed_traces_have_the_recorded_pids() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -635,7 +632,7 @@ fn replayed_traces_have_the_recorded_pids() {
     }
 }
 
-/// Runs a workload of ours on two CPUs, and gives the path of its trace.
+/// Runs a workload on two CPUs. Returns its trace's path.
 fn ran(folder: &Path, workload: &str) -> String {
     let (file, out) = (folder.join("app.json"), folder.join("out"));
     std::fs::write(&file, workload).unwrap();
@@ -645,7 +642,7 @@ fn ran(folder: &Path, workload: &str) -> String {
     out.join("trace.txt").to_str().unwrap().to_owned()
 }
 
-/// As regular as a clock, and yet one waits for the other: if that one is slowed down, so is he.
+/// A task as regular as a clock waits for another: if the other is slowed down, so is the first.
 #[test]
 fn who_waits_for_another_is_slowed_down_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -661,7 +658,7 @@ fn who_waits_for_another_is_slowed_down_with_it() {
     }
 }
 
-/// Two that share CPU 0 beside another of which nothing is to be told are confined to it.
+/// Two tasks share CPU 0 beside a CPU without events, and stay there.
 #[test]
 fn a_cpu_without_events_was_idle() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,4 @@
-//! Public reports about schedulers as scenarios (`scenarios/reports`): each shows what the report says, and `bisect`
-//! names the change.
+//! Public reports as scenarios (`scenarios/reports`): each reproduces its report, and `bisect` finds the change.
 
 mod support;
 
@@ -17,7 +16,6 @@ fn observed(name: &str, kernel: &str) -> Value {
     told["observed"][0].clone()
 }
 
-/// CPU time of a task, seconds.
 fn cpu_s(observed: &Value, task: &str) -> f64 {
     observed["tasks"][task]["cpu_ns"].as_f64().unwrap_or_else(|| panic!("there is no {task} in {observed}")) / 1e9
 }
@@ -39,7 +37,7 @@ fn a_half_time_task_beside_a_hog_gets_half_under_cfs_and_a_third_under_eevdf() {
     assert_eq!(explained_by("half", "5.15", "6.8", "share(half)"), ["EEVDF"]);
 }
 
-/// The longest time that the real-time hog was away from its CPU, nanoseconds.
+/// The real-time hog's longest time off its CPU, nanoseconds.
 fn worst_gap(kernel: &str) -> u64 {
     let told = well(&["run", &scenario("real-time"), "--kernel", kernel, "--analyse", "latency", "--json"]);
     let told: Value = serde_json::from_str(&told).expect("it is JSON");
@@ -50,7 +48,7 @@ fn worst_gap(kernel: &str) -> u64 {
     urgent.and_then(|row| row["max_delay_ns"].as_u64()).unwrap_or(0)
 }
 
-/// 5.10 switched RT_RUNTIME_SHARE off: a SCHED_RR hog no longer borrows from other CPUs, and stands still for 50 ms.
+/// 5.10 switched RT_RUNTIME_SHARE off: a SCHED_RR hog cannot borrow from other CPUs, and stops for 50 ms.
 #[test]
 fn a_real_time_hog_stands_still_for_50_ms_from_5_10_on() {
     for kernel in ["4.19", "5.4", "5.10+RT_RUNTIME_SHARE"] {
@@ -65,7 +63,7 @@ fn a_real_time_hog_stands_still_for_50_ms_from_5_10_on() {
     assert_eq!(explained_by("real-time", "5.4", "5.10", "share(fair)"), ["RT_RUNTIME_SHARE"]);
 }
 
-/// From 6.2 on, a task that leaves its cpuset and returns has the CPU that it asked for, and shares it here.
+/// 6.2+: a task that leaves its cpuset and returns has its requested CPU again, and shares it here.
 #[test]
 fn affinity_survives_moves_between_cgroups_from_6_2_on() {
     for (kernel, least, most) in [("5.15", 3.4, 3.6), ("6.1", 3.4, 3.6), ("6.4", 2.0, 2.1), ("6.12", 2.0, 2.1)] {
@@ -92,8 +90,8 @@ fn expiring_slices_keep_small_workers_below_their_quota() {
     assert_eq!(explained_by("quota", "4.18-el8", "5.4", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
 }
 
-/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE. The report has half less for
-/// messages of 512 bytes, with 1.7 switches for each and not 0.45.
+/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE. The report has half less, for
+/// 512-byte messages with 1.7 switches each instead of 0.45.
 #[test]
 fn delayed_dequeues_cost_a_pipe_a_fifth() {
     let passed = |kernel: &str| {

@@ -1,4 +1,4 @@
-//! `vruntime reproduce`, as users meet it.
+//! `vruntime reproduce`.
 
 use std::process::Output;
 
@@ -15,7 +15,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("it prints UTF-8")
 }
 
-/// What is simulated is the same everywhere, so its claims hold everywhere.
+/// Simulated experiments, and so their claims, are the same everywhere.
 #[test]
 fn simulated_experiments_show_what_they_must() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -42,7 +42,7 @@ fn the_text_fits_a_terminal_and_ends_with_the_count() {
     assert!(text.ends_with("3 of 3 claims met\n"), "{text}");
 }
 
-/// Runs of minutes are not begun for a folder that cannot be.
+/// Runs of minutes do not begin without a writable folder.
 #[test]
 fn a_folder_that_cannot_be_written_is_told_before_the_runs() {
     let file = tempfile::NamedTempFile::new().expect("a file");

@@ -1,4 +1,4 @@
-//! What the JSON and the tables of `run`, `compare` and `replay` tell of what was run.
+//! The description of runs in the JSON and tables of `run`, `compare` and `replay`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ mod support;
 
 use support::{json, text, vruntime, well};
 
-/// What a run says of itself: everything but what came of it.
+/// A run's description without its results.
 fn head(run: &Value) -> Value {
     let mut head = run.clone();
     let fields = head.as_object_mut().expect("an object");
@@ -20,13 +20,12 @@ fn head(run: &Value) -> Value {
     head
 }
 
-/// Seeds and digests of a run.
 fn seeds(run: &Value) -> Vec<(Value, Value)> {
     let observed = run["observed"].as_array().expect("an array");
     observed.iter().map(|run| (run["seed"].clone(), run["digest"].clone())).collect()
 }
 
-/// A comparison has of each variant what `run --json` would say.
+/// A comparison describes each variant as `run --json` does.
 #[test]
 fn a_comparison_tells_what_was_run() {
     let how = [
@@ -65,7 +64,7 @@ fn a_comparison_tells_what_was_run() {
     assert!(!cells.is_empty() && cells.iter().all(|cell| cell["unit"].as_str().is_some_and(|unit| !unit.is_empty())));
 }
 
-/// Runs a scenario, and gives the path of its trace.
+/// Runs a scenario. Returns its trace's path.
 fn traced(folder: &Path, scenario: &str) -> (String, String) {
     let (file, out) = (folder.join("app.toml"), folder.join("out"));
     fs::write(&file, scenario).expect("it can be written");
@@ -107,7 +106,7 @@ fn a_replay_tells_what_was_run() {
     assert_eq!(as_recorded["runs"].as_array().map(Vec::len), Some(1));
 }
 
-/// A recording has the names of threads, and a scenario those of its tasks: they are the same tasks.
+/// A recording's threads are the tasks of the scenario with their names.
 #[test]
 fn tasks_of_a_recording_are_those_of_the_scenario_that_made_it() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -125,7 +124,7 @@ fn tasks_of_a_recording_are_those_of_the_scenario_that_made_it() {
     assert_eq!(classes, ["capped", "its-name-is-too-long-for-a-thread"]);
 }
 
-/// `vruntime real` makes a workload's groups below one of its own: they are the same groups.
+/// `vruntime real` makes a workload's groups below its own group: they are the same.
 #[test]
 fn groups_of_a_recording_are_those_of_the_scenario_that_made_it() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -162,7 +161,7 @@ fn groups_of_a_recording_are_those_of_the_scenario_that_made_it() {
     );
 }
 
-/// Every table that is printed is a file, that over all seeds, too.
+/// Every printed table is also a file, including that over all seeds.
 #[test]
 fn what_is_printed_of_all_seeds_is_left_as_a_table() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -186,7 +185,7 @@ fn what_is_printed_of_all_seeds_is_left_as_a_table() {
     assert_eq!(row.split_whitespace().skip(row.split_whitespace().count() - 3).collect::<Vec<_>>(), left, "{row}");
 }
 
-/// The JSON has the figures over all seeds, by the names of a comparison, and how long each seed's run was.
+/// The JSON has the figures over all seeds, under a comparison's names, and each run's length.
 #[test]
 fn json_has_what_is_printed_of_all_seeds() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -227,7 +226,7 @@ fn json_has_what_is_printed_of_all_seeds() {
     assert_eq!(alone.get("over_seeds"), None);
 }
 
-/// What was given as a negative number is told as one.
+/// A negative number stays negative.
 #[test]
 fn a_negative_tunable_is_told_as_it_was_given() {
     let how = ["--duration", "20ms", "--set", "sched_rt_runtime_us=-1"];

@@ -1,4 +1,4 @@
-//! `vruntime trace`, as users meet it.
+//! `vruntime trace`.
 
 use std::path::Path;
 use std::process::Output;
@@ -12,7 +12,7 @@ mod groups;
 #[path = "support/recordings.rs"]
 mod recordings;
 
-/// Recordings of a real kernel, beside the readers' tests.
+/// Recordings of a real kernel, in the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
 
 fn vruntime(arguments: &[&str], input: &[u8]) -> Output {
@@ -90,7 +90,7 @@ fn what_is_no_trace() {
     assert!(fails(&["trace", "info", "-"], b"\x1f\x8b\x08\0").contains("a file compressed by gzip is not read"));
 }
 
-/// What is read to and fro comes from standard input, too, and so does text.
+/// Standard input may be text, or a format that is read back and forth.
 #[test]
 fn a_trace_from_standard_input() {
     for file in ["trace-v6.dat", "perf.data", "perf-data.txt"] {
@@ -149,8 +149,8 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
-/// A loss before everything, an exit in which perf does not know any more who runs, and who is charged there, and a new
-/// name after which its thread does nothing: text and Perfetto have all of that.
+/// A loss at the start, an exit after which perf names no task and charges it, and a new name before no further event:
+/// text and Perfetto keep them.
 const ENDING: &str = "\
     c    12/12    [000]     0.000000000: PERF_RECORD_COMM: c:12/12
 CPU:0 [LOST 3 EVENTS]
@@ -169,7 +169,7 @@ CPU:0 [LOST 3 EVENTS]
     b    13/13    [001] 48097.003000000: sched:sched_stat_runtime: comm=b pid=13 runtime=1000 [ns]
 ";
 
-/// Nothing that an analysis goes by is lost on the way from one kind of file to another.
+/// Conversion keeps all that analyses use.
 #[test]
 fn a_converted_trace_is_analysed_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,8 +216,7 @@ fn a_converted_trace_is_analysed_as_it_was() {
     assert!(!text.contains("has come there") && !text.contains("had not come"), "no gap: {text}");
 }
 
-/// What cannot be written is told before anything is read, as of any file that is named, and with the word that names
-/// this one.
+/// An output that cannot be written is an error before the input is read, and names the argument.
 #[test]
 fn a_converted_trace_has_a_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +252,7 @@ fn a_converted_trace_has_a_place() {
     assert_eq!(std::fs::read(&input).unwrap(), before, "it is left as it was");
 }
 
-/// Perfetto refuses files with events of CPUs from 1024 on: whoever writes one without them says so.
+/// Perfetto refuses files with events of CPUs from 1024 on. A note says that the file lacks them.
 #[test]
 fn what_a_perfetto_trace_does_not_have_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,7 +273,7 @@ fn what_a_perfetto_trace_does_not_have_is_told() {
     }
 }
 
-/// Of several tasks of one name it is told which one the path is of, and who asks for none gets names that there are.
+/// For a name of several tasks the output says which task's path it is. An unknown name lists existing ones.
 #[test]
 fn a_critical_path_is_of_the_task_that_is_said() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\
@@ -304,7 +303,7 @@ fn a_critical_path_is_of_the_task_that_is_said() {
     assert!(!nobody.contains("trace info"), "{nobody}");
 }
 
-/// A run's traces have no flags but those that are kept, so nothing is to be told.
+/// A run's traces only have flags that formats keep, so there is no note.
 #[test]
 fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
@@ -319,7 +318,7 @@ fn of_a_run_nothing_is_lost_from_one_trace_to_the_other() {
     }
 }
 
-/// Under which kernel a trace was recorded is kept, or it is told that it is not.
+/// Conversion keeps the recorded kernel, or a note says that it does not.
 #[test]
 fn a_converted_trace_is_replayed_under_its_own_kernel() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
@@ -363,7 +362,7 @@ fn analyses_of_a_real_trace() {
     assert!(fails(&["trace", "analyse", "-"], b"").contains("the file is empty"));
 }
 
-/// What a run's own events say, and what is read from the trace it leaves.
+/// A run's own events, and its trace.
 #[test]
 fn a_run_and_its_trace_are_analysed_alike() {
     let folder = tempfile::tempdir().unwrap();
@@ -393,7 +392,7 @@ fn a_run_and_its_trace_are_analysed_alike() {
     assert!(newidle.0 > 10 && newidle.0.abs_diff(newidle.1) * 20 <= newidle.0, "{newidle:?}");
 }
 
-/// Lines that are to be perf's are nothing but those: what is to know goes to standard error.
+/// perf's lines stand alone: notes go to standard error.
 #[test]
 fn lines_for_machines_are_alone() {
     let text = b"  a-7 [000] 1.000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000\n\
@@ -404,7 +403,7 @@ fn lines_for_machines_are_alone() {
     assert!(notes.contains("note: switches away from a task that was not running"), "{notes}");
 }
 
-/// Every line of timehist, unless somebody says how many.
+/// All lines of timehist, without a given number.
 #[test]
 fn timehist_has_so_many_rows_as_are_asked_for() {
     let lines = |more: &[&str]| {
@@ -419,7 +418,7 @@ fn timehist_has_so_many_rows_as_are_asked_for() {
     assert_eq!(lines(&["--rows", "3", "--all"]).0, all);
 }
 
-/// What perf tells of names before its first event has a time, and is no event: the recording begins where it began.
+/// perf's names before the first event have a time, but are no events: the recording begins where it began.
 #[test]
 fn a_converted_trace_is_as_long_as_it_was() {
     let text = b"x 7 [000] 1.000000000: PERF_RECORD_COMM exec: early:7/7\n\

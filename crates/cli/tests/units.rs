@@ -1,4 +1,4 @@
-//! docs/units.md: every number of an output has the unit that the page says, and one quantity is the same in all.
+//! docs/units.md: each number has the page's unit, and one quantity has one value in all outputs.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -56,19 +56,17 @@ name = "hog"
 run = "1ms"
 "#;
 
-/// A section of the page.
 fn section(title: &str) -> String {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/units.md")).expect("the page");
     let rest = page.split_once(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("no section {title}")).1;
     rest.split("\n## ").next().expect("there is a first").to_owned()
 }
 
-/// The words in backquotes of a text.
 fn words(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The rows of the tables of a section: their cells, without the heads.
+/// The table rows of a section, without heads.
 fn rows(section: &str) -> Vec<Vec<String>> {
     let lines: Vec<&str> = section.lines().collect();
     let is_row = |at: &usize| lines[*at].starts_with('|') && !lines[*at].starts_with("|---");
@@ -85,7 +83,6 @@ fn parts() -> BTreeSet<String> {
     named.into_iter().chain(words(&prose)).collect()
 }
 
-/// Units of figures by their names.
 fn figures() -> BTreeMap<String, BTreeSet<String>> {
     let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows(&section("Figures with a unit of their own")) {
@@ -96,12 +93,11 @@ fn figures() -> BTreeMap<String, BTreeSet<String>> {
     units
 }
 
-/// What the units of an output break.
+/// Violations of the unit rules.
 struct Check {
     parts: BTreeSet<String>,
     figures: BTreeMap<String, BTreeSet<String>>,
     faults: BTreeSet<String>,
-    /// Names and figures that were met.
     met: BTreeSet<String>,
 }
 
@@ -128,7 +124,7 @@ impl Check {
         Self { parts: parts(), figures: figures(), faults: BTreeSet::new(), met: BTreeSet::new() }
     }
 
-    /// Checks a value of `output`. `in_ns`: it is of an object of nanoseconds. `measured`: its row has a unit.
+    /// Checks a value of `output`. `in_ns`: its object has nanoseconds. `measured`: its row has a unit.
     fn value(&mut self, output: &str, name: &str, value: &Value, in_ns: bool, measured: bool) {
         match value {
             Value::Object(fields) => {
@@ -189,7 +185,7 @@ fn scenario(folder: &Path) -> String {
     file.display().to_string()
 }
 
-/// Every number in JSON and in tables ends with its unit, or is on the page. The page has no others.
+/// Every number in JSON and tables ends with its unit, or is on the page. The page has no other names.
 #[test]
 fn every_number_has_the_unit_of_the_page() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -306,7 +302,7 @@ fn every_number_has_the_unit_of_the_page() {
     assert!(unmet.is_empty(), "figures on the page, and in no output: {unmet:?}");
 }
 
-/// The JSON of a run, its tables and a comparison have one value.
+/// A run's JSON, tables and comparison have one value.
 #[test]
 fn one_quantity_is_the_same_in_all_outputs() {
     let folder = tempfile::tempdir().expect("there is room");

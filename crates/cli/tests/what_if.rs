@@ -1,4 +1,4 @@
-//! `--map` of `vruntime run` and `compare`: what if tasks and groups of a file were something else.
+//! `--map` of `vruntime run` and `compare`: other attributes for a file's tasks and groups.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ mod support;
 
 use support::{fails, json, text, vruntime, well};
 
-/// CPU time of a class of tasks in the only run, in thousandths.
+/// Thousandths of CPU time of a class of tasks in the only run.
 fn permille(arguments: &[&str], class: &str) -> u64 {
     let json = json(&[arguments, &["--json"]].concat());
     let cpu_ns = json["observed"][0]["classes"][class]["cpu_ns"].as_f64().expect("a number");
@@ -42,7 +42,7 @@ fn a_group_of_a_scenario_is_changed_from_the_command_line() {
     assert!(told.lines().take(4).any(|line| line == "  with cgroup=/iron: weight=300"), "{told}");
 }
 
-/// Whoever finds results knows what was asked for: rules, tunables and features, of the sides that they are of.
+/// Results name the rules, tunables and features of their sides.
 #[test]
 fn results_say_what_was_changed() {
     let of_kernel = ["--set", "base_slice_ns=2000000", "--feature", "NO_RUN_TO_PARITY"];
@@ -64,7 +64,7 @@ fn results_say_what_was_changed() {
     assert_eq!(changes("the_what-if"), serde_json::json!(all));
 }
 
-/// A group in which there are only groups is one, too.
+/// A group with only groups counts, too.
 #[test]
 fn a_group_without_tasks_of_its_own_is_changed() {
     let shop = "../../../../scenarios/limits/shop.toml";
@@ -100,7 +100,7 @@ fn what_no_file_has_is_refused() {
     assert!(refused.contains("the rule:1:14]") && refused.contains("requested here"), "{refused}");
 }
 
-/// A table of a group in a file of rules makes the group, and that nobody is in it is told.
+/// A rule file's table of a new group makes the group. A note reports that it is empty.
 #[test]
 fn a_group_that_nobody_is_in_is_told() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -115,7 +115,7 @@ fn a_group_that_nobody_is_in_is_told() {
     );
 }
 
-/// Each side is run as it is and as the rules make it, and the two are compared.
+/// Each side runs unchanged and with the rules, and the two are compared.
 #[test]
 fn a_comparison_of_a_file_with_what_if() {
     let what_if = ["compare", "groups.toml", "--kernel", "6.12", "--map", "cgroup=/iron: weight=300"];

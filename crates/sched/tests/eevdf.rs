@@ -1,5 +1,5 @@
-//! EEVDF's invariants (ARCHITECTURE.md, always true, 3). Lags of a queue add up to 0, a picked entity has none below 0,
-//! and a few slices bound all.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3). A queue's lags add up to 0, a picked entity's lag is at least
+//! 0, and a few slices bound all.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// A debt is at most the own slice and a tick, since requests end at ticks. A positive lag is at most `most(longest
+    /// A debt is at most the own slice and a tick, as requests end at ticks. A positive lag is at most `most(longest
     /// slice, tick)`.
     fn check_bound(&self, most: impl Fn(u64, u64) -> u64) {
         let all = standings(&self.rqs[0]);
@@ -199,8 +199,7 @@ proptest! {
         }
     }
 
-    /// With requests that end at ticks, each other entity may run a tick too long, so positive lags grow with their
-    /// number.
+    /// As requests end at ticks, each other entity may run a tick too long: positive lags grow with their number.
     #[test]
     fn with_ticks_nobody_owes_more_than_a_slice_and_a_tick(
         name in names(),

@@ -24,7 +24,7 @@ impl Host for Deaf {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// The ticks between balances of two busy CPUs, whose ticks are late.
+/// The ticks between balances of two busy CPUs with late ticks.
 fn gaps(kernel_name: &str, lateness: impl Fn(u64) -> [u64; 2]) -> [Vec<u64>; 2] {
     let topology = Topology::flat(2);
     let config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250).with_tunables(Defaults);

@@ -39,8 +39,8 @@ impl Rules {
         (ms * self.hz / 1000).max(1)
     }
 
-    /// A slice in ticks: 20 ms per level below 140 at negative nice values, 5 ms at others, at least 5 ms. (A slice of
-    /// 400 or 100 ms is rounded, then divided.)
+    /// A slice in ticks: 20 ms per level below 140 at negative nice values, 5 ms at others, at least 5 ms. (400 or 100
+    /// ms is rounded, then divided.)
     fn slice(self, static_prio: u8) -> u64 {
         let whole = self.ticks(100) * if static_prio < 120 { 4 } else { 1 };
         (whole * u64::from(140 - static_prio) / 20).max(self.ticks(5))
@@ -77,10 +77,10 @@ struct Machine {
     wish: Wish,
     now: u64,
     tasks: Vec<TaskId>,
-    /// The remaining slices of sleeping tasks, ticks.
+    /// Remaining slices of sleeping tasks, ticks.
     slept_with: BTreeMap<TaskId, u32>,
     rules: Rules,
-    /// The tick of the first ended slice since the arrays were swapped.
+    /// The tick of the first ended slice since the swap.
     first_expiry: Option<u64>,
     /// The best static priority of tasks that expired since.
     best_expired: u8,
@@ -127,7 +127,7 @@ impl Machine {
         self.standings().into_iter().find(|standing| standing.task == task)
     }
 
-    /// The first task of the best active level must run. The arrays are swapped exactly if the active one was empty.
+    /// The first task of the best active level must run. A swap happens exactly if the active array was empty.
     fn schedule(&mut self, state: PrevState) {
         let mut before = self.standings();
         let prev = self.running();
@@ -184,7 +184,6 @@ impl Machine {
         assert!(self.wish.0, "somebody else may run now");
     }
 
-    /// A tick takes one from the slice of the running task only.
     fn tick(&mut self) {
         let before = self.standings();
         let running = self.running();
@@ -284,7 +283,7 @@ fn hz() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![100, 250, 1000])
 }
 
-/// Ticks of work, then of sleep; 0 ticks of sleep for a hog.
+/// Ticks of work, then of sleep; a hog has 0 of sleep.
 #[derive(Clone, Copy, Debug)]
 struct Habit {
     nice: i8,
@@ -328,9 +327,8 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     longest
 }
 
-/// The longest wait, in four parts of one more tick each. In the expired array: the limit of the first expired task,
-/// then the slices of all others. In the active array: until the first slice ends, at most all, and then the former
-/// again.
+/// The longest wait, in four parts of one more tick each. In the expired array: the first expired task's limit, then
+/// all others' slices. In the active array: until the first slice ends, at most all, and then the former again.
 fn bound(rules: Rules, habits: &[Habit]) -> u64 {
     let slices: u64 = habits.iter().map(|habit| rules.slice((120 + i16::from(habit.nice)) as u8)).sum();
     2 * (rules.starvation_limit(habits.len() as u64) + slices) + slices + 4

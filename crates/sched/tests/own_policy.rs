@@ -1,4 +1,4 @@
-//! A policy outside the crate: the order of [`Rq::listed`], and the calls it may make.
+//! A policy outside the crate: the order of [`Rq::listed`], and allowed calls.
 
 use std::collections::VecDeque;
 
@@ -200,7 +200,7 @@ fn what_a_policy_has_to_say_is_heard() {
     assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1), irq: false }), "{:?}", machine.ears.events);
 }
 
-/// A task's clamps count before its enqueue, so that a policy sees them in the CPU's utilisation; in 6.12 after it
+/// A task's clamps count before its enqueue, so policies see them in the CPU's utilisation; in 6.12 after it
 /// (`enqueue_task`).
 #[test]
 fn clamps_count_before_the_policy_queues_a_task() {
@@ -216,8 +216,8 @@ fn clamps_count_before_the_policy_queues_a_task() {
     }
 }
 
-/// A pending lazy reschedule (`TIF_NEED_RESCHED_LAZY`) does not prevent an urgent one. A task that was to be preempted
-/// lazily becomes real-time, and makes room for an equal pinned here.
+/// A pending lazy reschedule (`TIF_NEED_RESCHED_LAZY`) does not prevent an urgent one. A task marked for lazy
+/// preemption becomes real-time, and makes room for an equal pinned here.
 #[test]
 fn a_lazy_reschedule_is_not_one_that_is_due() {
     let mut machine = Machine::of("6.18", 0);

@@ -1,5 +1,5 @@
-//! A threaded host with one lock and one thread for each CPU, and every verb at once. No task is lost or duplicated,
-//! and invariants hold whenever a lock is free.
+//! A threaded host with one lock and thread per CPU, and every verb at once. No task is lost or duplicated, and
+//! invariants hold whenever a lock is free.
 
 mod generator;
 #[path = "../../../tests/seed.rs"]
@@ -86,11 +86,10 @@ struct World<P: Policy> {
     throttled: AtomicU64,
     /// Number of hotplug operations.
     plugged: AtomicU64,
-    /// How often these left several root domains.
+    /// The number of times with several root domains.
     partitioned: AtomicU64,
-    /// Tasks that changed CPUs at exec.
     execs: AtomicU64,
-    /// Number of real-time limits of groups, and of throttlings by them.
+    /// Number of groups' real-time limits, and of throttlings by them.
     rt_limits: AtomicU64,
     rt_throttled: AtomicU64,
 }
@@ -179,7 +178,7 @@ struct Cpu<'w, P: Policy> {
     random: Generator,
     /// The running task, written by its own thread only.
     running: Running,
-    /// Whether cpusets change. They may leave groups one CPU, where real-time tasks hide other limits.
+    /// Whether cpusets change. They may leave groups one CPU, where real-time tasks hide limits.
     partitions: bool,
 }
 
@@ -214,7 +213,6 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         }
     }
 
-    /// Expires due timers, on any CPU that checks.
     fn fire_timers(&mut self) {
         let now = self.world.clock.load(Ordering::Relaxed);
         let due = {

@@ -1,4 +1,4 @@
-//! Behaviours that show only in the scheduler's state. Each is switched on and off under one kernel.
+//! Behaviours visible only in the scheduler's state. Each is switched on and off under one kernel.
 
 mod support;
 
@@ -23,7 +23,6 @@ fn cpus(work: &Workload, config: &Config, at: u64) -> Vec<CpuDebug> {
     simulate(work, &config, &mut Log::default()).unwrap().debug.unwrap().cpus
 }
 
-/// A task and its CPU.
 fn found(cpus: &[CpuDebug], task: TaskId) -> (CpuId, EntityDebug) {
     let mut all = cpus.iter().flat_map(|cpu| cpu.tasks.iter().map(move |task| (cpu.cpu, task)));
     let (cpu, task) = all.find(|(_, one)| one.id == task).expect("the task exists");
@@ -42,8 +41,8 @@ fn nice(mut task: Task, nice: i8) -> Task {
 }
 
 /// `INIT_UTIL_SCALE`: the queue's load has 87 times its utilisation, as its only task has nice -20. A forked task with
-/// nice 0 gets an 87th. Without the behaviour, its weight is in another scale than the load, and the task gets half of
-/// what is left of the CPU.
+/// nice 0 gets an 87th. Without the behaviour, its weight and the load have different scales, and it gets half of the
+/// CPU's rest.
 #[test]
 fn a_forked_task_starts_with_its_share_of_the_utilisation() {
     let beside = nice(task("beside", vec![phase(vec![run(1_000), sleep(9_000)], Repeat::Forever)]), -20);
@@ -58,8 +57,8 @@ fn a_forked_task_starts_with_its_share_of_the_utilisation() {
     assert!((400..=512).contains(&without), "{without}");
 }
 
-/// `REWEIGHT_PLACES`: an entity whose weight changes is placed again, as if it joined the others. The average then does
-/// not count it if it runs, so that its distance grows. Without the behaviour, its lag is only scaled.
+/// `REWEIGHT_PLACES`: a changed weight places the entity again, as if it joined the others. The average then does not
+/// count a running one, so its distance grows. Without the behaviour, its lag is only scaled.
 #[test]
 fn a_reweighted_entity_is_placed_again() {
     let grouped = |changes| {
@@ -84,8 +83,8 @@ fn a_reweighted_entity_is_placed_again() {
     assert_eq!(lags(53_300, true), [3_000_000, 975_000]);
 }
 
-/// `DELAYED_KEEPS_DEBT`: of a task that sleeps with a delayed dequeue, the debt shrinks while others run, and never
-/// grows. Without the behaviour, it also grows, if a task that is owed time joins and lowers the average.
+/// `DELAYED_KEEPS_DEBT`: the debt of a sleeper with a delayed dequeue shrinks while others run, and never grows.
+/// Without the behaviour, it also grows if a task that is owed time joins and lowers the average.
 #[test]
 fn the_debt_of_a_delayed_task_does_not_grow() {
     let owed = |name: &str, pause| nice(task(name, vec![phase(vec![run(100), sleep(pause)], Repeat::Forever)]), -10);
@@ -127,8 +126,8 @@ fn the_debt_of_a_delayed_task_does_not_grow() {
     assert!(some.len() > 5, "{some:?}");
 }
 
-/// `IDLE_LAG_DECAYS`: the averages of an idle CPU stand still. A task that wakes elsewhere after 100 ms has a ninth of
-/// its utilisation left. Without the behaviour, it still has nearly all.
+/// `IDLE_LAG_DECAYS`: an idle CPU's averages stand still. A task that wakes elsewhere after 100 ms keeps a ninth of its
+/// utilisation. Without the behaviour, it keeps nearly all.
 #[test]
 fn a_sleeper_of_an_idle_cpu_decays_up_to_now() {
     let sleeper = pinned(once("t", vec![run(100_000), sleep(100_000), run(10_000)]), &[0]);

@@ -1,4 +1,4 @@
-//! CPUs of different capacities: tasks too large for a small CPU move to a big one, and small ones stay.
+//! CPUs of different capacities: tasks too large for a small CPU move to a big one; small ones stay.
 
 mod support;
 
@@ -196,8 +196,8 @@ proptest! {
     }
 }
 
-/// UTIL_EST_FASTUP (6.1, 6.6): an estimate rises at once and stays for a while. Without it, a quarter of each change
-/// counts, so a long run is forgotten after the next short one.
+/// UTIL_EST_FASTUP (6.1, 6.6): an estimate rises at once and stays for a while. Without it, each change counts a
+/// quarter, so the next short run hides a long one.
 #[test]
 fn an_estimate_rises_at_once_or_slowly() {
     let estimate = |kernel: &str, feature: &str| {
@@ -254,8 +254,8 @@ fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     }
 }
 
-/// A big CPU's estimate exceeds a small one's capacity. Up to 6.12 it stands until the average has fallen below that,
-/// later it falls from the first sleep on.
+/// A big CPU's estimate exceeds a small one's capacity. Up to 6.12 it stands until the average is below that, later it
+/// falls from the first sleep on.
 #[test]
 fn an_estimate_from_a_bigger_cpu_stands_for_a_while() {
     let estimates = |kernel: &str| {

@@ -59,7 +59,7 @@ fn batch_tasks_preempt_later() {
     assert!(batch > normal, "{batch} and {normal}");
 }
 
-/// A weight of 2 beside 1024: at most 1 in 513. It is less, because a long wait earns at most twice the limit.
+/// A weight of 2 beside 1024: at most 1 in 513, and less, because a long wait earns at most twice the limit.
 #[test]
 fn idle_tasks_get_next_to_nothing() {
     let tasks = vec![hog("a"), with_policy(hog("idle"), Policy::Idle)];

@@ -343,10 +343,10 @@ const SPARE: u64 = 2048;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss no
-    /// deadline on several CPUs. While a job due by d waits, its CPU runs one due by d. So the work on such jobs is
-    /// at least the time since there was none, and no more was requested by d (Liu & Layland, JACM 1973). From 6.12
-    /// on, the fair servers of 5 % on four CPUs may all run before a job.
+    /// Always true, 6 (ARCHITECTURE.md), with all other changes: deadline tasks that one CPU can serve miss no deadline
+    /// on several. While a job due by d waits, its CPU runs one due by d. So the work on such jobs is at least the time
+    /// since there was none, and no more was requested by d (Liu & Layland, JACM 1973). 6.12+: the fair servers of 5 %
+    /// on four CPUs may all run before a job.
     #[test]
     fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),

@@ -146,8 +146,8 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// No task starts, wakes or moves on an offline CPU. None stays longer than a tick and the rest of the kernel's path,
-/// until the stopper runs.
+/// No task starts, wakes or moves on an offline CPU. None stays there beyond a tick and the kernel's path to the
+/// stopper.
 #[derive(Default)]
 struct NobodyOffline {
     /// The time it went offline.

@@ -242,8 +242,8 @@ fn task_requeueing_helps_few_against_many() {
     assert!(without < 75.0, "{without}");
 }
 
-/// Returns each class's guarantee and share, percent of the machine, from 5 s to 25 s: for (weight, tasks) each, with
-/// that many tasks on every CPU.
+/// Returns each class's guarantee and share, percent of the machine, from 5 s to 25 s, for (weight, tasks on every
+/// CPU).
 fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
     let sum: u32 = mix.iter().map(|(weight, _)| weight).sum();
     let guarantees: Vec<u32> = mix.iter().map(|(weight, _)| weight * 100 / sum).collect();
@@ -259,8 +259,8 @@ fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
     guarantees.into_iter().zip(had).collect()
 }
 
-/// The allowed number of 100 random mixes that miss a guarantee by more than 2 points. Of 12,000 six did
-/// (docs/cpurc.md), so three or more of 100 have a chance of 2 in 100,000.
+/// The allowed misses of a guarantee, by more than 2 points, in 100 random mixes. Of 12,000 six missed (docs/cpurc.md),
+/// so three or more of 100 have a chance of 2 in 100,000.
 const SHORT: usize = 2;
 
 /// Hogs have their guarantee to 2 points, 5 s after the start, in all but a few mixes.

@@ -295,8 +295,8 @@ proptest! {
     }
 }
 
-/// The balance interval depends on the CPUs of the whole cache (`sd_init`). Three hogs of a partition of two of 64
-/// CPUs move less often than on a machine of two.
+/// The balance interval depends on the whole cache's CPUs (`sd_init`). Three hogs of a partition of two of 64 CPUs move
+/// less often than on a machine of two.
 #[test]
 fn a_partition_balances_as_seldom_as_the_whole_cache() {
     let moves = |cpus: &str, partition: &[u32]| {

@@ -1,5 +1,5 @@
-//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond. Thousands of random task sets that
-//! admission accepts miss deadlines by no more than the documented bound.
+//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond. Thousands of random admitted task sets
+//! miss deadlines by at most the documented bound.
 
 mod support;
 
@@ -23,8 +23,8 @@ fn policy(dl: Dl) -> Policy {
     Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false, overrun: false }
 }
 
-/// A task released every period, first at `period`, that works for `work`. Job `k`, counted from 1, is released at `k
-/// * period`, and its loop ends with it.
+/// A task released every period, from `period` on, that works for `work`. Job `k`, from 1, is released at `k * period`,
+/// and ends its loop.
 fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
     let ops = vec![Op::Timer { timer, period: dl.period, mode: TimerMode::Absolute }, Op::Run { work }];
     let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
@@ -65,7 +65,7 @@ fn machine(kernel: &str, cpus: usize, ms: u64) -> Config {
 /// The unused part of a job's runtime.
 const SPARE: u64 = 2048;
 
-/// Cuts `total` thousandths of a CPU into shares, none above one CPU, with these periods.
+/// Cuts `total` thousandths of a CPU into shares of at most one CPU, with these periods.
 fn task_set(total: u64, cuts: &[u64], periods: &[u64]) -> Vec<Dl> {
     let n = periods.len();
     let mut places: Vec<u64> = cuts[..n - 1].iter().map(|cut| cut * total / 1000).collect();
@@ -265,8 +265,8 @@ fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
     })
 }
 
-/// A job that ends after its deadline is reported when it ends. A task late for its next release never sleeps, so it
-/// has one job without end.
+/// A job that ends after its deadline is reported at its end. A task late for its next release never sleeps, so it has
+/// one endless job.
 #[test]
 fn an_overrun_is_throttled_and_the_miss_reported() {
     let run = |release: u64| {
@@ -295,8 +295,7 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
     assert_eq!(run(10), (spans, vec![12, 22, 32, 42, 52, 62], vec![]));
 }
 
-/// A deadline that was never set has not passed: a task that enters the class at the start of a run has its runtime
-/// at once.
+/// An unset deadline has not passed: a task that enters the class at the start of a run has runtime at once.
 #[test]
 fn nobody_waits_for_a_period_before_his_first() {
     for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
@@ -308,8 +307,7 @@ fn nobody_waits_for_a_period_before_his_first() {
     }
 }
 
-/// Observers see each overrun when it is noticed: with the task's own timer at once, else at the tick. Yielding is no
-/// overrun.
+/// Observers see each overrun when noticed: with the task's own timer at once, else at the tick. A yield is no overrun.
 #[test]
 fn an_overrun_is_told_who_asked() {
     let overruns = |overrun, hrtick: bool| {
@@ -341,7 +339,7 @@ fn an_overrun_is_told_who_asked() {
     assert_eq!(overruns(false, false), []);
 }
 
-/// A deadline hog becomes fair at each first time, and returns at each second, milliseconds.
+/// A deadline hog becomes fair at each first time, and returns at each second, ms.
 fn leaves_and_returns(config: &Config, dl: Dl, times: &[(u64, u64)]) -> Result<Log, Error> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl));
@@ -360,8 +358,8 @@ fn throttled(log: &Log) -> Vec<u64> {
     log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS))
 }
 
-/// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps what it had left, also
-/// after its 0-lag time; afterwards a new period begins.
+/// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps its rest, also after its
+/// 0-lag time; afterwards a new period begins.
 #[test]
 fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
     for kernel in ["6.1", "6.12"] {
@@ -390,8 +388,8 @@ fn leaving_the_class_for_a_moment_does_not_end_throttling() {
     assert_eq!(throttled(&log), [20, 228]);
 }
 
-/// A returning task gets its bandwidth back. But there has to be room for both (`sched_dl_overflow`), unless its
-/// 0-lag time has passed.
+/// A returning task gets its bandwidth back. There has to be room for both (`sched_dl_overflow`), unless its 0-lag time
+/// has passed.
 #[test]
 fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns() {
     for kernel in ["6.1", "6.12"] {
@@ -486,8 +484,8 @@ fn bad_parameters_name_their_limit() {
     }
 }
 
-/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough is left of the
-/// first second, and the others at the same place of each.
+/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough of the first second
+/// is left, and the others at the same place of each.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -506,8 +504,8 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
     }
 }
 
-/// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. With priority inheritance the
-/// fair task has the waiter's parameters until the unlock; without, the deadline task waits for the hog.
+/// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. Priority inheritance gives it the
+/// waiter's parameters until the unlock; without, the deadline task waits for the hog.
 #[test]
 fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
     for (mutex, done) in [(2, 6), (0, 25)] {
@@ -533,7 +531,7 @@ fn global_edf_is_late_as_it_should_be() {
     assert!(late[2] < bound(&sets, 2, 2), "{} ns", bound(&sets, 2, 2));
 }
 
-/// GRUB (sched-deadline.rst, section 2.3): a reclaiming hog has what is not reserved, up to 95 %; another only its
+/// GRUB (sched-deadline.rst, section 2.3): a reclaiming hog has the unreserved part, up to 95 %; another only its
 /// runtime.
 #[test]
 fn a_hog_that_reclaims_has_what_others_leave() {

@@ -1,5 +1,5 @@
-//! Pinned digests of whole runs: the same input and seed give the same events on every machine and in every build. A
-//! change of one needs a reason in its commit.
+//! Pinned digests of whole runs: the same input and seed give the same events on every machine and build. Commits that
+//! change one state a reason.
 
 use std::ops::ControlFlow;
 

@@ -56,7 +56,7 @@ fn periodic(name: &str, timer: usize, work: u64, period: u64) -> Task {
     task(name, vec![phase(vec![run(work), timer], Repeat::Forever)])
 }
 
-/// A hog for 200 ms of a CPU of 1024, then 1 ms in 16.
+/// A hog for 200 ms of a full CPU (1024), then 1 ms in 16.
 fn launched(name: &str) -> Task {
     let timer = Op::Timer { timer: 0, period: 16 * MS, mode: TimerMode::Absolute };
     let frames = phase(vec![run(1000), timer], Repeat::Forever);
@@ -82,7 +82,7 @@ fn overutilized(log: &Log) -> Vec<(u64, bool)> {
     })
 }
 
-/// Without energy awareness it stays on its big CPU, which is idle at each wakeup.
+/// Without energy awareness it stays on its big CPU, idle at each wakeup.
 #[test]
 fn who_is_small_again_comes_back_to_a_small_cpu() {
     for kernel in KERNELS {
@@ -209,8 +209,7 @@ fn who_is_capped_at_nothing_moves_all_the_same() {
     }
 }
 
-/// Beside a task without cap, the cap would have no effect; the kernel also assumes that for the domain's next idle
-/// CPUs.
+/// Beside an uncapped task, the cap would have no effect; the kernel also assumes that for the domain's next idle CPUs.
 #[test]
 fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     for kernel in KERNELS {
@@ -229,8 +228,7 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     }
 }
 
-/// A capped task comes to a CPU that is too small for its utilisation: its clamps count before that check, in 6.12
-/// after it.
+/// A capped task moves to a CPU too small for its utilisation: its clamps count before that check, in 6.12 after it.
 #[test]
 fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
     for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {

@@ -98,8 +98,8 @@ fn a_task_that_execs_does_not_go_to_a_far_node() {
     }
 }
 
-/// Only a group's allowed CPUs count, so a forbidden idle one does not attract the task. In 6.18, up to 6.18.15 at
-/// least, all count.
+/// Only a group's allowed CPUs count: a forbidden idle one does not attract the task. Up to 6.18.15 at least, 6.18
+/// counts all.
 #[test]
 fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
     for (kernel, release, goes) in

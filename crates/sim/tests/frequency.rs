@@ -74,8 +74,8 @@ fn a_hog_is_soon_at_the_highest_frequency() {
     }
 }
 
-/// Utilisation does not depend on the frequency. A task of a quarter of the CPU ends at the frequency with a quarter
-/// of reserve, from above and from below.
+/// Utilisation does not depend on the frequency. A task of a quarter of the CPU ends at the frequency with a quarter of
+/// reserve, from both sides.
 #[test]
 fn the_frequency_settles_where_the_utilisation_says() {
     for kernel in KERNELS {

@@ -17,8 +17,7 @@ fn of_group(mut task: Task, group: usize) -> Task {
     task
 }
 
-/// Returns when the task of `/b` got a CPU, nanoseconds since `start`: alone on CPU 0 beside four of `/a` on four
-/// CPUs.
+/// Returns when the task of `/b` got a CPU, ns since `start`: alone on CPU 0 beside four of `/a` on four CPUs.
 fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
     let hog = |name: &str| starting(once(name, vec![Op::Run { work: 1000 * MS }]), start);
     let mut tasks = vec![of_group(hog("a"), 1); 4];
@@ -53,8 +52,8 @@ fn request(kernel: &str, period: u64, seed: u64) -> u64 {
     log.exit("request").unwrap()
 }
 
-/// Periods begin with the machine or the group, not with the workload. The rest of the first one decides how long a
-/// request waits.
+/// Periods begin with the machine or the group, not the workload. The first one's rest decides how long a request
+/// waits.
 #[test]
 fn a_request_comes_at_any_moment_of_a_period() {
     for (kernel, period) in [("3.10", 100 * MS), ("6.1", 100 * MS), ("6.12", 100 * MS), ("6.18", 100 * MS)] {
@@ -68,8 +67,8 @@ fn a_request_comes_at_any_moment_of_a_period() {
     assert!(request("6.1", 100 * MS, 0) > 106 * MS);
 }
 
-/// Returns the events of 20 ms on two CPUs. A task of a group with 10 ms of each 100 uses up its CPU's part exactly
-/// when it sleeps, after 5 ms. Two others of the group, and `beside`, may leave the other CPU by then.
+/// Returns the events of 20 ms on two CPUs. A task of a group with 10 ms of each 100 uses up its CPU's part exactly at
+/// its sleep, after 5 ms. Two others of the group, and `beside`, may leave the other CPU by then.
 fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
     let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
     let sleeps = once("sleeps", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]);

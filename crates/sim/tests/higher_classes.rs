@@ -66,7 +66,7 @@ fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story 
     story
 }
 
-/// `pull_rt_task` leaves a task that is more urgent than the running or idle one: it was woken just before.
+/// `pull_rt_task` leaves a task more urgent than the running or idle one: it was woken just before.
 #[test]
 fn nobody_is_pulled_from_a_cpu_that_idles() {
     let text = r#"
@@ -117,7 +117,7 @@ cpus = "0-1"
     assert_eq!(went.filter(|(_, cpu)| *cpu == 1).min(), Some(&(1_000_000, 1)), "{:?}", story.began);
 }
 
-/// `put_prev_task_balance`: classes from the previous task's downwards are tried until one has a task.
+/// `put_prev_task_balance`: classes from the previous task's down are tried until one has a task.
 #[test]
 fn no_real_time_task_comes_where_a_deadline_task_is_next() {
     let text = r#"
@@ -319,7 +319,7 @@ policy = "SCHED_OTHER"
     }
 }
 
-/// `__set_cpus_allowed_ptr`: tasks moved away together spread (5.7+; before, all go to the first CPU).
+/// `__set_cpus_allowed_ptr`: tasks moved away together spread (5.7+; before, to the first CPU).
 #[test]
 fn those_whose_cpus_change_are_spread() {
     let text = r#"

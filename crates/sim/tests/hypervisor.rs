@@ -52,7 +52,7 @@ fn a_guest_charges_what_the_host_has_taken() {
     }
 }
 
-/// While both virtual CPUs have work one of them waits, and observers see no report twice.
+/// While both virtual CPUs have work one waits, and observers see no report twice.
 #[test]
 fn what_the_host_takes_is_told() {
     let stolen = |machine, host_cpus, count| {
@@ -112,7 +112,7 @@ fn milliseconds_worked(config: &Config) -> usize {
     log.loops("l").len()
 }
 
-/// The emulator's thread has to run before a timer interrupts, and takes the host CPU from a virtual one.
+/// The emulator's thread must run before a timer interrupts, and takes the host CPU from a virtual one.
 #[test]
 fn timers_take_the_time_of_the_emulator() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 1) };
@@ -134,7 +134,7 @@ fn an_interrupt_in_the_making_holds_up_whom_it_is_for() {
     assert!((890..=905).contains(&left), "{left}");
 }
 
-/// Two virtual CPUs take turns on one of the host's, whose ticks are ever later by the guest's clock.
+/// Two virtual CPUs take turns on a host CPU, whose ticks are ever later by the guest's clock.
 #[test]
 fn the_clock_of_the_guest_gains_on_the_host() {
     let turns = |drift| {

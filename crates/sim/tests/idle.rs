@@ -57,7 +57,7 @@ fn a_timer_that_is_cancelled_is_not_slept_up_to() {
 }
 
 /// Returns the CPU of a task forked at 6.3 ms on two caches of three CPUs: CPU 1 is busy, so `tasks` decide in the
-/// other cache.
+/// other.
 fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {
     tasks.push(pinned(once("hog", vec![Op::Run { work: 20 * MS }]), &[1]));
     // It forks from CPU 0, as all starts of a workload.

@@ -40,7 +40,7 @@ fn simulate(tasks: Vec<Task>, inboxes: usize) -> (u64, Results, Vec<String>) {
     (outcome.end, collector.into_results(), outcome.notes)
 }
 
-/// Returns when each task ended, milliseconds. The tasks only run, and sleep at inboxes.
+/// Returns when each task ended, ms. The tasks only run, and sleep at inboxes.
 fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
     let (_, results, notes) = simulate(tasks, inboxes);
     assert_eq!(notes, Vec::<String>::new());
@@ -137,7 +137,7 @@ fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// For any way of following, each task ends with all its work done.
+    /// However tasks follow, each ends with all its work done.
     #[test]
     fn everybody_comes_to_the_end(
         by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),

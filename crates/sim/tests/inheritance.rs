@@ -27,8 +27,8 @@ fn config(machine: &str) -> Config {
 const PI: usize = 2;
 const PLAIN: usize = 0;
 
-/// Mars Pathfinder, 1997: the urgent bus manager waits for a mutex of the meteorological task, and a long
-/// communications task of medium priority has the CPU. Returns when the urgent task has its mutex, microseconds.
+/// Mars Pathfinder, 1997: the urgent bus manager waits for the meteorological task's mutex, and a long communications
+/// task of medium priority has the CPU. Returns when the urgent task has its mutex, us.
 fn pathfinder(mutex: usize) -> u64 {
     let meteo = fifo(once("meteo", vec![Op::Lock(mutex), run(1000), Op::Unlock(mutex), run(5000)]), 10);
     let bus = starting(fifo(once("bus", vec![Op::Lock(mutex), run(100), Op::Unlock(mutex)]), 30), 200 * US);
@@ -87,7 +87,7 @@ fn lent(workload: &Workload, machine: &str) -> Vec<(String, i16)> {
     lent.into_iter().map(|(task, new)| (log.names[task.index()].clone(), new)).collect()
 }
 
-/// A more urgent new waiter lends to a task that got the mutex by hand-over, or by stealing it.
+/// A more urgent new waiter lends to a task that got the mutex by hand-over or stealing.
 #[test]
 fn the_next_owner_is_lent_to_as_well() {
     let takes = |name: &str, priority, start: u64, before| {
@@ -155,8 +155,8 @@ fn fair_waiters_are_served_by_arrival() {
     assert_eq!(ends, [1000, 2000, 3000]);
 }
 
-/// Returns when a waiter gets the mutex, milliseconds. The owner, as urgent as `urgent` says, sleeps for 1 ms with
-/// the mutex, three times, and locks it again right after each unlock.
+/// Returns when a waiter gets the mutex, ms. The owner, as urgent as `urgent` says, sleeps for 1 ms with the mutex,
+/// three times, and relocks it right after each unlock.
 fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {
     let turn = || vec![Op::Lock(PI), Op::Sleep { time: MS }, Op::Unlock(PI)];
     let owner = urgent(once("owner", [turn(), turn(), turn()].concat()));
@@ -174,7 +174,7 @@ fn the_more_urgent_steal_a_mutex_from_its_heir_and_equals_do_not() {
 }
 
 /// Five mutexes, each owner waiting for the next one's, on two CPUs with hogs: the last task's urgency reaches the
-/// first owner at once.
+/// first at once.
 #[test]
 fn a_chain_of_five_across_two_cpus() {
     let mutex = |index: usize| Mutex { name: format!("m{index}"), priority_inheritance: true };
@@ -240,8 +240,8 @@ fn reserving(mut task: Task, runtime: u64, period: u64) -> Task {
     task
 }
 
-/// Returns when a task with a reservation of 5 in 20 has done 29 ms of work with two mutexes, for which `waiters`
-/// wait, milliseconds.
+/// Returns when a task with a reservation of 5 in 20 has done 29 ms of work with two mutexes that `waiters` wait for,
+/// ms.
 fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
     let ops = vec![Op::Lock(0), Op::Lock(1), run(29_000), Op::Unlock(1), Op::Unlock(0)];
     let tasks = std::iter::once(reserving(once("owner", ops), 5, 20)).chain(waiters);
@@ -334,8 +334,8 @@ fn a_change_puts_a_waiter_in_its_new_place() {
     assert_eq!(order, [3, 1, 2]);
 }
 
-/// A deadline task with an earlier deadline than its waiter's is lent nothing, until it gives up its reservation.
-/// Then it stays in the class, before a FIFO hog, until the unlock.
+/// A deadline task with an earlier deadline than its waiter's is lent nothing, until it gives up its reservation. Then
+/// it stays in the class, before a FIFO hog, until the unlock.
 #[test]
 fn who_gives_up_his_reservation_is_lent_one() {
     for kernel in ["6.1", "6.12"] {

@@ -19,7 +19,6 @@ fn machine(cpus: u32, hz: u32, set: &[(&str, u64)]) -> Config {
     config
 }
 
-/// A hog of the lowest weight.
 fn hog(name: &str, cpu: u32) -> Task {
     let mut task = pinned(once(name, vec![Op::Run { work: 10_000 * MS }]), &[cpu]);
     task.settings.policy = Some(Policy::Idle);

@@ -86,7 +86,7 @@ fn linux_7_2_is_as_7_1() {
     assert_ne!(digest("7.2", 28, &[]), digest("7.0", 28, &[]));
 }
 
-/// Of twelve tasks forked on a node of sixteen CPUs with four caches, up to 5.10 all stay while a CPU is idle. Up to
+/// Of twelve tasks forked on a node of sixteen CPUs with four caches, all stay up to 5.10 while a CPU is idle. Up to
 /// 5.17 they stay until a quarter of both nodes is in use; then the number of caches decides.
 #[test]
 fn forks_fill_a_node_as_far_as_their_kernel_lets_them() {
@@ -136,8 +136,8 @@ fn periods_of_two_limits_begin_apart_from_6_4_on() {
     }
 }
 
-/// A hog beside a task that wants half of the CPU gets about half under CFS, where a sleeper preempts. Under EEVDF it
-/// gets two thirds (without delayed dequeue, which pays the sleeper for part of its sleep).
+/// A hog beside a task that wants half of the CPU gets about half under CFS, where a sleeper preempts. EEVDF gives it
+/// two thirds (without delayed dequeue, which pays the sleeper for part of its sleep).
 #[test]
 fn a_hog_gets_more_than_half_of_a_cpu_under_eevdf() {
     let share = |kernel: &str| {
@@ -157,8 +157,7 @@ fn a_hog_gets_more_than_half_of_a_cpu_under_eevdf() {
     }
 }
 
-/// A real-time hog on every CPU but one: up to 5.9 it borrows runtime and hardly ever stops; later it stops for 50 ms
-/// a second.
+/// A real-time hog on every CPU but one: up to 5.9 it borrows runtime and hardly ever stops; later 50 ms a second.
 #[test]
 fn real_time_hogs_borrow_up_to_5_9() {
     let gap = |kernel: &str| {

@@ -88,7 +88,7 @@ fn programs(steps: &[(usize, u8, usize, u64)], loops: u64) -> Vec<Task> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Tasks that follow each other in circles all come to their end, with all their work done.
+    /// Tasks that follow each other in circles all end with all their work done.
     #[test]
     fn tasks_in_circles_reach_their_end(
         steps in prop::collection::vec((0..4_usize, 0..4_u8, 0..4_usize, 0..5_u64), 1..60),

@@ -68,7 +68,7 @@ fn uninterruptible_sleep_counts_without_a_tick() {
     assert_eq!(load(vec![sleeper]), LoadAvg::default());
 }
 
-/// Most samples fall into sleep, without a tick; they count the tasks at their time, which is none.
+/// Most samples fall into sleep, without a tick; they count no task.
 #[test]
 fn a_machine_that_sleeps_has_no_load() {
     let rare = forever("rare", vec![Op::Run { work: 100 * US }, Op::Sleep { time: 23 * S }]);

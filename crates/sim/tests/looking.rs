@@ -156,8 +156,8 @@ fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     }
 }
 
-/// Under CFS a sleeper's vruntime moves to the new group's, with the credit of a wakeup at that time. The credit is
-/// half a latency period (4.4+; before, all of its sleep).
+/// Under CFS a sleeper's vruntime moves to the new group's, with a wakeup's credit at that time. The credit is half a
+/// latency period (4.4+; before, all of its sleep).
 #[test]
 fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     let sleeper = forever("t", None, vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 1000 * MS }]);
@@ -173,8 +173,8 @@ fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     }
 }
 
-/// A saturated slow CPU would have had no idle time at full speed either. When it becomes idle its averages do not
-/// decay for the lag of its clock (`lost_idle_time`).
+/// A saturated slow CPU would have no idle time at full speed either. When it becomes idle its averages do not decay
+/// for its clock's lag (`lost_idle_time`).
 #[test]
 fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     let works =
@@ -191,7 +191,7 @@ fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     assert!((300..900).contains(&util(5, 1_000)), "{}", util(5, 1_000));
 }
 
-/// The kernel compares the lower 32 bits of load sums. When one of 110 hogs gets another weight in its first half
+/// The kernel compares the lower 32 bits of load sums. When one of 110 hogs changes its weight in its first half
 /// second, the queue loses the rest for a while.
 #[test]
 fn a_great_load_is_cut_when_a_weight_changes() {
@@ -211,8 +211,8 @@ fn a_great_load_is_cut_when_a_weight_changes() {
     assert!(least(1) < 50_000, "{}", least(1));
 }
 
-/// Every balance attempt counts (`lb_count`), also in balance or while another CPU has to balance (`lb_balanced`): of
-/// six hogs on two busy CPUs one each 64 ms.
+/// Every balance attempt counts (`lb_count`), also in balance or while another CPU must balance (`lb_balanced`): one
+/// each 64 ms, of six hogs on two busy CPUs.
 #[test]
 fn looks_that_find_everything_balanced_count() {
     let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());

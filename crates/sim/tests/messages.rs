@@ -1,4 +1,4 @@
-//! The short path of messages has the same results as the long one, which observers of loops need.
+//! Messages' short path has the results of the long one, which observers of loops need.
 
 mod support;
 

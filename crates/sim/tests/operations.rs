@@ -154,7 +154,7 @@ fn a_barrier_lets_all_go_when_the_last_arrives() {
     assert_eq!(ends(&[&twice(10), &twice(70)]), [Some(140), Some(140)]);
 }
 
-/// The last task wakes the other while it holds the barrier's mutex: a task that preempts it sleeps once more.
+/// The last task wakes the other while it holds the barrier's mutex: a preempting task sleeps once more.
 #[test]
 fn who_is_woken_at_a_barrier_of_a_mutex_gets_it_first() {
     let sleeps = |locked: bool| {
@@ -392,7 +392,7 @@ fn the_timers_of_a_cpu_share_one_device() {
 }
 
 /// In 6.6 an idle task's slice is protected even from a waker that is owed time, has the earlier deadline and is not
-/// idle. 6.12.117 and 6.18 end that protection: a task that still waits owes time or has the later deadline.
+/// idle. 6.12.117 and 6.18 end that protection: a waiting task owes time or has the later deadline.
 #[test]
 fn an_idle_task_gives_way_at_once_from_6_12_on() {
     // How often the waker was late, and how often of these it was its turn.

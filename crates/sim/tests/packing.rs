@@ -1,4 +1,4 @@
-//! Releases of 6.18 that put tasks on CPUs in use while there is room, as traced and as their instructions say.
+//! Releases of 6.18 that put tasks on CPUs in use while there is room, as traced and as disassembled.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn works(name: &str, run: u64, sleep: u64, cpu: u32) -> Task {
     pinned(task(name, forever(vec![Op::Run { work: run * 1000 }, Op::Sleep { time: sleep * 1000 }])), &[cpu])
 }
 
-/// A task that works 50 us and sleeps a millisecond. It is repeatedly put on CPU 0, and may then move twice.
+/// A task that works 50 us and sleeps 1 ms. It is repeatedly put on CPU 0, and may then move twice.
 fn wanderer() -> Task {
     let ops = || vec![Op::Run { work: 50_000 }, Op::Sleep { time: 950_000 }];
     let mut home = phase(ops(), Repeat::Times(1));

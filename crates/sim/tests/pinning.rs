@@ -51,8 +51,8 @@ fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
     }
 }
 
-/// Tasks sleep from 4 to 10 ms, each on its CPU of `slept`. From 6 ms on hogs have the CPUs `busy`, and from 8 ms on
-/// only `cpus` are allowed. Returns where they wake.
+/// Tasks sleep from 4 to 10 ms, each on its CPU of `slept`. Hogs have the CPUs `busy` from 6 ms on, and only `cpus` are
+/// allowed from 8 ms on. Returns where tasks wake.
 fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32]) -> Vec<u32> {
     let sleeper = |(index, &cpu): (usize, &u32)| {
         pinned(once(&format!("sleeper{index}"), vec![run(4000), sleep(6000), run(4000)]), &[cpu])

@@ -155,8 +155,7 @@ run = "100s"
     }
 }
 
-/// `find_idlest_group` compares loads per capacity, and in one node a difference of 17 % is enough, for any weight of
-/// the group.
+/// `find_idlest_group` compares loads per capacity. In one node a difference of 17 % suffices, for any group weight.
 #[test]
 fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     let hogs: Vec<String> = (0..8)

@@ -14,7 +14,7 @@ use vruntime_sim::{Config, Error, Outcome, run_policy};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::{Bandwidth, Group, Op, Repeat, Task, Workload};
 
-/// First come, first served with one mistake, chosen by the tasks' nice value, because each type of policy compiles a
+/// First come, first served with one mistake. The tasks' nice value chooses it, because each policy type compiles a
 /// machine.
 #[derive(Debug)]
 struct Wrong;
@@ -101,7 +101,7 @@ impl Policy for Wrong {
     }
 }
 
-/// Three tasks on the first of two CPUs that run 5 ms and sleep 2 ms, three times; the first one execs before.
+/// Three tasks on the first of two CPUs run 5 ms and sleep 2 ms, three times; the first execs before.
 fn outcome(mistake: i8, duration: Option<u64>) -> Result<Outcome, Error> {
     let round = || phase(vec![run(5000), sleep(2000)], Repeat::Times(3));
     let mut tasks: Vec<Task> = ["a", "b", "c"].map(|name| task(name, vec![round()])).into();

@@ -41,7 +41,7 @@ fn cpu_ns(results: &Results) -> Vec<u64> {
     results.tasks.iter().map(|task| task.account.cpu_ns).collect()
 }
 
-/// Of 40 ms, one has to do 30 and the other 10. The latter takes over half of the former's rest.
+/// Of 40 ms, one has to do 30 and the other 10. The latter takes over half of the other's rest.
 #[test]
 fn who_has_nothing_left_helps() {
     let alone =

@@ -496,9 +496,9 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
     }
 }
 
-/// In 6.18.15 the fair server stays queued after its turn on an idle CPU (`__pick_next_task`, which does not count
-/// it). The CPU seems to have a deadline task, so a real-time task that wakes beside a more urgent one waits instead
-/// of going there. In the first second of idleness it goes there, as in other kernels.
+/// In 6.18.15 the fair server stays queued after its turn on an idle CPU (`__pick_next_task`, which does not count it).
+/// The CPU seems to have a deadline task, so a real-time task that wakes beside a more urgent one waits. In the first
+/// second of idleness it goes there, as in other kernels.
 #[test]
 fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
     let cases = [

@@ -1,12 +1,12 @@
-//! Work conservation (ARCHITECTURE.md, always true, 4): no CPU stays idle for longer than a balance interval while a
-//! task that may run there waits elsewhere. The report counts every longer wait.
+//! Work conservation (ARCHITECTURE.md, always true, 4): no CPU is idle for longer than a balance interval while a task
+//! that may run there waits elsewhere. The report counts every longer wait.
 //!
-//! The report's counts equal those of a slow and simple computation from the events, over random machines and
-//! workloads. Where tasks may run anywhere, 6.12 keeps bounds.
+//! The counts equal those of a slow and simple computation from the events, over random machines and workloads. Where
+//! tasks may run anywhere, 6.12 keeps bounds.
 //!
-//! Rules of the counts: an offline CPU is not idle. A throttled task does not wait for a CPU, until it has runtime
-//! again, moves to a CPU with runtime, or changes its group. It could not have run on an idle CPU where it is
-//! throttled. A wait begins again when the task's allowed CPUs or its group change.
+//! Rules of the counts: an offline CPU is not idle. A throttled task does not wait, until it has runtime again, moves
+//! to a CPU with runtime, or changes its group. It could not have run on an idle CPU where it is throttled. A change of
+//! the task's allowed CPUs or group begins a new wait.
 
 mod support;
 
@@ -22,7 +22,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::{GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::*;
 
-/// A time, and the event's number at that time.
+/// A time, and its event's number.
 type When = (u64, u64);
 
 /// A wait, or an idle interval.
@@ -45,7 +45,7 @@ struct Known {
     waits_on: Option<CpuId>,
 }
 
-/// Keeps every wait and every idle interval, and computes the counts at the end.
+/// Keeps all waits and idle intervals, and computes the counts at the end.
 #[derive(Default)]
 struct Reckoning {
     domains: Vec<(CpuMask, u64)>,
@@ -75,7 +75,6 @@ impl Reckoning {
         }
     }
 
-    /// A group and its ancestors.
     fn chain(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         std::iter::successors(Some(group), |group| self.parents[group.index()])
     }
@@ -85,7 +84,7 @@ impl Reckoning {
         self.chain(self.tasks[task.index()].group).any(|group| self.throttled.contains(&(cpu, group)))
     }
 
-    /// Returns a time without the parts in which the group or an ancestor was throttled on a CPU.
+    /// Returns a time minus the group's and ancestors' throttling on a CPU.
     fn unbarred(&self, begin: u64, end: When, cpu: CpuId, group: GroupId) -> Vec<(u64, When)> {
         let mut left = vec![(begin, end)];
         for &(_, barred, from, until) in self.throttlings.iter().filter(|throttling| throttling.0 == cpu) {
@@ -126,7 +125,6 @@ impl Reckoning {
         (0..self.tasks.len() as u32).for_each(|task| self.settle(at, TaskId(task)));
     }
 
-    /// Handles a change of a CPU.
     fn settle_cpu(&mut self, at: When, cpu: CpuId) {
         let idle = self.cpus[cpu.index()] == (Running::Idle, true);
         let spans = &mut self.idle[cpu.index()];
@@ -138,7 +136,7 @@ impl Reckoning {
         }
     }
 
-    /// Returns the number, the sum and the maximum of a task's too long waits.
+    /// Returns number, sum and maximum of a task's too long waits.
     fn excess(&self, task: usize) -> (u64, u64, u64) {
         let (mut count, mut total, mut worst) = (0, 0, 0);
         for wait in &self.waits[task] {
@@ -267,7 +265,7 @@ fn config(machine: &str, kernel: &str, costs: Costs, hz: u32, seed: u64) -> Conf
     Config { seed, duration: Some(400 * MS), ..Config::new(vruntime_sched::kernel(kernel).unwrap(), spec) }
 }
 
-/// Tasks that work, most of which also sleep.
+/// Tasks that work; most also sleep.
 fn workers(nice: impl Strategy<Value = i8>) -> impl Strategy<Value = Vec<Task>> {
     let one = (100 * US..20 * MS, prop::option::of(100 * US..30 * MS), 0..100 * MS, nice);
     prop::collection::vec(one, 1..16).prop_map(|all| {
@@ -281,7 +279,7 @@ fn workers(nice: impl Strategy<Value = i8>) -> impl Strategy<Value = Vec<Task>> 
     })
 }
 
-/// Pins some tasks to some CPUs, and changes some of the affinities later.
+/// Pins some tasks, and changes some affinities later.
 fn tied(tasks: Vec<Task>, masks: &[Option<(u8, u8)>], cpus: usize) -> Vec<Task> {
     let list = |bits: u8| {
         let list: Vec<u32> = (0..cpus as u32).filter(|cpu| bits >> cpu & 1 == 1).collect();
@@ -324,7 +322,7 @@ fn check_counts(results: &Results, reckoning: &Reckoning) -> Result<(), TestCase
     Ok(())
 }
 
-/// Groups `/a`, `/a/b` and `/c`, some with limits; the tasks are spread over them and the root.
+/// Groups `/a`, `/a/b` and `/c`, some with limits; tasks are in them and in the root.
 fn grouped(mut tasks: Vec<Task>, limits: [Option<Bandwidth>; 3], changes: Vec<(u64, Changed)>) -> Workload {
     for (index, task) in tasks.iter_mut().enumerate() {
         task.settings.group = Some(index % 4);
@@ -363,7 +361,6 @@ fn changes(affinity: bool) -> impl Strategy<Value = Vec<(u64, Changed)>> {
     prop::collection::vec((0..400 * MS, change), 0..12)
 }
 
-/// Keeps changes of existing tasks.
 fn keep(changes: &mut Vec<(u64, Changed)>, count: usize) {
     changes.retain_mut(|(_, what)| match what {
         Changed::Tasks { tasks, .. } => {
@@ -384,7 +381,7 @@ fn without_bursts(workload: &mut Workload) {
     }
 }
 
-/// Keeps changes of existing CPUs other than the last one.
+/// Keeps changes of existing CPUs except the last.
 fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     let mut online = vec![true; cpus];
     let mut all = Vec::new();
@@ -399,10 +396,10 @@ fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     all
 }
 
-/// As [`possible`], without threads of cores: to the balancer cores are alike however many of their threads are
-/// offline (`sibling_imbalance`). Two tasks on a core's only thread and one on a core with two are no imbalance. One
-/// of the two then waits beside an idle thread until a task sleeps or wakes (three hogs on `pack:1 core:2 pu:2`, CPU
-/// 0 offline: 4.2 s of 5, 6.1+).
+/// As [`possible`], without threads of cores: the balancer treats cores alike however many of their threads are offline
+/// (`sibling_imbalance`). Two tasks on a core's only thread and one on a core with two are no imbalance. One of the two
+/// then waits beside an idle thread until a task sleeps or wakes (three hogs on `pack:1 core:2 pu:2`, CPU 0 offline:
+/// 4.2 s of 5, 6.1+).
 fn of_whole_cores(machine: &str, plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     if machine.contains("pu:2") { Vec::new() } else { possible(plugged, cpus) }
 }
@@ -444,8 +441,8 @@ proptest! {
         check_counts(&results, &reckoning)?;
     }
 
-    /// Each hotplug event builds the scheduling domains again, whose intervals begin again. (The maximum of 30,000
-    /// cases: 1.6 intervals too long.)
+    /// Each hotplug event rebuilds the scheduling domains, whose intervals begin again. (The maximum of 30,000 cases:
+    /// 1.6 intervals too long.)
     #[test]
     fn tasks_alike_wait_for_three_intervals_more_at_most_while_cpus_come_and_go_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -459,8 +456,8 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 3 * most, "{:?}", results.conservation);
     }
 
-    /// A limit that ends releases many tasks at once, and weights make loads larger than an imbalance. (The maximum
-    /// of 100,000 cases: 6.0 intervals too long; without changes of weights and limits 1.7 in 12,000.)
+    /// A limit's end releases many tasks at once, and weights make loads exceed an imbalance. (The maximum of 100,000
+    /// cases: 6.0 intervals too long; 1.7 in 12,000 without changes of weights and limits.)
     #[test]
     fn tasks_wait_for_eight_intervals_more_at_most_while_everything_but_affinities_changes_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3,
@@ -479,8 +476,8 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 8 * most, "{:?}", results.conservation);
     }
 
-    /// A balance attempt may fail, for example while another CPU balances, and the next is some ticks later. (The
-    /// maximum of 100,000 cases: 0.24 of an interval too long.)
+    /// A balance attempt may fail, for example while another CPU balances; the next is some ticks later. (The maximum
+    /// of 100,000 cases: 0.24 of an interval too long.)
     #[test]
     fn tasks_alike_wait_for_half_an_interval_more_at_most_beside_an_idle_cpu_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -503,8 +500,8 @@ proptest! {
     }
 }
 
-/// The time of the next NOHZ balance was set while other CPUs were idle. A CPU that becomes idle later may be due
-/// earlier (`nohz.needs_update`, 5.15+). Without that, a CPU was idle here for 17 ms beside one with four tasks.
+/// The next NOHZ balance's time was set while other CPUs were idle. A later idle CPU may be due earlier
+/// (`nohz.needs_update`, 5.15+). Without that, a CPU was idle here for 17 ms beside one with four tasks.
 #[test]
 fn a_cpu_that_goes_idle_later_does_not_wait_for_the_others_time() {
     let worker = |(index, &(start, nice, run, sleep)): (usize, &(u64, i8, u64, u64))| {

@@ -70,7 +70,7 @@ fn files_of_one_name_have_columns_and_folders_of_their_own() {
     assert!(both.starts_with("before/app, 6.1: before/app under Linux 6.1 on 2 CPUs"), "{both}");
 }
 
-/// Features and settings alone are compared with the kernel as it is.
+/// Features and settings alone are compared with the unchanged kernel.
 #[test]
 fn a_feature_is_compared_with_the_default() {
     let both = json(&["compare", "beat.json", "--feature", "NO_RUN_TO_PARITY", "--json"]);
@@ -83,7 +83,7 @@ fn a_feature_is_compared_with_the_default() {
     assert!(table.contains(", preempt voluntary, "), "{table}");
 }
 
-/// One table with a column for each value, and charts on the page.
+/// One table has a column for each value; the page has charts.
 #[test]
 fn values_of_a_rule_are_columns() {
     let folder = tempfile::tempdir().unwrap();

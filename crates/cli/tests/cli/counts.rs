@@ -1,10 +1,10 @@
-//! One of something is told as one.
+//! One of something is singular.
 
 use std::fs;
 
 use super::*;
 
-/// What a number counts, in the plural.
+/// Counted things, in the plural.
 const SEVERAL: [&str; 13] = [
     "CPUs",
     "capacities",
@@ -21,7 +21,7 @@ const SEVERAL: [&str; 13] = [
     "warnings",
 ];
 
-/// Where there is but one of everything, no sentence has more of it.
+/// If there is one of everything, no sentence has a plural.
 #[test]
 fn one_of_something_is_no_plural() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! What a run prints and leaves, and what decides how it is run.
+//! What a run prints and writes, and what decides how it runs.
 
 use std::fs;
 
@@ -60,7 +60,7 @@ fn groups_get_what_they_are_entitled_to() {
     assert!((got("iron", "cpu_ns") - 0.05).abs() < 0.005, "{groups}");
 }
 
-/// The kernel's files at an instant; looking changes nothing.
+/// The kernel's files at an instant; a snapshot changes nothing.
 #[test]
 fn the_scheduler_can_be_looked_at() {
     let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "100ms"];
@@ -216,7 +216,7 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     assert_eq!(names(), ["mine-a-0.log", "rt-app-other-0.log"]);
 }
 
-/// What can be known before the run is an error before it.
+/// Unknown names are errors before the run.
 #[test]
 fn unknown_names_are_errors_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn unknown_names_are_errors_before_the_run() {
     assert_eq!(written, 0, "no run has left anything");
 }
 
-/// The results are printed although a trace cannot be written: it fails when the disk is full.
+/// The results are printed although the trace cannot be written, as on a full disk.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_trace_that_cannot_be_written_takes_no_results_along() {
@@ -250,7 +250,7 @@ fn a_trace_that_cannot_be_written_takes_no_results_along() {
     assert!(told.contains("cannot write a trace"), "{told}");
 }
 
-/// Tables of an earlier run, which this one does not have, are not left beside the new ones.
+/// Tables that only an earlier run had are removed.
 #[test]
 fn tables_of_an_earlier_run_are_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -264,7 +264,7 @@ fn tables_of_an_earlier_run_are_removed() {
     assert!(!there("latency.csv") && there("classes.csv") && there("classes.json") && there("mine.csv"));
 }
 
-/// Shares that still move when the run ends are noted as text, as JSON, on the page and in a table.
+/// A note reports shares that still move when the run ends: as text, in JSON, on the page and in a table.
 #[test]
 fn shares_that_have_not_settled_are_noted() {
     let folder = tempfile::tempdir().unwrap();
@@ -332,7 +332,7 @@ fn the_kernels_files_can_be_read_in_the_last_nanosecond() {
     assert!(late.contains("--debug-at"), "{late}");
 }
 
-/// A pod with less than it asks for: nothing is late for its timer, and every round takes longer than its period.
+/// A pod with less than it requests: no timer is late, and every round takes longer than its period.
 #[test]
 fn response_times_are_told_of_tasks_that_work_in_rounds() {
     let folder = tempfile::tempdir().unwrap();
@@ -410,7 +410,7 @@ fn a_time_series_has_each_interval() {
     assert!((0.1..=1.0).contains(&busy), "{busy}");
 }
 
-/// A real kernel refuses the third, and the task continues; with `--strict` the run ends.
+/// A real kernel refuses the third, and the task continues. With `--strict` the run ends.
 #[test]
 fn a_refused_policy_is_a_note_and_with_strict_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -160,7 +160,7 @@ fn a_folder_used_again_has_no_columns_of_an_earlier_run() {
     assert_eq!(files(&out, ""), all);
 }
 
-/// The list may not lead out of the folder, also not by a link.
+/// The list may not lead out of the folder, even by a link.
 #[cfg(unix)]
 #[test]
 fn a_folder_that_became_a_link_is_not_followed() {

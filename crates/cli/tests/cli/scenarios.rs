@@ -1,11 +1,11 @@
-//! What scenarios show, those that are shipped and those of the documentation, under the kernels there are.
+//! What the shipped and the documented scenarios show, under all kernels.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::*;
 
-/// Every kernel only ever runs tasks that have been woken, on the busiest workload we ship.
+/// On the busiest shipped workload, every kernel runs only woken tasks.
 #[test]
 fn nobody_runs_asleep() {
     let demo = data("../../../../scenarios/demo/demo.toml");
@@ -28,8 +28,7 @@ fn nobody_runs_asleep() {
     }
 }
 
-/// The kernels before groups run what they can, look as they are looked at, and refuse the rest with the kernel that
-/// brought it.
+/// Kernels before groups run what they support, and refuse the rest with the first kernel that supports it.
 #[test]
 fn kernels_before_groups() {
     let history = "../../../../scenarios/history/interactive.toml";
@@ -79,8 +78,7 @@ fn limits_hold_and_are_told() {
     assert_ne!(trace, table);
 }
 
-/// A CPU of a virtual machine that has been idle for long takes longer to wake up, unless the machine has idle states
-/// of its own.
+/// A virtual CPU that has been idle for long wakes up more slowly, unless the machine has its own idle states.
 #[test]
 fn long_idle_cpus_of_virtual_machines_wake_late() {
     let folder = tempfile::tempdir().unwrap();
@@ -101,7 +99,7 @@ fn long_idle_cpus_of_virtual_machines_wake_late() {
     assert!(near(late("default", "20ms", ""), late("default", "200us", "")));
 }
 
-/// The example of docs/waits.md: a herd is woken for each request, a queue's first waiter alone.
+/// The example of docs/waits.md: each request wakes a herd, or a queue's first waiter only.
 #[test]
 fn a_thundering_herd_costs_what_exclusive_waiters_save() {
     let run = json(&["run", "../../../../scenarios/waits/herd.toml", "--json"]);
@@ -114,7 +112,7 @@ fn a_thundering_herd_costs_what_exclusive_waiters_save() {
     assert!((900.0..1000.0).contains(&of("queue", "loops")) && of("herd", "loops") > 850.0, "{classes}");
 }
 
-/// The example of docs/scenario.md: a limit that is lifted half-way, in results and traces.
+/// The example of docs/scenario.md: a limit is lifted half-way. Results and traces show it.
 #[test]
 fn changes_are_made_and_told() {
     let run = json(&["run", "../../../../scenarios/limits/night.toml", "--json"]);
@@ -127,8 +125,8 @@ fn changes_are_made_and_told() {
     assert!((build["entitled_ns"].as_f64().unwrap() / 1e9 - 4.5).abs() < 0.02, "{build}");
 }
 
-/// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them. What
-/// docs/work-conservation.md says is wasted is what is.
+/// The four bugs of "A Decade of Wasted Cores": each is reported by its kind, and plain 6.12 has none. The waste equals
+/// that in docs/work-conservation.md.
 #[test]
 fn wasted_cores_are_detected_where_the_old_behaviour_is_on_and_nowhere_else() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -8,13 +8,12 @@ use crate::for_all;
 use crate::skip;
 use crate::support::*;
 
-/// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own,
-/// is long.
+/// Returns the output of a command that Ctrl-C stops as soon as this file in a new folder is long.
 fn stopped(args: &[&str], once: &str) -> String {
     stopped_in(tempfile::tempdir().unwrap().path(), args, once)
 }
 
-/// The same, in that folder.
+/// As [`stopped`], in that folder.
 fn stopped_in(folder: &Path, args: &[&str], once: &str) -> String {
     use std::process::{Command as Process, Stdio};
 
@@ -47,14 +46,14 @@ fn stopped_in(folder: &Path, args: &[&str], once: &str) -> String {
     printed
 }
 
-/// Ctrl-C stops a run that would take hours, prints what there is, and says so.
+/// Ctrl-C stops a run of hours, which prints its results so far, and says so.
 #[test]
 fn ctrl_c_keeps_what_there_is() {
     let printed = stopped(&["run", "forever.json", "--machine", "2", "--duration", "100000s"], "trace.txt");
     assert!(printed.contains("stopped early") && printed.contains("digest"), "{printed}");
 }
 
-/// Of several seeds none has come to its end: there is no table over them, nor the head of one.
+/// No seed has ended: there is no table over seeds, nor its head.
 #[test]
 fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
     let run = ["run", "forever.json", "--machine", "2", "--duration", "100000s", "--repeat", "3"];
@@ -63,7 +62,7 @@ fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
     assert!(!printed.contains("Over "), "{printed}");
 }
 
-/// Whoever named a pipe to which nobody writes gets away with one Ctrl-C.
+/// One Ctrl-C ends the wait for a named pipe without a writer.
 #[test]
 fn ctrl_c_ends_what_waits_for_its_input() {
     use std::io::Write;
@@ -83,7 +82,7 @@ fn ctrl_c_ends_what_waits_for_its_input() {
     drop(stdin);
 }
 
-/// What has come to its end is not compared with what was stopped.
+/// A finished run is not compared with a stopped one.
 #[test]
 fn ctrl_c_leaves_no_values_of_a_side_without_a_finished_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +111,7 @@ fn ctrl_c_leaves_no_values_of_a_side_without_a_finished_run() {
     assert!(json["cells"].as_array().unwrap().iter().all(|cell| cell["values"][1]["mean"].is_null()), "{json:#}");
 }
 
-/// Of a replay with several seeds those count that came to their end on both sides: they run side by side.
+/// A replay with several seeds counts those that ended on both sides: they run side by side.
 #[test]
 fn ctrl_c_leaves_whole_seeds_of_a_replay() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +141,7 @@ fn ctrl_c_leaves_whole_seeds_of_a_replay() {
     assert!(row.contains(" pp"), "both sides have values: {row}");
 }
 
-/// Of a comparison that is stopped, what has come to its end is compared; where nothing has, nothing stands out.
+/// A stopped comparison compares what has ended. If nothing has, nothing stands out.
 #[test]
 fn ctrl_c_compares_nothing_that_is_unequally_long() {
     let sides = ["compare", "forever.json", "--machine", "2", "--kernel", "6.1", "--kernel", "6.12"];
@@ -154,8 +153,7 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
     assert!(!printed.contains("stands out"), "{printed}");
 }
 
-/// A user who may have one thread compares all the same; where observers of a run are to have threads he is told which
-/// limit is in the way.
+/// With one allowed thread, comparisons still run. If observers need threads, the error names the limit.
 #[test]
 fn without_threads_it_takes_longer_or_is_told() {
     let out = tempfile::tempdir().unwrap();

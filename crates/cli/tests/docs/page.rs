@@ -1,4 +1,4 @@
-//! Figures of a page that are no lines of the command's: they are computed again, and looked for in its text.
+//! Figures of a page that the command does not print: computed again, and searched for in the text.
 
 use assert_cmd::Command;
 
@@ -18,7 +18,7 @@ pub(super) fn range(values: &[f64], digits: usize) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-/// A page, and what is not on it.
+/// A page, and the text missing from it.
 pub(super) struct Page {
     name: &'static str,
     pub(super) text: String,
@@ -26,7 +26,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A page of `docs/`, all spaces of which are one.
+    /// A page of `docs/`, with single spaces.
     pub(super) fn open(name: &'static str) -> Self {
         let text = std::fs::read_to_string(root().join("docs").join(name)).expect("a document is text");
         Self { name, text: text.split_whitespace().collect::<Vec<_>>().join(" "), stale: Vec::new() }

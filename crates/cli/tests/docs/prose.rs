@@ -1,4 +1,4 @@
-//! Figures that pages have in their prose and in tables of their own, of the scenarios of this repository.
+//! Figures in the prose and tables of pages, from this repository's scenarios.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn waits_of_a_web_server() {
     page.check();
 }
 
-/// docs/capacity.md: what a machine takes whose wakeups do not look at it, and how long a frame takes.
+/// docs/capacity.md: a machine's energy if wakeups ignore it, and the time of a frame.
 #[test]
 fn energy_of_wakeups() {
     let mut page = Page::open("capacity.md");
@@ -51,7 +51,7 @@ fn energy_of_wakeups() {
     page.check();
 }
 
-/// docs/historical.md: five threads that should stay where they are.
+/// docs/historical.md: five threads that should stay on their CPUs.
 #[test]
 fn spurious_migrations() {
     let mut page = Page::open("historical.md");
@@ -77,7 +77,7 @@ fn spurious_migrations() {
     page.check();
 }
 
-/// docs/analyses.md: what the causes of migrations are taken for where nobody tells them.
+/// docs/analyses.md: causes of migrations, guessed where the trace has none.
 #[test]
 fn causes_of_migrations() {
     let mut page = Page::open("analyses.md");

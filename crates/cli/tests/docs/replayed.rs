@@ -14,7 +14,7 @@ fn replayed(trace: &str, seed: u32, more: &[&str]) -> Value {
     serde_json::from_slice(&well(&[&run[..], more].concat())).expect("it prints JSON")
 }
 
-/// How much of the recording `diff` finds in the replay in the same order, as the page writes it.
+/// The part of the recording that `diff` finds in the replay in order, as the page writes it.
 fn alike(trace: &str, more: &[&str]) -> [String; 2] {
     let folder = tempfile::tempdir().expect("there is room");
     let out = folder.path().to_str().expect("a name in UTF-8");
@@ -28,7 +28,7 @@ fn alike(trace: &str, more: &[&str]) -> [String; 2] {
     })
 }
 
-/// Tasks by name without the number, in the order of the table, and what `run` ("recorded", "replayed") has of them.
+/// Tasks by name without the number, in the table's order, with their values in `run` ("recorded", "replayed").
 fn of_tasks(json: &Value, run: &str, field: &str) -> Vec<(String, f64)> {
     let tasks = json["tasks"].as_array().expect("a table of tasks").iter();
     let name =
@@ -41,8 +41,7 @@ fn shares(json: &Value) -> Vec<(String, f64)> {
     of_tasks(json, "replayed", "cpu_ns").into_iter().map(|(name, ns)| (name, 100.0 * ns / all)).collect()
 }
 
-/// Of the two peri of mix, which wake every 10 ms at one time: who is first in each beat, and how long they wait on
-/// average, ms.
+/// The two peri of mix wake at one time, every 10 ms. Returns which is first in each beat, and their mean waits, ms.
 fn beats(text: &str) -> (Vec<String>, f64) {
     let mut woken: BTreeMap<&str, f64> = BTreeMap::new();
     let mut waits: Vec<(f64, f64, &str)> = Vec::new();
@@ -113,10 +112,10 @@ fn figures_of_groups() {
     page.check();
 }
 
-/// The release that the two recordings, which do not name theirs, are taken for: the page says why.
+/// The release assumed for the two recordings that name none: the page says why.
 const RELEASE: [&str; 2] = ["--recorded-kernel", "6.18.44"];
 
-/// How many of mix's cells are within 2 % of the recording's CPU time, within 20 % or 100 us of its latencies.
+/// The number of mix's cells within 2 % of the recorded CPU time, and within 20 % or 100 us of its latencies.
 fn cells_within(json: &Value) -> f64 {
     let fields = [("cpu_ns", 0.02, 0.0), ("wakeup_latency_p50_ns", 0.2, 1e5), ("wakeup_latency_p99_ns", 0.2, 1e5)];
     let within = fields.into_iter().flat_map(|(field, part, least)| {

@@ -1,8 +1,8 @@
-//! Replays with what the machine said of groups, sessions and CPUs.
+//! Replays with the machine's groups, sessions and CPUs.
 
 use super::*;
 
-/// What a machine wrote down of its groups is as good for `compare` as for `replay`.
+/// `compare` takes a machine's group file as `replay` does.
 #[test]
 fn traces_are_compared_in_the_groups_they_were_in() {
     let cgroups = ["--cgroups", CGROUPS, "--costs", "vm"];
@@ -26,7 +26,7 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     assert!(told.contains("none of these files is a"), "{told}");
 }
 
-/// Which of the runs a column is of is told, and how long the groups waited in both.
+/// Heads name the run of each column. Groups have their waits in both runs.
 #[test]
 fn the_tables_of_groups_say_which_run_they_are_of() {
     let lift = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max"];
@@ -45,7 +45,7 @@ fn the_tables_of_groups_say_which_run_they_are_of() {
     assert!(head(limited) == "throttled replayed throttled what if" && rows[2].starts_with("/vr-capped"), "{limited}");
 }
 
-/// A group in which there are only groups is one, too; of one that is not there those are named that are.
+/// A group with only groups counts. The error for an unknown group lists the known ones.
 #[test]
 fn a_rule_may_be_of_a_group_without_tasks_of_its_own() {
     let of = |rule: &'static str| ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", rule];
@@ -59,7 +59,7 @@ fn a_rule_may_be_of_a_group_without_tasks_of_its_own() {
     assert!(told.contains("did you mean `/vr-capped`? the groups are /, /vr-batch,"), "{told}");
 }
 
-/// What the machine had set, which an older kernel does not know, is no reason to refuse it.
+/// Settings of the machine that an older kernel lacks are no error.
 #[test]
 fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -74,8 +74,8 @@ fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
     assert!(told.contains("utilisation clamps of 1 group are left out: Linux 3.10 lacks them"), "{told}");
 }
 
-/// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a
-/// rule need not be.
+/// Two spinners pinned to CPU 0, one on CPU 1: only the machine's file has that. A rule need not name the first one's
+/// children.
 #[test]
 fn tasks_are_pinned_as_the_machine_says() {
     let cpus: [&[i32]; 2] = [&[11, 12], &[21]];
@@ -101,7 +101,7 @@ fn tasks_are_pinned_as_the_machine_says() {
     assert!(json["check"]["worst_cpu_share_off"].as_f64().is_some_and(|off| off < 0.03), "{}", json["check"]);
 }
 
-/// CPU time, percent, of each task of a replay: recorded, replayed, and what if.
+/// Percent of a CPU for each task: recorded, replayed, and what-if.
 fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
     let elapsed = json["duration_ns"]["recorded"].as_f64().expect("it says how long the recording is");
     let percent = |task: &Value, run: &str| 100.0 * task[run]["cpu_ns"].as_f64().unwrap_or(0.0) / elapsed;
@@ -114,8 +114,8 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
         .collect()
 }
 
-/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, two of a light one 15, one 20 that may not have
-/// more, and 31 to one that came from the light group to the heavy one on the way.
+/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, and two of a light one 15. A limited task had 20,
+/// and one that moved from the light to the heavy group 31.
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
@@ -154,7 +154,7 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     assert!(told.contains("this is not FILE:CONTENT"), "{told}");
 }
 
-/// Tasks `spin-PID` that compute for a second, on each CPU these in turn, 4 ms each.
+/// Tasks `spin-PID` that compute for a second: each CPU runs these in turn, 4 ms each.
 fn spinning(cpus: &[&[i32]]) -> String {
     let mut text = String::new();
     for slice in 0..=250_usize {
@@ -182,7 +182,7 @@ fn spinning(cpus: &[&[i32]]) -> String {
     text
 }
 
-/// Shares of the tasks of [`spinning`] in a replay as recorded with what the machine said, percent of a CPU.
+/// Percent of a CPU for the tasks of [`spinning`], replayed as recorded with the machine's file.
 fn spun<const N: usize>(cpus: &[&[i32]], said: &str, pids: [i32; N]) -> [u64; N] {
     let file = tempfile::NamedTempFile::new().expect("there is room");
     std::fs::write(file.path(), said).expect("it can be written");
@@ -191,7 +191,7 @@ fn spun<const N: usize>(cpus: &[&[i32]], said: &str, pids: [i32; N]) -> [u64; N]
     pids.map(|pid| (permille(&replayed, &format!("spin-{pid}"), "replayed") + 5) / 10)
 }
 
-/// Two builds of one session have together what the shell of another has, as they had on the machine.
+/// Two builds of one session together have the share of another session's shell, as on the machine.
 #[test]
 fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     let threads: String = [11, 12, 13].map(|pid| format!("/proc/{pid}/task/{pid}/cgroup:0::/\n")).concat();
@@ -231,8 +231,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     assert!(compared["replays"][0]["notes"].to_string().contains("autogroups"), "{compared}");
 }
 
-/// What the trace gave an autogroup is known where it is known who is in it, and is what its tasks had outside task
-/// groups.
+/// An autogroup's recorded time is known if its tasks are. It is their time outside task groups.
 #[test]
 fn what_autogroups_had_is_told() {
     let said = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\
@@ -261,7 +260,7 @@ fn what_autogroups_had_is_told() {
     assert_eq!((of(&root, "/autogroup-7"), of(&root, "/autogroup-9")), (seven + web, nine), "{root:?}");
 }
 
-/// Two tasks had to share CPU 0, for their cpuset has no other.
+/// Two tasks share CPU 0, the only one of their cpuset.
 #[test]
 fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
     let cpus: [&[i32]; 2] = [&[21, 22], &[23]];
@@ -280,7 +279,7 @@ fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
     near(format!("{threads}{weights}/sys/fs/cgroup/a/cpuset.cpus:0,6-7\n"), [50, 50, 100]);
 }
 
-/// The line of shell that the documentation has works here, and what it writes is understood.
+/// The documented line of shell works, and its output is accepted.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_machine_writes_down_of_its_groups_is_read() {
@@ -310,7 +309,7 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     assert!(output.status.success(), "{told}");
 }
 
-/// A task is moved from one group to another in the middle: each has what it used while it was there.
+/// A task moves to another group half-way: each group has the task's time from its own part.
 #[test]
 fn a_moved_task_counts_for_each_of_its_groups() {
     let scenario = b"machine = \"1\"\nduration = \"1s\"\n[groups.\"/one\"]\n[groups.\"/two\"]\n\
@@ -331,8 +330,7 @@ fn a_moved_task_counts_for_each_of_its_groups() {
     }
 }
 
-/// Nobody says whether there were autogroups, and the shares of the trace do: two of one process have together what a
-/// third of another has.
+/// The file does not mention autogroups, but the shares do: two tasks of one process have another's third together.
 #[test]
 fn whether_there_were_autogroups_shows() {
     let with_processes = |turns: &[i32]| {

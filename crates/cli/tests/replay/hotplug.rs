@@ -1,9 +1,9 @@
-//! CPUs that were taken offline while the trace was recorded.
+//! CPUs taken offline during the recording.
 
 use super::*;
 
-/// Two hogs on two CPUs, one of which is away for half of the time: a replay has it away as long. Each format tells of
-/// it.
+/// Two hogs on two CPUs, one of them offline for half of the time: the replay has it offline as long. Each format
+/// reports it.
 #[test]
 fn a_cpu_is_offline_in_the_replay_when_it_was_in_the_recording() {
     let scenario = b"machine = \"2\"\nduration = \"1s\"\n[[task]]\nname = \"hog\"\ninstance = 2\nrun = \"1ms\"\n\

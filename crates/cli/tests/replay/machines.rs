@@ -1,8 +1,8 @@
-//! Under which kernel a trace is replayed, and on which machine.
+//! The kernel and the machine of a replay.
 
 use super::*;
 
-/// A trace is replayed as recorded under the kernel that it names, unless the user names another.
+/// A replay uses the kernel in the trace, unless the user names another.
 #[test]
 fn a_trace_is_replayed_under_the_kernel_it_names() {
     let text = std::fs::read_to_string(Path::new(DATA).join("perf-data.txt")).expect("a fixture");
@@ -46,7 +46,7 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     }
 }
 
-/// A run's text names the kernel it was of; of one of 2.6 the version is its third number.
+/// A run's text names its kernel; for 2.6 the third number is the version.
 #[test]
 fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
     let scenario = b"machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"a\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
@@ -62,8 +62,7 @@ fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
     }
 }
 
-/// Two little CPUs, 0 and 3, of half the capacity, and two big ones, 1 and 2, as LISA describes machines. The order is
-/// that of boards.
+/// CPUs 0 and 3 are little with half the capacity, 1 and 2 big, in LISA's format and a board's order.
 const BIG_LITTLE: &str = "platform-info:
     conf:
         cpu-capacities:
@@ -118,7 +117,7 @@ fn beats(cpu: u32, khz: u32) -> String {
     text + &line(1_000_000, cpu, "<idle>-0", &format!("cpu_idle: state=1 cpu_id={cpu}"))
 }
 
-/// CPUs that never came beyond half of their highest frequency did half of the work.
+/// CPUs that never exceeded half of their highest frequency did half of the work.
 #[test]
 fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
     let folder = tempfile::tempdir().expect("there is room");

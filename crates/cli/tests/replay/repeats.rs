@@ -5,12 +5,11 @@ use super::*;
 const CAPPED: [&str; 8] =
     ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max"];
 
-/// The words of each line.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>().join(" ")).collect()
 }
 
-/// Each seed is as it is alone, whatever runs beside it, and the figures are of all of them.
+/// Each seed's run is as if alone, and the figures cover all seeds.
 #[test]
 fn repeats_of_replays_are_the_replays_alone() {
     let with = |more: &[&str]| json(&[&CAPPED[..], more, &["--json"]].concat(), b"");
@@ -59,7 +58,7 @@ fn repeats_of_replays_are_the_replays_alone() {
     assert!(verdicts.iter().eq(of_alone), "{verdicts:?}");
 }
 
-/// One table has all runs, each in a column of its own, and says what changes beyond the spread.
+/// One table has a column for each run, and marks changes beyond the spread.
 #[test]
 fn several_seeds_are_told_with_their_spread() {
     let told = well(&[&CAPPED[..], &["--repeat", "3"]].concat(), b"");
@@ -92,7 +91,7 @@ fn several_seeds_are_told_with_their_spread() {
     assert!(told.contains("expected a whole number from 1 to 1000"), "{told}");
 }
 
-/// Traces are of the first seed, files have the mean, and all seeds are in a file of their own.
+/// Traces are of the first seed, files have the mean, and one file has all seeds.
 #[test]
 fn files_of_several_seeds() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -119,7 +118,7 @@ fn files_of_several_seeds() {
     assert!((1.8..2.2).contains(&times) && cells[9].parse::<u64>().is_ok_and(|ns| ns < 600_000_000), "{row}");
 }
 
-/// What a task gets done stands beside its CPU time and its waiting, and groups have it, too.
+/// A task's progress stands beside its CPU time and wait, also for groups.
 #[test]
 fn progress_is_a_result() {
     let told = well(&["replay", "-", "--map", "light: nice=0"], spinners().as_bytes());
@@ -154,7 +153,7 @@ fn progress_is_a_result() {
     assert_eq!(gone["progress"].as_array().map(Vec::len), Some(1), "{}", gone["progress"]);
 }
 
-/// A head is of one run in all tables of one output.
+/// In all tables of one output a head is of one run.
 #[test]
 fn every_column_says_which_run_it_is_of() {
     let told = well(&CAPPED, b"");

@@ -1,12 +1,12 @@
-//! The command where every user may execute it.
+//! A copy of the command that every user may execute.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Copies the command into `folder`, which it opens to all users: the folder that it was built in may be closed to
-/// them. Returns the path of the copy.
+/// Copies the command into `folder`, and opens that to all users: the build folder may be closed to them. Returns the
+/// copy's path.
 pub(crate) fn copied(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let copy = folder.join("vruntime");

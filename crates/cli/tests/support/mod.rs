@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it in the folder of their data.
+//! Shared code of the command's tests, which runs it in their data folder.
 #![allow(dead_code, unreachable_pub)] // each test binary uses some of it
 
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
 }
 
-/// What goes to standard output of a command that goes well.
+/// Returns the standard output of a successful command.
 pub fn well(arguments: &[&str]) -> String {
     let output = vruntime(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// What goes to standard error of a command that fails because of its input.
+/// Returns the standard error of a command that rejects its input.
 pub fn fails(arguments: &[&str]) -> String {
     let output = vruntime(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Whole recordings, which are kept compressed beside the readers' tests.
+//! Whole recordings, compressed in the readers' tests.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! What a trace lacks: recordings of ours are damaged in each way that real ones are, and the commands have to agree on
-//! what is missing.
+//! Missing parts of traces: recordings are damaged as real ones are, and all commands must agree on the loss.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +10,8 @@ use super::{DATA, recordings, vruntime};
 #[path = "../../../../tests/lacks.rs"]
 mod told;
 
-/// What `trace info` and `trace analyse` both say, and `replay` where it takes the trace; none if it is no trace.
+/// The losses that `trace info` and `trace analyse` both report, and `replay` if it takes the trace; None if it is no
+/// trace.
 fn lacks(path: &Path) -> Option<[u64; 3]> {
     let file = path.display().to_string();
     let json = |arguments: &[&str]| -> Option<Value> {
@@ -25,7 +25,7 @@ fn lacks(path: &Path) -> Option<[u64; 3]> {
     Some(told::lacks(&info, &analysed, replayed.as_ref()).unwrap_or_else(|error| panic!("{file}: {error}")))
 }
 
-/// `trace info`, `trace analyse` and `replay` say the same of what a trace lacks: recordings as they are.
+/// `trace info`, `trace analyse` and `replay` report the same losses of unchanged recordings.
 #[test]
 fn what_a_trace_lacks_is_counted_alike() {
     let files = fs::read_dir(DATA).unwrap().map(|entry| entry.unwrap().path());
@@ -33,17 +33,15 @@ fn what_a_trace_lacks_is_counted_alike() {
     assert_eq!(read.len(), 21, "all recordings that are not compressed: {read:?}");
 }
 
-/// Whether a line of perf's is a switch from the idle task.
 fn from_idle(line: &str) -> bool {
     line.contains("sched:sched_switch: prev_comm=swapper/")
 }
 
-/// Whether a line of perf's is of a wakeup.
 fn wakes(line: &str) -> bool {
     ["sched:sched_waking:", "sched:sched_wakeup:", "sched:sched_wakeup_new:"].iter().any(|event| line.contains(event))
 }
 
-/// Events that are missing are told, and all commands tell the same.
+/// All commands report the same missing events.
 #[test]
 fn what_a_damaged_trace_lacks_is_counted_alike() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +109,7 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
     assert_eq!(written("unreadable.txt", &kept, "\n"), before);
 }
 
-/// What `trace info` says of damage, `analyse`, `diff` and `replay` say as well: as text, as JSON, and beside tables.
+/// `analyse`, `diff` and `replay` report the damage that `trace info` reports: as text, as JSON, and beside tables.
 #[test]
 fn every_command_reports_damage() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +139,7 @@ fn every_command_reports_damage() {
     assert!(!said("diff", &vruntime(&["diff", &file, &file], b"").stdout).contains("The same events"));
 }
 
-/// A file that ends before the data of its last CPU does: what that CPU does from there on is not known.
+/// A file ends before its last CPU's data does: that CPU's further activity is unknown.
 #[test]
 fn a_cpu_whose_data_is_cut_off_has_lost_events() {
     let folder = tempfile::tempdir().unwrap();

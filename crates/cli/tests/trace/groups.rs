@@ -1,4 +1,4 @@
-//! What traces say of task groups.
+//! Task groups in traces.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn row<'a>(tables: &'a Value, table: &str, group: &str) -> &'a Value {
     row.unwrap_or_else(|| panic!("{group} is in {table}: {tables}"))
 }
 
-/// Linux 6.18 on two CPUs: six spinners in groups of 200, 50 and 100, the last with a limit of 20 ms in 100 ms.
+/// Linux 6.18 on two CPUs: six spinners in groups of weight 200, 50 and 100, the last with 20 ms in 100 ms.
 #[test]
 fn a_recorded_machine_says_its_groups_besides() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ task = "shell"
 group = "/web/api"
 "#;
 
-/// What a run says of its groups, what its analyses say while it goes on, and what is read from the traces it leaves.
+/// A run's groups, its analyses during the run, and its traces agree.
 #[test]
 fn a_run_its_analyses_and_its_traces_agree_about_groups() {
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
     assert!(read["entitled_ns"].is_null(), "{read}");
 }
 
-/// Where there are no groups everybody is in the root, and a run's traces say that as well.
+/// Without groups every task is in the root, also in a run's traces.
 #[test]
 fn a_run_without_groups_has_all_in_the_root() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,10 +242,10 @@ fn a_run_without_groups_has_all_in_the_root() {
     }
 }
 
-/// One replay is up to 0.27 CPUs off by chance alone, so that a mean of few says little.
+/// Chance alone moves one replay by up to 0.27 CPUs, so the mean needs many.
 const SEEDS: u64 = 16;
 
-/// The text trace of a run is replayed in the groups it had, with their weights and limits.
+/// A run's text trace is replayed in its groups, with their weights and limits.
 #[test]
 fn a_run_with_groups_is_replayed_with_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A scheduler under test, with a host that obeys at once.
+//! A scheduler under test; its host obeys at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Wishes {
     resched: Vec<CpuId>,
     kicks: Vec<CpuId>,
     timers: BTreeMap<Timer, u64>,
-    /// Moves since the last check: cause, from, to.
+    /// Cause, from and to of moves since the last check.
     pub(crate) moves: Vec<(MigrateCause, CpuId, CpuId)>,
     throttled: u64,
     /// Reported affinities.

@@ -1,4 +1,4 @@
-//! Invariants hold after every random call, under every kernel.
+//! Invariants hold after random calls, under every kernel.
 
 mod bench;
 mod calls;
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// It sleeps throttled, inherits a deadline over the start of its next period, wakes without it, and is queued.
+/// It sleeps throttled, inherits a deadline into its next period, wakes without it, and is queued.
 #[test]
 fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
     let mut bench = Bench::<Eevdf>::new(

@@ -1,15 +1,15 @@
 //! EEVDF's invariants (ARCHITECTURE.md, always true, 3) on several CPUs with arbitrary changes.
 //!
 //! - The lags on a queue, throttled or not, add up to 0, to rounding.
-//! - A picked task has a lag of at least 0, as has every group above it. (A previous group that has used up its limit
+//! - A picked task and each group above it have a lag of at least 0. (A previous group that has used up its limit
 //!   leaves after the pick, as in the kernel. Then the average changes.)
-//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its slices and a tick. In
-//!   late 6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
+//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two own slices and a tick. In late
+//!   6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
 //! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick. A higher one
 //!   does not grow. The running task may end its request first, and owes that much more.
 //!
-//! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase debts. Weights of
-//! groups change with every tick, so the last rule does not cover queues with groups.
+//! A change (a join, a leave, a new weight or slice) moves the average, and may increase debts. Groups' weights change
+//! with every tick, so the last rule does not cover queues with groups.
 
 #![allow(dead_code)] // each test binary uses some of it
 
@@ -24,7 +24,7 @@ use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq};
 
-/// All entities, by queue; None under a policy other than EEVDF.
+/// All entities, by queue; None without EEVDF.
 fn queues<P: Policy + 'static>(rq: &Rq<P>) -> Option<BTreeMap<GroupId, Vec<Standing>>> {
     let rq = (rq as &dyn Any).downcast_ref::<Rq<Eevdf>>()?;
     let mut queues: BTreeMap<GroupId, Vec<Standing>> = BTreeMap::new();
@@ -55,19 +55,19 @@ pub(crate) fn check_picked<P: Policy + 'static>(rq: &Rq<P>) {
 struct Base {
     weight: u64,
     slice_ns: u64,
-    /// Its debt then, or when it was first seen off the CPU since, ns of CPU time.
+    /// Its debt then, or when first seen off the CPU since, ns of CPU time.
     debt: i128,
     /// Whether it has run ever since.
     runs: bool,
 }
 
-/// The lag that a task may have when it joins a queue.
+/// The allowed lag of a joining task.
 #[derive(Debug)]
 struct Bounds {
-    /// The default slice with every CPU online, ns: a task may have left its queue before CPUs went offline.
+    /// The default slice with every CPU online, ns: CPUs may go offline after a task left.
     usual_slice_ns: u64,
     tick_ns: u64,
-    /// Whether the longest slice of a queue limits lag (late 6.18, 7.0+), and not the task's own.
+    /// Whether a queue's longest slice limits lag (late 6.18, 7.0+), and not the task's own.
     by_longest: bool,
     /// The longest slice requested in each group or its descendants, ns.
     longest: BTreeMap<GroupId, u64>,
@@ -75,8 +75,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue, when others may join
-    /// and leave unseen. So the slices of every task that was ever in the group or its descendants count.
+    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue, and others may join
+    /// and leave unseen. So the slices of all tasks ever in the group or its descendants count.
     fn at_joining(&self, standing: &Standing) -> i128 {
         let usual = self.usual_slice_ns.max(standing.slice_ns);
         i128::from(if self.by_longest {
@@ -124,9 +124,9 @@ impl Debts {
         self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
-    /// Checks a CPU's debts against those of the last call, with events at one instant between them. `anew` starts
-    /// over, for entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin
-    /// a request.
+    /// Checks a CPU's debts against the last call's, with events at one instant between them. `anew` starts over, for
+    /// entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin a
+    /// request.
     pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));

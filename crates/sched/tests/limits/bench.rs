@@ -1,4 +1,4 @@
-//! A scheduler under test with a ticking clock, and the usage of each group.
+//! A scheduler under test with a ticking clock, and each group's usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,13 +81,13 @@ pub(crate) struct Bench<P: Policy> {
     asleep: BTreeSet<TaskId>,
     debts: Debts,
     /// CPUs where, since the last check, a throttled group may have left and returned, or a task with a new affinity or
-    /// weight. `Wishes::moved` has tasks that moved twice: ticks of all CPUs coincide, so one CPU may pull what the
-    /// next pulls back.
+    /// weight. `Wishes::moved` has tasks that moved twice: all CPUs tick at once, so one may pull what the next pulls
+    /// back.
     came_and_went: BTreeSet<CpuId>,
 }
 
 impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
-    /// `parents` has the index of each group's parent (the root is 0).
+    /// `parents`: indices of the groups' parents (the root is 0).
     pub(crate) fn new(cpus: u32, name: &str, parents: &[usize]) -> Self {
         let topology = Topology::flat(cpus as usize);
         let config = Config::new(&kernel(name).unwrap(), &topology, 250);
@@ -178,7 +178,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         self.obey();
     }
 
-    /// Toggles a CPU's online state, unless it is the last one.
+    /// Toggles a CPU's online state, except the last one's.
     pub(crate) fn hotplug(&mut self, cpu: CpuId) {
         let last = self.shared.online().count() == 1;
         if !self.shared.is_online(cpu) {
@@ -227,7 +227,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         panic!("reschedules without end");
     }
 
-    /// Runs timers and ticks until `end`, and checks every period that ends.
+    /// Runs timers and ticks until `end`, and checks each period's end.
     pub(crate) fn run_until(&mut self, end: u64) {
         while self.now < end {
             let timer = self.wishes.timers.iter().map(|(timer, at)| (*at, *timer)).min();

@@ -1,5 +1,5 @@
-//! CPU limits on a small machine with a clock (ARCHITECTURE.md, always true, 5). No group exceeds its limit, whatever
-//! changes, and a group that wants its limit gets it. Also checks EEVDF's invariants (`lags`).
+//! CPU limits on a small machine with a clock (ARCHITECTURE.md, always true, 5). No group ever exceeds its limit, and a
+//! group that wants its limit gets it. Also checks EEVDF's invariants (`lags`).
 
 mod bench;
 #[path = "../lags/mod.rs"]

@@ -101,8 +101,8 @@ fn an_estimate_takes_one_sample_a_period() {
     assert!(estimates[3] < estimates[0], "{estimates:?}");
 }
 
-/// `switched_to_fair`: a task back from a real-time policy asleep brings its decayed averages at once, and they decay
-/// on that CPU.
+/// `switched_to_fair`: a task back from a real-time policy asleep brings its decayed averages at once; they decay on
+/// that CPU.
 #[test]
 fn who_comes_back_asleep_joins_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {
@@ -134,7 +134,7 @@ fn who_comes_back_asleep_joins_at_once() {
     run::<Eevdf>("6.12");
 }
 
-/// A group's entity copies its queue's runnable sum at joins and leaves. 6.18 has 32 bits for it, and so loses most of
+/// A group's entity copies its queue's runnable sum at joins and leaves. 6.18's copy has 32 bits, and so loses most of
 /// a hundred tasks for a while.
 #[test]
 fn a_groups_entity_forgets_most_of_a_hundred_tasks_in_6_18() {

@@ -1,4 +1,4 @@
-//! What follows when a task's attributes change: reschedules, and the state of a task with a delayed dequeue.
+//! Effects of changed task attributes: reschedules, and the state of a task with a delayed dequeue.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use vruntime_sched::{CpuMask, Limit, Rq, SchedAttr, SchedPolicy, Scheduler, Task
 
 use crate::bench::{CPU, MS, Machine, Wish};
 
-/// Whether a change of the first of `count` tasks, which runs, or of the second requests a reschedule.
+/// Whether a change of the first of `count` tasks, which runs, or of the second reschedules.
 fn asks<P: Policy<Tunables = Knobs>>(name: &str, count: usize, whose: usize, what: What) -> bool {
     let mut machine = Machine::<P>::new(name);
     let (tasks, group) = (machine.fork(count), machine.group);
@@ -34,8 +34,7 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: only a running task of lower weight than before is rescheduled, if there is another. Groups are
-/// treated alike.
+/// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. Groups count alike.
 #[test]
 fn only_who_is_worth_less_is_rescheduled() {
     let asks = |name, count, whose, what| {
@@ -130,7 +129,7 @@ fn to_be_given_what_one_has_is_nothing() {
     assert!(!unchanged("6.12", usual) && unchanged("6.12", SchedAttr { slice: Some(3 * MS), ..nice }));
 }
 
-/// A task with a delayed dequeue stays queued in another group, and with another nice value, but not in another class.
+/// A task with a delayed dequeue stays queued in another group or with another nice value, but not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
     for name in ["6.12", "6.18", "7.1"] {
@@ -168,7 +167,7 @@ fn deadline() -> SchedAttr {
     SchedAttr { policy: SchedPolicy::Deadline, deadline: DlAttrs::new(10 * MS, 100 * MS), ..SchedAttr::default() }
 }
 
-/// POSIX: a lowered task is put at the head of its list. From deadline to real-time is lowered.
+/// POSIX: a lowered task goes to its list's head. From deadline to real-time is lowered.
 #[test]
 fn from_deadline_to_real_time_is_down() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -180,7 +179,7 @@ fn from_deadline_to_real_time_is_down() {
     assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[0]), "before its like");
 }
 
-/// Another group moves a real-time task to the end of its list.
+/// Another group moves a real-time task to its list's end.
 #[test]
 fn a_real_time_task_is_last_in_another_group() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -220,8 +219,7 @@ fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
     machine.wish.moved.iter().map(|&(_, cause)| cause).collect()
 }
 
-/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 begins a new request. Unchanged CPUs do
-/// nothing.
+/// `do_set_cpus_allowed`: a task leaves its queue briefly, and in 6.6 begins a new request. Unchanged CPUs do nothing.
 #[test]
 fn other_cpus_are_another_request() {
     for (name, anew) in [("6.6", true), ("6.12", false)] {
@@ -300,8 +298,8 @@ fn averages_decay_in_a_higher_class() {
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
 }
 
-/// A group runs beside an equally heavy task of the root, and gets a slightly different weight. Returns the group's lag
-/// before and after, of its weight, and whether its further running requests a reschedule.
+/// A group runs beside an equally heavy task of the root, and its weight changes slightly. Returns the group's lag
+/// before and after, of its weight, and whether running on reschedules.
 fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     let mut machine = Machine::<Eevdf>::new(name);
     let group = machine.group;
@@ -322,9 +320,9 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 }
 
 /// 6.18's `reweight_entity` enqueues the running entity on a queue that it has not left. If it weighs as much as all
-/// others, it is a quarter further from the average than before. (Read in 6.18.15, and in the instructions of a
-/// 6.18.44.) 7.1 keeps its place relative to the average. 6.18.15 also writes the lag where the end of the protection
-/// is kept; in 6.12 a changed deadline ends the protection.
+/// others, its distance from the average grows by a quarter. (Read in 6.18.15, and in a 6.18.44's instructions.) 7.1
+/// keeps its place relative to the average. 6.18.15 also writes the lag over the protection's end; in 6.12 a changed
+/// deadline ends the protection.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     for (name, times, unprotected) in
@@ -352,8 +350,8 @@ fn protection_after_a_change_is_a_matter_of_the_release() {
     }
 }
 
-/// 6.18 lets a task of a throttled group run until it returns to user mode. When it has left, the next task of the
-/// group follows at once, as after a sleep (`dequeue_entities`).
+/// 6.18 lets a throttled group's task run until it returns to user mode. Then the group's next task follows at once, as
+/// after a sleep (`dequeue_entities`).
 #[test]
 fn who_is_held_back_draws_its_group_after_it() {
     let mut machine = Machine::<Eevdf>::new("6.18");

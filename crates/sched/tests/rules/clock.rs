@@ -6,7 +6,7 @@ use vruntime_sched::event::PrevState;
 
 use crate::bench::{CPU, MS, Machine};
 
-/// The charges of waker and woken task, us, with 50 us from the wakeup to the switch and 30 us to the next update.
+/// The charges of waker and woken task, us: 50 us from the wakeup to the switch, 30 us to the next update.
 fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     let mut machine = Machine::<Cfs>::new(kernel);
     let tasks = machine.fork(2);

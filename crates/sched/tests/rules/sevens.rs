@@ -11,7 +11,7 @@ use vruntime_sched::{TaskAttrs, Timer, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// Passes time until a task runs, with all others preempted after a tick.
+/// Runs until a task has the CPU, with all others preempted after a tick.
 fn until_runs(machine: &mut Machine<Eevdf>, task: TaskId) {
     while machine.schedule(PrevState::Preempted) != Some(task) {
         machine.pass(4 * MS);
@@ -37,8 +37,8 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     }
 }
 
-/// A task with a debt of 1 ms sleeps with a delayed dequeue. Another task ahead of the average leaves, so the average
-/// falls, and the debt would be 1.5 ms. In 7.1 it stays.
+/// A task with a debt of 1 ms sleeps with a delayed dequeue. Another one ahead of the average leaves: the average
+/// falls, so the debt would be 1.5 ms. In 7.1 it stays.
 #[test]
 fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
@@ -60,8 +60,8 @@ fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     }
 }
 
-/// The limit of a lag at dequeue is the larger of two own slices and a tick. Late 6.18 and 7.0+: the longest slice on
-/// the queue, and a tick. Without a tick for 60 ms both tasks exceed it.
+/// The limit of a lag at dequeue: the larger of two own slices and a tick. Late 6.18 and 7.0+: the queue's longest
+/// slice, and a tick. Without a tick for 60 ms both tasks exceed it.
 #[test]
 fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
     let own = [("6.12", 6 * MS), ("6.18", 6 * MS), ("6.18.44", 14 * MS), ("7.0", 14 * MS), ("7.1", 14 * MS)];
@@ -131,7 +131,7 @@ fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
     }
 }
 
-/// 6.12+: the timer is armed at a switch. A task picked again has none until another is enqueued.
+/// 6.12+: a switch arms the timer. A task picked again has none until another is enqueued.
 #[test]
 fn who_is_picked_again_has_no_timer() {
     for name in ["6.12", "7.0", "7.1"] {

@@ -9,7 +9,7 @@ use vruntime_sched::{SchedPolicy, TaskAttrs, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// Whether a wakeup preempts; policies and groups of both tasks are given.
+/// Whether a wakeup preempts, for the policies and groups of both tasks.
 fn preempts<P: Policy<Tunables = Knobs>>(
     name: &str,
     (runs, in_group): (SchedPolicy, bool),
