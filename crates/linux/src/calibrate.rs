@@ -1,7 +1,7 @@
-//! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
+//! Measures the simulator's costs: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Each figure is the mean of the lower nine tenths of many rounds, or their median, without rare other work. Costs
-//! that cannot be measured separately are divided by a rule stated where it is applied.
+//! Each figure is the mean of many rounds' lower nine tenths, or their median, without rare other work. Inseparable
+//! costs are divided by a rule stated in place.
 
 mod kthreads;
 mod probes;
@@ -26,12 +26,12 @@ pub struct MeasuredCost {
     pub how: &'static str,
 }
 
-/// The cost of a migration for a working set of this size.
+/// Migration cost of a working set of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationCost {
     /// Bytes.
     pub bytes: usize,
-    /// Extra time to read it on another CPU than its last reader's, nanoseconds.
+    /// Extra time to read it away from its last reader's CPU, nanoseconds.
     pub extra_ns: u64,
     /// Time to read it again, nanoseconds.
     pub again_ns: u64,
@@ -46,8 +46,7 @@ pub struct IdleExit {
     pub extra_ns: u64,
 }
 
-/// Stalls of computing threads without a preemption, by long interrupts or because the host of a virtual machine ran
-/// something else.
+/// Stalls of computing threads without a preemption, by long interrupts or a virtual machine's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// Number of stalls, at least 1.
@@ -76,53 +75,53 @@ pub struct Calibration {
     pub host: Host,
     /// The measured costs.
     pub costs: Vec<MeasuredCost>,
-    /// Costs of migrations, from small working sets to large; empty with one CPU.
+    /// Migration costs by increasing working set; empty with one CPU.
     pub migrations: Vec<MigrationCost>,
-    /// Costs of leaving idleness, by idle time, where they exceed those of shorter times.
+    /// Costs of leaving idleness, by idle time, where above shorter times'.
     pub idle_exits: Vec<IdleExit>,
-    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), which it may lack, and the shortest. Empty if sleeps
-    /// did not return.
+    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if sleeps did not
+    /// return.
     pub timer_slacks: Vec<TimerSlack>,
     /// Stalls of the CPUs, if there were any.
     pub stalls: Option<Stalls>,
-    /// Other tasks without load, by CPU time, highest first. None if the kernel keeps no accounts.
+    /// Other tasks without load, by decreasing CPU time. None without kernel accounts.
     pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
 
-/// From the smallest cache of a core to more than most caches.
+/// From a core's smallest cache to beyond most caches.
 const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Sleeps after which an idle CPU's lateness is measured, nanoseconds.
+/// Sleeps for measuring an idle CPU's lateness, nanoseconds.
 const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
 /// Smaller differences are noise, nanoseconds.
 const IDLE_NOISE: u64 = 2000;
 /// A message through a socket, as hackbench's, bytes.
 const MESSAGE: usize = 100;
-/// Sockets of a crowd, as a sender of hackbench has. Each is filled to three quarters.
+/// Sockets of a crowd, as of a hackbench sender, each three quarters full.
 const SOCKETS: usize = 20;
 const UNREAD: usize = 200;
 /// The working set of the simulator's cost.
 const SIMULATED_SET: usize = 64 << 10;
 
-/// Rounds between two threads of a CPU, where the measurement is repeated.
+/// Rounds between a CPU's two threads, in repeated measurements.
 const NEIGHBOURS: usize = 1500;
 
 /// How long computing CPUs are observed for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
-/// The least length of a stall, in tick costs and in nanoseconds.
+/// Minimum stall, in tick costs and in nanoseconds.
 const STALL_TICKS: u64 = 4;
 const STALL_LEAST: u64 = 100_000;
 /// How long other tasks are observed.
 const WATCH: Duration = Duration::from_secs(5);
-/// CPUs of other tasks above which a machine is not idle; daemons take a few percent.
+/// Other tasks' CPUs above which a machine is busy; daemons take a few percent.
 const BUSY: f64 = 0.1;
 const ASK: Duration = Duration::from_secs(1);
 
 /// Measures for about 15 seconds. Calls `stop` between measurements, and ends if it returns true.
 ///
 /// # Errors
-/// If the kernel refuses threads or pipes, or `stop` returns true.
+/// If threads or pipes are refused, or `stop` returns true.
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
@@ -141,8 +140,7 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
 }
 
-/// Measures for half a second, with an eighth of the rounds and one working set, without stalls, idle states and other
-/// tasks.
+/// Measures for half a second: an eighth of the rounds, one working set, no stalls, idle states or other tasks.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -162,14 +160,14 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// The time of a message to a thread of the same CPU including the switch, nanoseconds, and the number of messages.
+/// Time of a message to the same CPU's other thread, switch included, nanoseconds; and the number of messages.
 pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
     let cpus = Cpus::take();
     let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
     Ok((ns, 2 * rounds as u64))
 }
 
-/// The CPUs to measure on. Dropping it restores the affinity of the calling thread.
+/// The measured CPUs. Dropping it restores the calling thread's affinity.
 struct Cpus {
     all: Vec<usize>,
     first: usize,
@@ -202,7 +200,7 @@ struct Path {
 }
 
 impl Path {
-    /// From the end of the wakeup to the woken thread's first instruction.
+    /// From the wakeup's end to the woken thread's first instruction.
     fn woken(self) -> u64 {
         self.wakeup + self.switch + self.back
     }
@@ -338,7 +336,7 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// Measures ticks and sleeps on a busy CPU. Returns the mean lateness of sleeps.
+    /// Measures a busy CPU's ticks and sleeps. Returns mean lateness.
     fn timers(&mut self, cpu: usize, hz: u32, path: Path) -> Result<Option<u64>, Error> {
         let tick = probes::tick(cpu, hz);
         match tick {
@@ -380,7 +378,7 @@ impl<'a> Measuring<'a> {
         Ok(Some(sleep.mean_late))
     }
 
-    /// Measures sleeps on an idle CPU, which are later than on a busy one by `idle_exit_ns`, or more.
+    /// Measures an idle CPU's sleeps, later than a busy one's by `idle_exit_ns` or more.
     fn idle_exits(&mut self, cpu: usize, busy: u64) -> Result<(), Error> {
         let Some(shallow) = self.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns) else {
             return Ok(());
@@ -452,7 +450,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// Returns a note if other tasks used too much CPU (1.0: one CPU) during the measurement.
+/// Returns a note if other tasks used too much CPU (1.0: one CPU) meanwhile.
 fn too_busy(taken: f64) -> Option<String> {
     (taken > BUSY).then(|| {
         format!(

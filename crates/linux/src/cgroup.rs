@@ -1,11 +1,11 @@
 //! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu` controller.
 //!
-//! One parent, which stands for the workload's root, has all cgroups. It is removed at the end, or for a killed run by
-//! the next run. In v2, threads can be in different groups only in a threaded subtree: this process moves into the
-//! parent, its root. In v1 only the calling thread moves, and new threads start in the group of their creator.
+//! One parent, the workload's root, has all cgroups. It is removed at the end or, for a killed run, by the next. In
+//! v2, threads can differ in groups only in a threaded subtree: this process moves into its root, the parent. In v1
+//! only the calling thread moves, and new threads start in their creator's group.
 //!
-//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group; a new group's limit is 0. A
-//! workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its parent's runtime.
+//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits each group's real-time tasks, initially to 0. A workload's limits
+//! (`rt`) apply; otherwise each group gets an equal part of its parent's runtime.
 
 use std::fs;
 use std::io;
@@ -19,14 +19,14 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// Returns `vruntime-PID-STARTTIME-NUMBER`: pids are reused, and a process may run several workloads.
+/// Returns `vruntime-PID-STARTTIME-NUMBER`: pids are reused, and processes may run several workloads.
 pub(crate) fn own_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// The start of a process, clock ticks since boot. None if it does not exist, or is a zombie.
+/// A process's start, clock ticks since boot. None if missing or a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything. Then come the state and, 20th, the start.
@@ -35,7 +35,7 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok().filter(|_| !matches!(state, "Z" | "X"))
 }
 
-/// Whether `name` is from a process that has ended.
+/// Whether `name` is an ended process's.
 pub(crate) fn is_stale(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
     let mut numbers = rest.splitn(3, '-').map(|part| part.parse::<u64>().ok());
@@ -61,7 +61,7 @@ pub(crate) struct Cgroups {
     folders: Vec<PathBuf>,
 }
 
-/// Mount point, and this process's path in the hierarchy with `cpu`.
+/// Mount point, and this process's path in `cpu`'s hierarchy.
 fn hierarchy() -> Option<(Version, PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -135,7 +135,7 @@ impl Cgroups {
         Ok(this)
     }
 
-    /// Sets real-time runtimes where the kernel has them by group. A refusal becomes a note.
+    /// Sets real-time runtimes if the kernel has group ones. Refusals become notes.
     fn limit_realtime(&self, groups: &[Group], base: &Path, notes: &mut Vec<String>) {
         const RUNTIME: &str = "cpu.rt_runtime_us";
         const PERIOD: &str = "cpu.rt_period_us";
@@ -264,7 +264,7 @@ impl Cgroups {
     }
 }
 
-/// Longest wait for ended threads to leave a group, milliseconds.
+/// Longest wait for ended threads' leaving, milliseconds.
 const LEAVING_MS: u32 = 200;
 
 impl Drop for Cgroups {

@@ -1,14 +1,13 @@
 //! Finds real-time tasks that could monopolize every CPU and so hang the machine.
 //!
-//! The search walks through each program for its longest stretch without a sleep as a real-time task. In doubt, a task
-//! counts as dangerous:
+//! The search finds each program's longest sleepless stretch as a real-time task. In doubt, a task is dangerous:
 //!
-//! * A loop is walked through twice. A task that does not sleep in the second round never sleeps.
+//! * Loops are walked twice. A task sleepless in the second round never sleeps.
 //! * A timer does not sleep if its task is late, and a lock may be free.
-//! * A wait for another task counts as sleep, unless that task may never sleep (two tasks that exchange messages).
-//! * A task's CPUs are all that it may ever have. Cpusets of groups do not count, since `vruntime real` creates none.
+//! * A wait for another task is sleep, unless that task may never sleep (two tasks exchanging messages).
+//! * A task's CPUs are all it may ever have. Groups' cpusets are ignored, since `vruntime real` creates none.
 //!
-//! Tasks that sleep can still monopolize all CPUs in total ([`demand`]).
+//! Sleeping tasks can still monopolize all CPUs together ([`demand`]).
 
 mod demand;
 mod tasks;
@@ -55,8 +54,8 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel limits real-time tasks, by throttling or by a fair server on every online CPU (6.12+). `root` is
-/// the folder of the file systems.
+/// Whether the kernel limits real-time tasks, by throttling or by a fair server on every online CPU (6.12+). `root`:
+/// the file systems' folder.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -74,11 +73,11 @@ pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
 pub(crate) enum Takers {
     /// Number of real-time tasks that never sleep.
     Hogs(usize),
-    /// Number of real-time tasks, and their total demand in percent of a CPU.
+    /// Number of real-time tasks, and total demand, percent of a CPU.
     Together { tasks: usize, percent: u64 },
 }
 
-/// Returns the real-time tasks that can monopolize all online CPUs. A hog forked repeatedly counts once for each CPU.
+/// Returns the real-time tasks that can monopolize all online CPUs. A repeatedly forked hog counts once per CPU.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
@@ -106,10 +105,10 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
-/// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
+/// Whether the distributed demand can make all `cpus` too busy for others.
 ///
-/// A maximum flow by shortest paths, one CPU at a time. Missing work is taken from tasks that may run there, or from
-/// others that are replaced elsewhere.
+/// Maximum flow by shortest paths, CPU by CPU. Missing work comes from tasks allowed there, or others replaced
+/// elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();

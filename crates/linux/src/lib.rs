@@ -1,8 +1,8 @@
 //! Runs a workload as real threads, in real cgroups, under this machine's kernel.
 //!
-//! [`run()`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload), in processes if
-//! the workload has these. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of
-//! sleeps. The comparison shows how accurate the simulator is on this machine.
+//! [`run()`] creates a thread per task of a [`Workload`](vruntime_workload::program::Workload), and the workload's
+//! processes. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of sleeps. The
+//! comparison shows the simulator's accuracy on this machine.
 //!
 //! ```
 //! use vruntime_linux::{Options, run};
@@ -17,9 +17,8 @@
 //! # Ok::<(), vruntime_linux::Error>(())
 //! ```
 //!
-//! Work is computation without system calls, in a loop that reads the monotonic clock in user space. Gaps in which
-//! something else ran do not count. The thread's CPU clock would update the kernel's accounts like a tick, and so
-//! change the scheduling.
+//! Work is computation without system calls: a loop reads the monotonic clock in user space. Gaps, in which something
+//! else ran, do not count. The thread's CPU clock would update kernel accounts like a tick, and so change scheduling.
 //!
 //! Parts that the kernel refuses (without root: real-time policies, negative nice values, cgroups) are omitted, and
 //! [`Measured::notes`] says so. A workload that could hang the machine is rejected ([`Error::Hangs`]), unless
@@ -64,8 +63,7 @@ pub use record::{
 };
 pub use run::{Options, run};
 
-/// Removes cgroups and tracing instances of killed runs, and returns them. [`run()`] and [`calibrate()`] begin with
-/// this.
+/// Removes and returns killed runs' cgroups and tracing instances. [`run()`] and [`calibrate()`] begin with this.
 fn clean() -> Vec<String> {
     let mut notes = Vec::new();
     cgroup::clean(&mut notes);

@@ -8,7 +8,7 @@ use vruntime_workload::resident::Resident;
 pub struct Measured {
     /// From the common start to the end.
     pub elapsed_ns: u64,
-    /// The workload's own tasks in the order of their starts, then forked ones.
+    /// The workload's tasks by start, then forked ones.
     pub tasks: Vec<TaskMeasured>,
     /// The workload's groups, in its order.
     pub groups: Vec<GroupMeasured>,
@@ -16,30 +16,30 @@ pub struct Measured {
     pub kernel: String,
     /// CPUs that this process may use.
     pub cpus: usize,
-    /// Other tasks on this machine, including this program's waiting thread, by CPU time. None without accounts of
-    /// tasks (schedstats).
+    /// Other tasks here, including this program's waiting thread, by CPU time. None without task accounts
+    /// (schedstats).
     pub others: Option<Vec<Resident>>,
-    /// The mean number of CPUs neither idle nor used by known tasks: tasks that ended, interrupts, a host. None without
-    /// idle time (`/proc/stat`).
+    /// Mean CPUs neither idle nor used by known tasks: ended tasks, interrupts, a host. None without idle time
+    /// (`/proc/stat`).
     pub unseen: Option<f64>,
-    /// What was omitted, and why; what was cleaned up.
+    /// What was omitted (and why) or cleaned up.
     pub notes: Vec<String>,
     /// Whether it was stopped early.
     pub interrupted: bool,
     /// The ftrace text, if requested and recorded.
     pub trace: Option<std::path::PathBuf>,
-    /// The state of the groups at the start of the trace, for a replay (`--cgroups`), if the workload has any.
+    /// State of any groups at the trace's start, for a replay (`--cgroups`).
     pub groups_file: Option<std::path::PathBuf>,
 }
 
 /// A task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskMeasured {
-    /// Its name, with a number for a forked instance.
+    /// Its name, numbered for forked instances.
     pub name: String,
     /// Index in the workload's tasks.
     pub template: usize,
-    /// Index of its last group in the workload's groups.
+    /// Index of its last group in the workload.
     pub group: usize,
     /// Its thread id.
     pub tid: u32,
@@ -55,15 +55,15 @@ pub struct TaskMeasured {
     pub life_ns: u64,
     /// CPU time.
     pub cpu_ns: u64,
-    /// Time runnable but not running (`/proc/PID/task/TID/schedstat`). None without such accounts, or if
+    /// Time runnable but not running (`/proc/PID/task/TID/schedstat`). None without accounts, or if
     /// [`Self::migrations`] is.
     pub run_delay_ns: Option<u64>,
-    /// `ru_nvcsw` at the end of its program or the run; its exit does not count.
+    /// `ru_nvcsw` at its program's or the run's end, without its exit.
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked task, for which
-    /// reading `/proc` at its end takes too long.
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for forked tasks, where reading
+    /// `/proc` at the end takes too long.
     pub migrations: Option<u64>,
     /// Completed loops of its phases.
     pub loops: u64,

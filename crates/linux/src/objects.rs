@@ -1,5 +1,5 @@
-//! The workload's synchronisation objects, on futexes and pipes: each wait and wakeup is the system call of a real
-//! program. Every wait ends with the run ([`Objects::stop`]).
+//! The workload's synchronisation objects, on futexes and pipes: waits and wakeups are real programs' system calls.
+//! Every wait ends with the run ([`Objects::stop`]).
 
 use std::io;
 use std::num::NonZeroU32;
@@ -28,7 +28,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Creates the objects, in memory that forked processes share if `across`.
+    /// Creates the objects; `across`: in memory shared by forked processes.
     pub(crate) fn new(workload: &Workload, across: bool) -> io::Result<Self> {
         let (mutexes, conditions) = (workload.mutexes.len(), workload.conditions.len());
         let (barriers, semaphores) = (workload.barriers.len(), workload.semaphores.len());
@@ -55,7 +55,7 @@ impl Objects {
         })
     }
 
-    /// Ends every wait. Called until no task waits, with `stop` set.
+    /// Ends all waits. Called, with `stop` set, until none remain.
     pub(crate) fn stop(&self) {
         let locks = self.mutexes.iter().chain(self.barriers.iter().map(|barrier| &barrier.lock));
         for mutex in locks.filter(|mutex| !mutex.inherits) {
@@ -74,13 +74,12 @@ impl Objects {
     }
 }
 
-/// Two words to spin at. A lock or flag counts posted and taken events; a barrier counts arrived tasks and its
-/// completions.
+/// Two words to spin at. Locks and flags count posted and taken events; barriers count arrived tasks and completions.
 #[derive(Debug)]
 pub(crate) struct SpinWord {
     posted: Word,
     taken: Word,
-    /// Whether a waiter takes a number, and waits for the event with that number.
+    /// Whether waiters take numbers, and await the event so numbered.
     fair: bool,
     parties: u32,
 }
@@ -96,7 +95,7 @@ impl SpinWord {
         self.posted.fetch_add(events, Ordering::SeqCst);
     }
 
-    /// Takes an event, and spins until there is one. `over`: whether the run is.
+    /// Spins for an event, and takes it. `over`: whether the run is.
     pub(crate) fn wait(&self, over: impl Fn() -> bool) -> Result<(), Stopped> {
         if self.fair {
             let number = self.taken.fetch_add(1, Ordering::SeqCst);
@@ -125,7 +124,7 @@ impl SpinWord {
     }
 }
 
-/// Spins until `done`, and checks regularly whether the run is over.
+/// Spins until `done`, or the run is `over`, checked regularly.
 fn spin_until(done: impl Fn() -> bool, over: impl Fn() -> bool) -> Result<(), Stopped> {
     const LOOKS: u32 = 1 << 10;
     loop {
@@ -199,7 +198,7 @@ pub(crate) fn is_over(stop: &AtomicU32) -> bool {
     stop.load(Ordering::SeqCst) != 0
 }
 
-/// A mutex; without waiters locked and unlocked in user mode, as glibc's.
+/// A mutex, (un)locked in user mode without waiters, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     /// Plain: 0 free, 1 taken, 2 taken with waiters. Priority inheritance: the owner's thread id, as the kernel
@@ -213,7 +212,7 @@ impl Mutex {
         Ok(Self { word: words.next()?, inherits })
     }
 
-    /// Takes it. Even if the run is over, the caller has it and must unlock it.
+    /// Takes it. Even after the run, the caller has it and must unlock it.
     pub(crate) fn lock(&self, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         let mine = if self.inherits { tid } else { 1 };
         if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -344,7 +343,7 @@ impl Semaphore {
         }
     }
 
-    /// Decrements it if it is above 0, and returns whether it was.
+    /// Decrements it if above 0, and returns whether it was.
     pub(crate) fn try_wait(&self) -> bool {
         let take = |count: u32| count.checked_sub(1);
         self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()

@@ -1,8 +1,8 @@
-//! The CPU time of all tasks outside of the workload.
+//! CPU time of all tasks outside the workload.
 //!
-//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. A turn counts as a wakeup,
-//! since preemptions cannot be distinguished. SCHED_DEADLINE tasks are omitted, and ended tasks have no account. Both
-//! are the time of `/proc/stat` that no other account explains.
+//! `/proc/PID/task/TID/schedstat` has a thread's CPU time and number of turns. Turns count as wakeups, since
+//! preemptions are indistinguishable. SCHED_DEADLINE tasks are omitted, and ended tasks have no account. Their time
+//! is what `/proc/stat` has beyond all accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::{sys, work};
 #[derive(Debug)]
 pub(crate) struct Look {
     at: u64,
-    /// Each thread's account and the time of its reading, since reading all takes long on a busy machine.
+    /// Threads' accounts and reading times, since reading all takes long on a busy machine.
     seen: BTreeMap<i32, (u64, Schedstat)>,
     /// Idle time of all CPUs together, nanoseconds.
     idle: Option<u64>,
@@ -38,7 +38,7 @@ impl Look {
         Self { at: work::now(), seen, idle: idle(), online }
     }
 
-    /// Returns the tasks that ran since, without those that are `ours` (process, thread).
+    /// Returns the tasks that ran since, except `ours` (process, thread).
     pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Others {
         // Idle time is read outermost on both sides.
         let idle = idle().zip(self.idle).map(|(now, before)| now.saturating_sub(before));
@@ -47,7 +47,7 @@ impl Look {
         Others { residents: self.residents(ours), busy, elapsed }
     }
 
-    /// Returns the tasks with CPU time; None without accounts (schedstats), when even this thread has no CPU time.
+    /// Returns the tasks with CPU time; None without accounts (schedstats): even this thread's CPU time is missing.
     fn residents(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
         let asked = work::now();
@@ -115,15 +115,15 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Returns the CPUs that were neither idle nor used by the residents or for `known` nanoseconds: by tasks that
-    /// ended, interrupts, or a host. None without idle time.
+    /// Returns CPUs neither idle nor used by residents or for `known` nanoseconds: by ended tasks, interrupts, or a
+    /// host. None without idle time.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
     }
 }
 
-/// Returns the calling thread's id and account, updated by reading its CPU clock.
+/// Returns this thread's id and account, updated by reading its CPU clock.
 fn this_thread() -> Option<(i32, Schedstat)> {
     let this = rustix::thread::gettid().as_raw_nonzero().get();
     let _now = work::cpu_time();
@@ -172,7 +172,7 @@ mod tests {
         format!("{word}-{}", std::process::id())
     }
 
-    /// A thread that wakes every 5 ms for 1 ms of work is seen, unless it is ours.
+    /// A thread waking every 5 ms for 1 ms of work is seen, unless ours.
     #[test]
     fn what_another_thread_did_is_seen() {
         const ROUNDS: u64 = 40;
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(Others { busy: None, ..others }.unseen(0), None);
     }
 
-    /// Not checked after subtracting residents: their accounts are read at slightly different times.
+    /// Not checked after subtracting residents, whose accounts are read at slightly different times.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;

@@ -1,4 +1,4 @@
-//! A run: all threads are created, begin at one instant, end at one, and are measured.
+//! A run: creates all threads, begins and ends them together, and measures them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,21 +23,21 @@ use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, sys, work};
 
-/// Time from ready to start, in total and for each thread, nanoseconds: threads read their counters and go to sleep.
+/// Time from ready to start, total and per thread, nanoseconds: threads read counters and fall asleep.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// [`LEAD_NS`] with real-time tasks. A period of real-time bandwidth (1 s) begins when the first is created, and must
-/// not end during the throttling that the run measures.
+/// [`LEAD_NS`] with real-time tasks. A real-time bandwidth period (1 s) begins with the first one's creation, and
+/// must not end during measured throttling.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
-/// How often to check whether all threads are ready.
+/// Interval of checks for readiness.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often to call `stopped`, which takes CPU time from the workload, and how long a signal handler (Ctrl-C) has to
-/// report a signal.
+/// How often to call `stopped`, which costs the workload CPU time, and how long a signal handler (Ctrl-C) may take to
+/// report.
 const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
 /// The most threads.
 pub(crate) const MAX_THREADS: usize = 30_000;
-/// With more processes, their tasks become threads of one.
+/// Tasks of more processes become one's threads.
 const MAX_PROCESSES: usize = 4000;
 /// Bytes; the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
@@ -45,13 +45,13 @@ pub(crate) const STACK: usize = 256 << 10;
 /// How to run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// When to stop, nanoseconds after the start; None: as the workload says.
+    /// Duration, nanoseconds; None: the workload's.
     pub duration: Option<u64>,
     /// Where to keep the kernel's recording (ftrace text).
     pub trace: Option<PathBuf>,
     /// Run workloads that may hang the machine, too.
     pub force: bool,
-    /// Timer slack of the threads, nanoseconds; None: the kernel's default, 50 us.
+    /// Threads' timer slack, nanoseconds; None: the kernel's default, 50 us.
     pub timer_slack_ns: Option<u64>,
     /// Create all tasks as threads of one process.
     pub threads: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     gate: Gate,
 }
 
-/// Where threads wait for the start, and after their end for the measurement.
+/// Where threads await the start, and finally the measurement.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -110,7 +110,7 @@ impl Gate {
 }
 
 impl Shared {
-    /// For `begun` initial tasks, in `across` processes or in this one.
+    /// For `begun` initial tasks, in `across` processes or this one.
     fn new(
         workload: &Workload,
         options: &Options,
@@ -152,7 +152,7 @@ impl Shared {
         self.common.over()
     }
 
-    /// Sets the timer slack of the calling thread; this call cannot fail.
+    /// Sets the calling thread's timer slack; cannot fail.
     fn set_slack(&self) {
         if let Some(ns) = self.timer_slack_ns.and_then(std::num::NonZeroU64::new) {
             let _set = rustix::thread::set_current_timer_slack(Some(ns));
@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// A program has ended. The last one ends the run.
+    /// Counts an ended program; the last ends the run.
     fn one_less(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
         self.common.one_less();
@@ -243,7 +243,7 @@ impl Shared {
         self.gate.wait(|gate| gate.leave);
     }
 
-    /// Reads what only `/proc` has of a parked thread. `task` has the values before the run.
+    /// Reads what only `/proc` has of a parked thread. `task`: the values before the run.
     fn measure(task: &TaskMeasured) -> TaskMeasured {
         let mut now = task.clone();
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
@@ -277,7 +277,7 @@ impl Shared {
     }
 }
 
-/// A thread's name, cut as the kernel cuts it.
+/// A thread's name, cut like the kernel's.
 fn short(name: &str) -> String {
     name.bytes().filter(u8::is_ascii_graphic).take(15).map(char::from).collect()
 }
@@ -296,7 +296,7 @@ fn has_realtime(workload: &Workload) -> bool {
     at_some_time || workload.changes.iter().any(changed)
 }
 
-/// The initial tasks by process; none if these would be too many.
+/// Initial tasks by process; none if too many processes.
 fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -> Vec<Vec<usize>> {
     let mut shared: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut all = Vec::new();
@@ -314,12 +314,12 @@ fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of its own, and measures them. Calls `stopped`
-/// regularly, and ends if it returns true.
+/// Runs a workload as threads of this process, or its own processes, and measures them. Ends if `stopped`, called
+/// regularly, returns true.
 ///
 /// # Errors
 /// [`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`] for workloads that cannot run; [`Error::Hangs`] for
-/// those that should not; and refusals of the kernel that leave nothing to run.
+/// those that should not; and kernel refusals that leave nothing to run.
 pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Measured, Error> {
     let duration = options.duration.or(workload.duration);
     check::check(workload, duration, options.force)?;
@@ -363,7 +363,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })
 }
 
-/// The groups, if the workload uses any and the kernel allows them.
+/// The groups, if used, and allowed by the kernel.
 fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
     if workload.groups.len() <= 1 {
         return None;
@@ -377,7 +377,7 @@ fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
     }
 }
 
-/// Notes parts of the workload that no kernel supports.
+/// Notes workload parts that no kernel supports.
 fn left_out(workload: &Workload, notes: &mut Vec<String>) {
     if !workload.hotplug.is_empty() {
         notes.push("CPUs stay online: hotplug is left out".to_owned());
@@ -408,7 +408,7 @@ fn inherited(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) {
     }
 }
 
-/// Creates all processes and threads, and waits until they are ready.
+/// Creates all processes and threads, and awaits readiness.
 fn make_ready(shared: &Arc<Shared>, begun: &[usize], processes: &[Vec<usize>]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     let made = if processes.is_empty() {
@@ -435,7 +435,7 @@ fn is_ours(children: &[Child], process: i32, thread: i32) -> bool {
     if process == this { thread != this } else { children.iter().any(|child| child.pid() == Some(process)) }
 }
 
-/// Collects the results of tasks and groups, and ends the threads of this process if there is no other.
+/// Collects results of tasks and groups, and ends this process's threads if it is the only one.
 fn gather(
     shared: &Arc<Shared>,
     begun: usize,
@@ -469,7 +469,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until all threads are ready; false if a process ended before.
+/// Awaits all threads' readiness; false if a process ended before.
 fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> bool {
     let look = work::timespec(LOOK.as_nanos() as u64);
     loop {
@@ -484,10 +484,10 @@ fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> bool {
     }
 }
 
-/// Runs a child process, and returns the results of its initial and forked tasks.
+/// Runs a child process. Returns its initial and forked tasks' results.
 ///
 /// # Errors
-/// If the kernel refuses one of its threads.
+/// If a thread is refused.
 pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> io::Result<processes::Report> {
     shared.live.store(tasks.len(), Ordering::SeqCst);
     begin(shared, tasks)?;
@@ -501,7 +501,7 @@ pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> io::Result<proc
     Ok(processes::Report { begun: measured, forked, notes, refused: None })
 }
 
-/// Opens the gate, and waits for the end of the run. Returns whether it was stopped.
+/// Opens the gate, and awaits the run's end. Returns whether it was stopped.
 fn last(
     shared: &Arc<Shared>,
     threads: u64,

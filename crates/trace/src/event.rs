@@ -1,26 +1,25 @@
 //! Recorded events, of a real machine or of a simulated run.
 //!
-//! An [`Event`](crate::Event) of the simulator has ids and all fields. A recording has reused pids, changing names,
-//! and missing fields. A [`Record`] keeps them as recorded, with the kernel's names of tracepoints and fields.
+//! An [`Event`](crate::Event) has ids and all fields; a recording has reused pids, changing names and missing fields.
+//! A [`Record`] keeps them as recorded, under the kernel's names.
 
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;
 
-/// One event of a trace, borrowed from the reader's buffer.
+/// One event, borrowed from the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Nanoseconds of the trace's clock. Negative if times were shifted.
     pub at: i64,
     /// The recording CPU.
     pub cpu: u32,
-    /// Thread id of the running task: 0 for the idle task, negative if unknown.
+    /// Running thread's id: 0 for idle, negative if unknown.
     pub pid: i32,
     /// Its process, if the file has it.
     pub tgid: Option<i32>,
-    /// Its name in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if forgotten; may be
-    /// empty.
+    /// Its name: `<idle>`, `swapper` or `swapper/0` for idle, `<...>` if forgotten; may be empty.
     pub comm: &'a [u8],
-    /// The context on that CPU, if the file has it.
+    /// Its context, if recorded.
     pub context: Option<Context>,
     /// Name, such as `sched_switch`.
     pub name: &'a [u8],
@@ -29,13 +28,12 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether perf reports a rename (`PERF_RECORD_COMM`) at its time. perf's records of earlier tasks have time 0.
+    /// Whether perf reports a rename (`PERF_RECORD_COMM`) then. perf's records of earlier tasks have time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
 
-    /// Returns the highest CPU in the record's fields. The machine has this CPU even if it has no events. CPUs of
-    /// [`MAX_CPUS`] or more are left out.
+    /// Returns the highest CPU in the fields, which exists even without events. Ignores CPUs from [`MAX_CPUS`] on.
     pub fn highest_cpu(&self) -> u32 {
         let named = match self.point {
             Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
@@ -50,10 +48,10 @@ impl Record<'_> {
         named.into_iter().flatten().filter(|&cpu| cpu < MAX_CPUS).fold(self.cpu, u32::max)
     }
 
-    /// Returns whether a hotplug step on the CPU itself brings it online or offline in the scheduler.
+    /// Returns whether a hotplug step brings its CPU online or offline in the scheduler.
     ///
-    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, every step
-    /// counts. It is then milliseconds early or late, and a step up may be of a CPU that has long been online.
+    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Without function names every step counts,
+    /// milliseconds early or late. A step up may then be of a CPU long online.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
@@ -72,7 +70,7 @@ impl Record<'_> {
 pub enum Context {
     /// User mode or a system call.
     Task,
-    /// A softirq: the task's own work (a packet over loopback), or other work (a timer, a packet from outside).
+    /// A softirq: the task's own work (a packet over loopback) or other work (a timer, an outside packet).
     Softirq,
     /// A hardware interrupt, or an NMI.
     Hardirq,
@@ -94,7 +92,7 @@ pub struct Wakeup<'a> {
     pub task: Named<'a>,
     /// The kernel's `prio`: 120 + nice; 99 - the real-time priority; -1 for deadline tasks.
     pub prio: i32,
-    /// Whether the task slept. Kernels since 3.19 report no other wakeups.
+    /// Whether the task slept. 3.19+: always.
     pub success: bool,
     /// The CPU chosen for it; in `sched_waking`, its last CPU.
     pub target_cpu: Option<u32>,
@@ -117,11 +115,11 @@ pub enum Tracepoint<'a> {
         /// Its `prio`.
         next_prio: i32,
     },
-    /// `sched_waking`: a wakeup begins; the CPU is not chosen yet.
+    /// `sched_waking`: a wakeup begins, with no CPU chosen yet.
     Waking(Wakeup<'a>),
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup(Wakeup<'a>),
-    /// `sched_wakeup_new`: a new task is on a run queue.
+    /// `sched_wakeup_new`: a new task is queued.
     WakeupNew(Wakeup<'a>),
     /// `sched_migrate_task`.
     MigrateTask {
@@ -138,7 +136,7 @@ pub enum Tracepoint<'a> {
     StatRuntime {
         /// The task.
         task: Named<'a>,
-        /// CPU time since the previous charge, nanoseconds.
+        /// CPU time since the last charge, nanoseconds.
         runtime_ns: u64,
         /// Its vruntime, nanoseconds of nice 0; none since 6.8.
         vruntime_ns: Option<u64>,
@@ -147,12 +145,12 @@ pub enum Tracepoint<'a> {
     ProcessFork {
         /// The parent.
         parent: Named<'a>,
-        /// The new task, still with its parent's name.
+        /// New task, with its parent's name.
         child: Named<'a>,
     },
-    /// `task_newtask`, just before `sched_process_fork`: the running task forks. Android records only this.
+    /// `task_newtask`: the running task forks, just before `sched_process_fork`. Android records only this.
     TaskNew {
-        /// The new task, still with its parent's name.
+        /// New task, with its parent's name.
         task: Named<'a>,
         /// Flags of clone(2).
         clone_flags: u64,
@@ -177,7 +175,7 @@ pub enum Tracepoint<'a> {
         /// 6.16+: whether it is the last thread of its process.
         group_dead: Option<bool>,
     },
-    /// `task_rename`, or a name beside the events (`PERF_RECORD_COMM`, a Perfetto process tree).
+    /// `task_rename`, or a separate name (`PERF_RECORD_COMM`, a Perfetto process tree).
     TaskRename {
         /// The task with its new name.
         task: Named<'a>,
@@ -188,7 +186,7 @@ pub enum Tracepoint<'a> {
     CgroupAttach {
         /// The task.
         task: Named<'a>,
-        /// The hierarchy: 0 for cgroup v2, else the number in /proc/PID/cgroup.
+        /// Hierarchy: 0 for cgroup v2, else that in /proc/PID/cgroup.
         dst_root: i32,
         /// The cgroup's id.
         dst_id: u64,
@@ -211,7 +209,7 @@ pub enum Tracepoint<'a> {
         /// The CPU.
         cpu_id: u32,
     },
-    /// `cpuhp_enter`: a step of a CPU to online or offline begins.
+    /// `cpuhp_enter`: a CPU's step to online or offline begins.
     CpuhpEnter {
         /// The CPU.
         cpu_id: u32,
@@ -219,15 +217,15 @@ pub enum Tracepoint<'a> {
         target: i32,
         /// The state of this step (`idx`).
         step: i32,
-        /// The step's function; empty in binary files, which have an address.
+        /// Function; empty in binary files, which have addresses.
         function: &'a [u8],
     },
     /// `print`, `tracing_mark_write`: a text written to `trace_marker`.
     Print {
-        /// The text, without the function that wrote it.
+        /// Text without the writing function.
         text: &'a [u8],
     },
-    /// Events of this CPU before this point were lost.
+    /// This CPU's preceding events were lost.
     Lost {
         /// Their number, if counted.
         events: Option<u64>,
@@ -250,7 +248,7 @@ pub const CPU_IDLE_EXIT: u32 = u32::MAX;
 /// `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskState {
-    /// `R`: runnable. Until 4.13 also for yielding tasks, and on some kernels for preempted ones.
+    /// `R`: runnable. Until 4.13 also yielding tasks; on some kernels, preempted ones.
     Running,
     /// `R+`: runnable and preempted.
     Preempted,
@@ -258,7 +256,7 @@ pub enum TaskState {
     Sleeping,
     /// `D`: uninterruptible sleep, or killable (`D|K`).
     DiskSleep,
-    /// `I`: an idle kernel thread, which sleeps uninterruptibly and is no load.
+    /// `I`: an idle kernel thread: sleeps uninterruptibly, is no load.
     Idle,
     /// `T`: stopped by a signal.
     Stopped,
@@ -309,8 +307,8 @@ impl TaskState {
         }
     }
 
-    /// Parses the kernel's letters. The first of several (`D|K`) decides. A `+` means preempted, even on the way to
-    /// sleep.
+    /// Parses the kernel's letters. Of several (`D|K`) the first decides. `+` means preempted, even when falling
+    /// asleep.
     pub fn from_letters(text: &[u8]) -> Self {
         match *text {
             [.., b'+'] => Self::Preempted,
@@ -329,8 +327,8 @@ impl TaskState {
     }
 }
 
-/// The bits of a numeric `prev_state`: those of `sched_switch` from 4.14 on; before, those of `task->state`, with the
-/// highest bit for preemption.
+/// Bits of a numeric `prev_state`: `sched_switch`'s from 4.14 on; before, `task->state`'s, plus the highest bit for
+/// preemption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
     /// No distinguishing number seen yet.

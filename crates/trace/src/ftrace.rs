@@ -18,24 +18,23 @@ pub use records::RecordedText;
 
 use site::Site;
 
-/// The mark at the end of a run, at which the last states end.
+/// Mark of a run's end, which ends all states.
 pub(crate) const END_OF_RUN: &str = "end of run";
 
-/// Writes the events as ftrace text, one line each.
+/// Writes events as ftrace text, one per line.
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
 /// `cgroup_attach_task`, `cpu_frequency`, and `cpuhp_enter` and `cpuhp_exit` of the step that adds a CPU to the
-/// scheduler or removes it. Facts without a tracepoint are marks (`print`), which [`Mark`] reads. They are policies and
-/// nice values (initial ones unless SCHED_NORMAL with nice 0), results of deadlines, and weights, limits and throttling
-/// of groups. The last mark is the end of the run. A task that is born into another group than its parent's is attached
-/// at once.
-/// Balancing, overheads and ends of loops are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are
-/// those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
+/// scheduler or removes it. Other facts are marks (`print`), which [`Mark`] reads: policies and nice values
+/// (initially unless SCHED_NORMAL, nice 0), deadline results, and groups' weights, limits and throttling. The last
+/// mark is the run's end. A task born outside its parent's group is attached at once. Balancing, overheads and loop
+/// ends are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are those of
+/// [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
 /// [recording's](Self::with_identities).
 ///
-/// Memory: a fixed buffer, and one entry for each task, group and CPU. The first error of the underlying writer ends
-/// the output, and [`finish_writing`](Self::finish_writing) returns it.
+/// Memory: a fixed buffer, and one entry per task, group and CPU. The writer's first error ends the output, and
+/// [`finish_writing`](Self::finish_writing) returns it.
 ///
 /// ```
 /// use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId};
@@ -59,7 +58,7 @@ pub struct FtraceWriter<W> {
 }
 
 impl<W: Write> FtraceWriter<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer.
+    /// Writes to `out`, with a header for `cpus` CPUs. `out` needs no buffer.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         out.write(|buffer| {
@@ -90,7 +89,7 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Uses the names and pids of a recording. Known processes stand beside their threads (option record-tgid).
+    /// Uses a recording's names and pids. Known processes stand beside threads (option record-tgid).
     #[must_use]
     pub fn with_identities(mut self, identities: Identities) -> Self {
         self.names = Names::with_identities(Some(identities));
@@ -105,8 +104,7 @@ impl<W: Write> FtraceWriter<W> {
     /// Flushes and returns the writer.
     ///
     /// # Errors
-    /// The first error of the underlying writer, or `InvalidInput` if an event named an id that no run has. The trace
-    /// ends before it.
+    /// The writer's first error, or `InvalidInput` if an event named an impossible id. The trace ends before it.
     pub fn finish_writing(self) -> io::Result<W> {
         self.out.finish()
     }
@@ -156,7 +154,7 @@ impl<W: Write> FtraceWriter<W> {
 }
 
 impl<W: Write> FtraceWriter<W> {
-    /// Writes a mark of no task, on CPU 0.
+    /// Writes a taskless mark on CPU 0.
     fn print(&mut self, at: u64, text: &str) {
         self.now = self.now.max(at);
         let Self { out, names, nanoseconds, .. } = self;
@@ -218,7 +216,7 @@ impl<W: Write> Sink for FtraceWriter<W> {
     }
 }
 
-/// Returns `prev_state` as text. The idle task is always runnable; a stopper leaves only to sleep.
+/// Returns `prev_state` as text. Idle tasks are always runnable; stoppers leave only to sleep.
 pub(crate) fn state_letters(prev: Running, state: PrevState) -> &'static str {
     match (prev, state) {
         (Running::Stopper, _) | (Running::Task(_), PrevState::Sleeping) => "S",
@@ -241,12 +239,12 @@ fn release(kernel: &str) -> Option<String> {
     }
 }
 
-/// Returns the depth of a group below the root.
+/// Returns a group's depth; the root's is 0.
 pub(crate) fn group_level(path: &str) -> u64 {
     path.split('/').filter(|name| !name.is_empty()).count() as u64
 }
 
-/// The kernel's five flags. Only the third, the context, is written.
+/// The kernel's five flags; only the third, the context, is written.
 const IN_INTERRUPT: &[u8] = b"..h.. ";
 const IN_SOFTIRQ: &[u8] = b"..s.. ";
 const IN_TASK: &[u8] = b"..... ";
@@ -261,8 +259,7 @@ fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
 }
 
 /// Returns `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` at `CPUHP_AP_ACTIVE`, on the way to
-/// `CPUHP_ONLINE` or `CPUHP_OFFLINE`. The numbers depend on a kernel's configuration; these are from
-/// core-api/cpu_hotplug.rst.
+/// `CPUHP_ONLINE` or `CPUHP_OFFLINE`. Numbers vary by kernel configuration; these are from core-api/cpu_hotplug.rst.
 pub(crate) const fn cpuhp(online: bool) -> (i32, i32, i32) {
     const ONLINE: i32 = 169;
     const ACTIVE: i32 = 168;
@@ -290,8 +287,8 @@ fn push_signed(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
     push_number(buffer, value.unsigned_abs().into(), 1);
 }
 
-/// Writes `value` with leading zeros to at least `digits` (at most 20). `write!` takes three times as long, and a
-/// line has ten numbers.
+/// Writes `value` with leading zeros to at least `digits` (at most 20). `write!` takes thrice as long, for ten
+/// numbers a line.
 fn push_number(buffer: &mut Vec<u8>, mut value: u64, digits: usize) {
     let mut text = [b'0'; 20];
     let mut first = text.len();

@@ -11,7 +11,7 @@ use vruntime_sched::{CpuMask, SchedPolicy};
 pub struct TaskInfo<'a> {
     /// The task's name (`comm`), such as `web-3`.
     pub name: &'a str,
-    /// Class of identical tasks, such as `web`; the name itself if it is the only one.
+    /// Class of identical tasks, such as `web`; a single task's name.
     pub class: &'a str,
     /// Its first group.
     pub group: GroupId,
@@ -19,14 +19,14 @@ pub struct TaskInfo<'a> {
     pub nice: i8,
     /// Its first policy.
     pub policy: SchedPolicy,
-    /// Its real-time priority: 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
+    /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
 }
 
 /// A task group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupInfo<'a> {
-    /// Absolute path below the root, such as `/web/api`; the root is `/`.
+    /// Absolute path, such as `/web/api`; the root is `/`.
     pub path: &'a str,
     /// The parent; none for the root.
     pub parent: Option<GroupId>,
@@ -34,17 +34,16 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
     /// `cpu.idle`: `weight` has no effect.
     pub idle: bool,
-    /// Guaranteed percent of the machine under the CPU resource controller of 2006. A group without one has no weight
-    /// there.
+    /// Guaranteed percent of the machine (CPU resource controller of 2006). Without one, a group has no weight there.
     pub guarantee: Option<u32>,
     /// `cpu.max`: quota and period, nanoseconds; none if unlimited.
     pub max: Option<(u64, u64)>,
-    /// Nice value of a session's autogroup (`/proc/PID/autogroup`), which is then its weight.
+    /// Nice value, and so the weight, of an autogroup (`/proc/PID/autogroup`).
     pub nice: Option<i8>,
 }
 
 impl<'a> GroupInfo<'a> {
-    /// Returns its path and changeable attributes as in cgroup v2's files, in microseconds: `/web cpu.weight=300
+    /// Returns path and changeable attributes like cgroup v2's files, in microseconds: `/web cpu.weight=300
     /// cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
         let weight = match (self.guarantee, self.nice) {
@@ -59,8 +58,7 @@ impl<'a> GroupInfo<'a> {
         }
     }
 
-    /// Parses the output of [`GroupInfo::settings`]. The weight is 100 if a nice value, a guarantee or `cpu.idle`
-    /// replaces it.
+    /// Parses the output of [`GroupInfo::settings`]. A weight replaced by nice value, guarantee or `cpu.idle` is 100.
     pub fn from_settings(text: &'a str) -> Option<Self> {
         // A path may contain anything, so the text is parsed from its end.
         let (rest, max) = text.rsplit_once(" cpu.max=")?;
@@ -101,7 +99,7 @@ pub struct CpusetInfo<'a> {
 }
 
 impl CpusetInfo<'_> {
-    /// Returns it as in cgroup v2's files: `/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root`.
+    /// Returns it like cgroup v2's files: `/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root`.
     pub fn settings(&self) -> String {
         let cpus: Vec<u32> = self.effective.iter().map(|cpu| cpu.0).collect();
         let run = |run: &[u32]| match *run {
@@ -116,15 +114,15 @@ impl CpusetInfo<'_> {
 /// A scheduling domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainInfo {
-    /// The kernel's name of its level, such as `MC` or `NUMA`.
+    /// Kernel's level name, such as `MC` or `NUMA`.
     pub level: &'static str,
     /// Its CPUs.
     pub span: CpuMask,
-    /// The CPUs that balance here. Where NUMA nodes overlap, several domains span the same CPUs.
+    /// CPUs that balance here. With overlapping NUMA nodes, several domains span the same CPUs.
     pub members: CpuMask,
-    /// The groups between which load is balanced; they may overlap.
+    /// Groups to balance between; may overlap.
     pub groups: Vec<CpuMask>,
-    /// Longest time between two balances of an idle CPU, nanoseconds (`max_interval`).
+    /// Longest time between balances when idle, nanoseconds (`max_interval`).
     pub interval_ns: u64,
 }
 
@@ -150,78 +148,78 @@ pub struct EnergyInfo<'a> {
     pub looked_at: bool,
 }
 
-/// Counts of a whole run that no event has.
+/// A run's counts that no event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals<'a> {
     /// The load averages at the end.
     pub loadavg: LoadAvg,
-    /// Switches away from tasks of each group and its descendants, by group id. Empty unless the scheduler counts
-    /// them ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
+    /// Switches away from each group's tasks and descendants, by group id. Empty unless counted
+    /// ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
     pub group_switches: &'a [u64],
 }
 
-/// One loop of a task's program as rt-app logs it, beyond [`Event::LoopEnd`]. Nanoseconds.
+/// One program loop as rt-app logs it, beyond [`Event::LoopEnd`]. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopTimes {
     /// Work that `run` and `runtime` requested (`c_duration`).
     pub asked: u64,
-    /// Duration of these, waits for the CPU included (`run`).
+    /// Their duration, CPU waits included (`run`).
     pub run: u64,
-    /// Work done in them, as time at full capacity (`perf`, a count of calibrated loops).
+    /// Work in them, as time at full capacity (`perf`, calibrated loops).
     pub work: u64,
     /// Sum of the timers' periods (`c_period`).
     pub period: u64,
-    /// Time left of the last timer's period on arrival; negative if the task was late (`slack`).
+    /// Time left of the last timer's period on arrival; negative if late (`slack`).
     pub slack: i64,
     /// Sum of that over the timers (`slack` with `cumulative_slack`).
     pub cumulative_slack: i64,
-    /// Total lateness of returns from timers (`wu_lat`). A timer without a wait sets it to 0.
+    /// Total lateness after timers (`wu_lat`). A timer without a wait zeroes it.
     pub wakeup_latency: u64,
 }
 
 /// Receives the events of a run, in order.
 ///
-/// `at` is nanoseconds since the start. Groups and tasks are announced before the first event that names them.
+/// `at` is nanoseconds since the start. Groups and tasks are announced before events name them.
 pub trait Sink {
     /// The machine; the first call.
     fn machine(&mut self, _info: &MachineInfo<'_>) {}
 
-    /// All scheduling domains after a rebuild for CPU hotplug.
+    /// Scheduling domains, rebuilt for CPU hotplug.
     fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
 
-    /// Root domains and isolated CPUs from `at` on. Nothing is balanced between root domains, and no fair task
-    /// between isolated CPUs. Called only if there are several root domains, or were.
+    /// Root domains and isolated CPUs from `at` on. Nothing is balanced between root domains, no fair task between
+    /// isolated CPUs. Called only if several root domains exist or existed.
     fn root_domains(&mut self, _at: u64, _roots: &[CpuMask], _isolated: &CpuMask) {}
 
     /// A new task group.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// A group's new weight or limit.
     fn group_changed(&mut self, _at: u64, _id: GroupId, _info: &GroupInfo<'_>) {}
-    /// A group's cpuset from `at` on. Called after the group itself.
+    /// A group's cpuset from `at` on. Follows the group.
     fn cpuset(&mut self, _at: u64, _id: GroupId, _info: &CpusetInfo<'_>) {}
     /// A new task.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
-    /// The CPUs that a task may run on from `at` on; `None` is all, the default.
+    /// A task's allowed CPUs from `at` on; `None`: all, the default.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
-    /// Whether to call [`Sink::loop_end`], which costs a little time. Read when the run begins.
+    /// Whether to call [`Sink::loop_end`], at a small cost. Read once, at the start.
     fn wants_loops(&self) -> bool {
         false
     }
-    /// `task` completed a loop of `duration`. Called right after its [`Event::LoopEnd`].
+    /// `task` completed a loop of `duration`. Follows its [`Event::LoopEnd`].
     fn loop_end(&mut self, _at: u64, _task: TaskId, _duration: u64, _times: &LoopTimes) {}
-    /// Whether to call [`Sink::round_end`], which costs a little time. Read when the run begins.
+    /// Whether to call [`Sink::round_end`], at a small cost. Read once, at the start.
     fn wants_rounds(&self) -> bool {
         false
     }
-    /// `task` completed a round, `response` nanoseconds after it was due. A round lasts from the end of a wait (for a
-    /// timer, a task, data) to the beginning of the next.
+    /// `task` completed a round, `response` nanoseconds after it was due. A round lasts from one wait's end (timer,
+    /// task, data) to the next wait.
     fn round_end(&mut self, _at: u64, _task: TaskId, _response: u64) {}
     /// An event on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
-    /// `cpu` rescheduled, and its task continues. No event says this.
+    /// `cpu` rescheduled without a switch. No event says this.
     #[inline]
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
-    /// Whether the host of a virtual machine delays `cpu`, which has work, from `at` on.
+    /// Whether a virtual machine's host delays busy `cpu` from `at` on.
     fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
     /// Totals, right before the end.
     fn totals(&mut self, _totals: &Totals<'_>) {}
@@ -450,8 +448,8 @@ tuple_sink!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// A 64-bit digest of the event stream: equal digests mean equal runs.
 ///
-/// Every field of every event enters. The function is our own (multiply and rotate over 64-bit words, as in FxHash)
-/// and never changes: tests pin its values.
+/// Every event field enters. Our function (multiply and rotate 64-bit words, like FxHash) never changes: tests pin
+/// its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 

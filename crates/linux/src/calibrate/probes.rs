@@ -1,7 +1,6 @@
-//! The measurements: pinned threads, created for each, and many equal rounds.
+//! The measurements: new pinned threads for each, and many equal rounds.
 //!
-//! None waits for an event that may never happen. Each ends after about [`BUDGET`], with fewer rounds on a busy
-//! machine.
+//! No measurement can wait forever. Each ends after about [`BUDGET`], with fewer rounds on a busy machine.
 
 use std::cell::Cell;
 use std::io;
@@ -39,7 +38,7 @@ const MIGRATION_BUDGET: u64 = 500_000_000;
 /// When an unanswered wakeup counts as lost, nanoseconds.
 const LOST: u64 = 30_000_000_000;
 
-/// A brief measurement divides the rounds and the budget by these.
+/// Divisors of rounds and budget for brief measurements.
 const BRIEF: (usize, u64) = (8, 16);
 
 thread_local! {
@@ -80,7 +79,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// The lower nine tenths in order (brief: the lower quarter), but at least one value.
+/// The lower nine tenths, sorted (brief: quarter), at least one value.
 fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     // A brief measurement precedes a recording, when the machine may be busy.
@@ -89,7 +88,7 @@ fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values
 }
 
-/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as of virtual CPUs that slept.
+/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as after virtual CPUs' sleep.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
@@ -98,7 +97,7 @@ fn mean(values: &[u64]) -> u64 {
     values.iter().sum::<u64>().checked_div(values.len() as u64).unwrap_or(0)
 }
 
-/// Results of `rounds` rounds, or as many as the budget allows, but at least one.
+/// Results of `rounds` rounds, or as the budget allows; at least one.
 fn sample(rounds: usize, once: impl FnMut() -> Option<u64>) -> Vec<u64> {
     sample_within(BUDGET, rounds, once)
 }
@@ -174,8 +173,8 @@ fn refused(cause: io::Error) -> Error {
     Error::Fork { what: "cannot make a thread to measure with", cause }
 }
 
-/// Runs `measure` while another thread sleeps, since tasks of a workload are never alone either. With a second thread,
-/// system calls check which threads may close their file.
+/// Runs `measure` beside a sleeping thread, as a workload's tasks. With two threads, system calls check which may
+/// close their file.
 pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (go_on, wait) = mpsc::channel::<()>();
     // Ends with an error, since nothing is sent.
@@ -186,7 +185,7 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
     found
 }
 
-/// The time of a hop of a message round threads on `cpus`, which may repeat a CPU.
+/// Time of a message's hop round threads on `cpus`, which may repeat.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this uses the whole
     // budget.
@@ -194,7 +193,7 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
 }
 
-/// Returns the number of rounds, too, at most `rounds`.
+/// Also returns the number of rounds, at most `rounds`.
 pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
@@ -229,7 +228,7 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
     Ok((typical(times), rounds))
 }
 
-/// The time one way to the process `cat` on the same CPU. None without that program.
+/// One-way time to process `cat` on the same CPU; None without it.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -253,10 +252,10 @@ pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// A thread that computes under SCHED_IDLE, so that any other task preempts it.
+/// A thread computing under SCHED_IDLE, so any task preempts it.
 struct Hog {
     over: Arc<AtomicBool>,
-    /// CPU time in nanoseconds, without gaps between its readings of the clock.
+    /// CPU time, nanoseconds, without gaps between clock readings.
     worked: Arc<AtomicU64>,
     tid: u32,
     thread: Option<JoinHandle<()>>,
@@ -303,9 +302,9 @@ impl Drop for Hog {
     }
 }
 
-/// A thread that waits in a loop for changes of a word, and reports its returns.
+/// A thread that repeatedly waits for a word's changes, and reports returns.
 ///
-/// It compares the word with its last answer, never with a later value, so early wakeups are not lost.
+/// It compares with its last answer, never a later value, so early wakeups are not lost.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -313,7 +312,7 @@ struct Waiter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The value of the word that a [`Waiter`] saw, and when.
+/// The value a [`Waiter`] saw, and when.
 #[derive(Default)]
 struct Answer {
     value: AtomicU32,
@@ -326,7 +325,7 @@ impl Waiter {
         Self::with(cpu, || ())
     }
 
-    /// A real-time thread, which every kernel runs at once. None without permission.
+    /// A real-time thread, which runs at once. None without permission.
     fn urgent(cpu: usize) -> Option<Self> {
         let (tell, told) = mpsc::channel();
         let this = Self::with(cpu, move || {
@@ -360,7 +359,7 @@ impl Waiter {
         Some(Self { word, answer, over, thread: Some(thread.ok()?) })
     }
 
-    /// Changes the word and wakes the thread. Returns the new value, and the time before.
+    /// Changes the word and wakes the thread. Returns the value, and the time before.
     fn wake(&self) -> (u32, u64) {
         let began = work::now();
         let value = self.word.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
@@ -368,7 +367,7 @@ impl Waiter {
         (value, began)
     }
 
-    /// Returns the time until the thread answers a wakeup. None after [`LOST`].
+    /// Returns the time to answer a wakeup; None after [`LOST`].
     fn round(&self) -> Option<u64> {
         let (value, began) = self.wake();
         while self.answer.value.load(Ordering::SeqCst) != value {
@@ -391,8 +390,7 @@ impl Drop for Waiter {
     }
 }
 
-/// The time to wake one of many threads of a CPU without preemption. None if they never all slept, or the kernel
-/// refuses them.
+/// Time to wake one of a CPU's many threads without preemption. None if refused, or never all asleep.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would need an interrupt.
@@ -433,8 +431,8 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// The time to wake a thread of another CPU that preempts a computing one. With `lazy` preemption this needs real-time
-/// threads; None without permission.
+/// Time to wake another CPU's thread that preempts a computing one. `lazy` preemption needs real-time threads; None
+/// without permission.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -445,7 +443,7 @@ pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     })))
 }
 
-/// The cost of a short sleep on a CPU that a SCHED_IDLE thread keeps busy, nanoseconds.
+/// Cost of a short sleep on a CPU kept busy under SCHED_IDLE, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sleep {
     /// How late it returns: the lowest tenth.
@@ -458,12 +456,12 @@ pub(super) struct Sleep {
     pub(super) other: u64,
 }
 
-/// Timer slack of the calling thread, nanoseconds, if it has one.
+/// The calling thread's timer slack, if any, nanoseconds.
 pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }
 
-/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if the sleeps do not return.
+/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if sleeps do not return.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu)?;
     let before = timer_slack();
@@ -493,7 +491,7 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     })
 }
 
-/// The median lateness of a sleep on an idle CPU, without slack. None if a sleep never returns.
+/// Median lateness of an idle CPU's sleep without slack. None if one never returns.
 pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
     /// Budget in nanoseconds, and the most sleeps.
     const WITHIN: (u64, usize) = (400_000_000, 200);
@@ -509,7 +507,7 @@ pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
     (!times.is_empty()).then(|| median(times))
 }
 
-/// The cost of a tick: the median of the longest gaps of the tick's periods.
+/// Cost of a tick: the median of its periods' longest gaps.
 pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     const PERIODS: usize = 200;
     pin(cpu);
@@ -530,7 +528,7 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// Computes on each of `cpus` for `spin`, and returns gaps above `least` nanoseconds without a preemption.
+/// Computes on `cpus` for `spin`. Returns gaps above `least` nanoseconds without a preemption.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -567,7 +565,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
     (all.count > 0).then_some(all)
 }
 
-/// Medians of reading `bytes`: the extra time on another CPU than their last reader's, and the time of a repetition.
+/// Medians of reading `bytes`: extra time on another CPU than the last reader's, and of a repetition.
 pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     let buffer = vec![1_u8; bytes];
     let read = || {
@@ -590,7 +588,7 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// The median CPU time to create a thread after a sleep, with cold caches. As in a run, each stack is new.
+/// Median CPU time to create a thread after a sleep, with cold caches and, as in runs, a new stack.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {
@@ -626,7 +624,7 @@ pub(super) fn memory() -> u64 {
 mod tests {
     use super::*;
 
-    /// Wakes before the waiter sleeps, as on a machine where threads get the CPU late.
+    /// Wakes before the waiter sleeps, as where threads get the CPU late.
     #[test]
     fn no_wakeup_is_lost() {
         let waiter = Waiter::new(allowed()[0]).unwrap();

@@ -1,8 +1,8 @@
 //! The CPU demand of real-time tasks that sleep.
 //!
-//! A loop runs at most at the rate that its times, its timers and the objects it waits for allow. Its demand is that
-//! rate times its real-time work. Loops of at most [`LONG_NS`] do not count. In doubt, the demand is too high: locks
-//! count as free, and each waiter gets all posts of an object.
+//! A loop's rate is limited by its times, timers and awaited objects. Its demand is that rate times its real-time
+//! work. Loops of at most [`LONG_NS`] do not count. In doubt, demand is too high: locks count as free, and each
+//! waiter gets all of an object's posts.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,13 @@ use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings};
 
 use super::tasks::{CALL_NS, LONG_NS, Tasks, is_real_time, takes, times};
 
-/// The highest demand that leaves enough for other tasks (the default limit of real-time throttling), parts of
-/// [`WHOLE`].
+/// Highest demand that leaves other tasks enough (real-time throttling's default limit), parts of [`WHOLE`].
 pub(super) const MOST: u64 = 950_000;
 pub(super) const WHOLE: u64 = 1_000_000;
-/// How often knowledge of a loop is passed on to its waiters. More is more accurate, and never too low.
+/// How often a loop's waiters learn of it. More is more accurate, never too low.
 const ROUNDS: usize = 32;
 
-/// What a task waits for and another one gives.
+/// What tasks wait for and others give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Token {
     Condition(usize),
@@ -59,7 +58,7 @@ impl Round {
         self.timers.values().copied().max().unwrap_or(0).max(own)
     }
 
-    /// Whether `times` rounds compute for longer than [`LONG_NS`], or take longer without a wait for another task.
+    /// Whether `times` rounds compute longer than [`LONG_NS`], or last longer without waiting for another task.
     fn lasts(&self, times: u64) -> bool {
         self.least().saturating_mul(times) > LONG_NS
     }
@@ -111,12 +110,11 @@ struct Loop {
     instances: f64,
     /// The most rounds a nanosecond.
     rate: f64,
-    /// The least ordinary work for a round, by the loop or those it waits for, nanoseconds.
+    /// Least ordinary work per round, by the loop or those awaited, nanoseconds.
     fair: f64,
 }
 
-/// Returns the demand of each task with all its `instances`, parts of [`WHOLE`]. Ignores `hogs`, whose demand is
-/// unlimited.
+/// Returns each task's demand with all `instances`, parts of [`WHOLE`]. Ignores `hogs`, whose demand is unlimited.
 pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec<u64> {
     let mut all = Everything::of(tasks, instances);
     for _ in 0..ROUNDS {
@@ -142,7 +140,7 @@ pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec
 
 struct Everything {
     loops: Vec<Loop>,
-    /// Tokens present at the start, and those of tasks that end soon.
+    /// Initial tokens, and those of soon-ending tasks.
     once: BTreeMap<Token, u64>,
 }
 
@@ -183,7 +181,7 @@ impl Everything {
         Self { loops, once }
     }
 
-    /// Limits each loop to the rate of the posts that it waits for.
+    /// Limits each loop to its awaited posts' rate.
     fn pass_on(&mut self, tasks: &Tasks<'_>) {
         let mut by_giver: BTreeMap<(Token, usize), Given> = BTreeMap::new();
         for this in &self.loops {
@@ -231,7 +229,7 @@ struct Given {
     rate: f64,
     slowest: f64,
     givers: f64,
-    /// Ordinary work for one post, nanoseconds: least and most.
+    /// Ordinary work per post, nanoseconds: least and most.
     fair: f64,
     most_fair: f64,
 }
@@ -260,7 +258,7 @@ impl Given {
     }
 }
 
-/// The loops of a task that may last, and its whole program if that ends.
+/// A task's possibly lasting loops, and its whole program if that ends.
 fn rounds(tasks: &Tasks<'_>, index: usize) -> (Vec<Round>, Option<Round>) {
     let task = &tasks.workload.tasks[index];
     let mut state = State { policy: tasks.begins(index), held: 0 };
@@ -293,10 +291,10 @@ fn rounds(tasks: &Tasks<'_>, index: usize) -> (Vec<Round>, Option<Round>) {
     (found, whole)
 }
 
-/// The state of a task in a walk through its program.
+/// A task's state in a walk through its program.
 struct State {
     policy: bool,
-    /// Number of held mutexes that may lend a real-time priority.
+    /// Held mutexes that may lend a real-time priority.
     held: u32,
 }
 
@@ -318,7 +316,7 @@ impl State {
     }
 }
 
-/// The bandwidth that a policy reserves, parts of [`WHOLE`].
+/// A policy's reserved bandwidth, parts of [`WHOLE`].
 pub(super) fn reserved(policy: Policy) -> Option<u64> {
     match policy {
         Policy::Deadline { runtime, period, .. } => {

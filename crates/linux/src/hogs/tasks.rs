@@ -7,14 +7,14 @@ use vruntime_workload::program::{Changed, Op, Policy, Repeat, Settings, Task, Wo
 use super::Machine;
 use super::demand::{reserved, reserved_by};
 
-/// The longest time on a CPU without sleep, nanoseconds; a hog exceeds it.
+/// Longest sleepless CPU time, nanoseconds; hogs exceed it.
 pub(super) const LONG_NS: u64 = 1_000_000_000;
-/// Cost of an operation that does nothing else, nanoseconds.
+/// Cost of any operation, nanoseconds.
 pub(super) const CALL_NS: u64 = 1_000;
-/// Cost to reach a place in memory, nanoseconds; each byte of many costs one.
+/// Cost of a memory access, nanoseconds; each byte of many costs one.
 const ACCESS_NS: u64 = 10;
 
-/// Whether tasks of this policy may keep a CPU. Without throttling the kernel admits any deadline task.
+/// Whether the policy may keep a CPU. Without throttling kernels admit any deadline task.
 pub(super) fn is_real_time(policy: Policy) -> bool {
     match policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => true,
@@ -97,12 +97,12 @@ impl<'a> Tasks<'a> {
         self.urged[task]
     }
 
-    /// Whether the holder of a mutex may inherit a real-time priority.
+    /// Whether a mutex's holder may inherit a real-time priority.
     pub(super) fn lends(&self, mutex: usize) -> bool {
         self.lend.contains(&mutex)
     }
 
-    /// The highest bandwidth of a task that only deadline policies make urgent, parts of [`super::demand::WHOLE`].
+    /// Highest bandwidth of a task urgent only by deadline policies, parts of [`super::demand::WHOLE`].
     pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
         self.bandwidth[task]
     }
@@ -117,7 +117,7 @@ impl<'a> Tasks<'a> {
                 .any(|op| matches!(op, Op::Lock(mutex) if self.lend.contains(mutex)))
     }
 
-    /// Forked threads inherit from their forkers, except what they specify.
+    /// Forked threads inherit what they do not specify.
     fn inherit(&mut self) {
         let mut changed = true;
         while changed {
@@ -137,8 +137,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Marks holders of priority-inheriting mutexes that a real-time task wants, along the whole chain, as real-time
-    /// tasks.
+    /// Marks holders of priority-inheriting mutexes wanted by real-time tasks, along the chain, as real-time tasks.
     fn lend(&mut self) {
         loop {
             let before = self.lend.len();
@@ -155,7 +154,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// The number of instances of each task, up to `most`.
+    /// Each task's instances, up to `most`.
     pub(super) fn instances(&self, most: u64) -> Vec<u64> {
         let tasks = &self.workload.tasks;
         let begun: Vec<u64> = tasks.iter().map(|task| u64::from(task.start.is_some()).min(most)).collect();
@@ -287,7 +286,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Walks through a loop twice, which shows the effect of all further rounds.
+    /// Walks a loop twice, which shows all further rounds' effect.
     fn repeated(&mut self, repeat: Repeat, body: &mut dyn FnMut(&mut Self)) {
         let rounds = times(repeat);
         for _ in 0..rounds.min(1) {

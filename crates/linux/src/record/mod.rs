@@ -1,7 +1,7 @@
-//! Records this machine: the scheduler's events, and snapshots of the machine, its groups and its tasks.
+//! Records this machine: the scheduler's events, and snapshots of machine, groups and tasks.
 //!
-//! The kernel records into a tracing instance of our own (`instances/vruntime-...`). Threads empty its buffers into
-//! nameless files. The result is one `trace.dat`, with a [section](vruntime_trace::recording::Recording) for the rest.
+//! The kernel records into our own tracing instance (`instances/vruntime-...`). Threads empty its buffers into
+//! nameless files. The result is one `trace.dat` with a [section](vruntime_trace::recording::Recording) for the rest.
 
 mod command;
 mod cost;
@@ -39,13 +39,13 @@ use crate::work;
 pub struct RecordOptions {
     /// The longest time; None: until the command ends, or `stop`.
     pub duration: Option<Duration>,
-    /// A program and its arguments, to record until it ends; empty for none.
+    /// Program and arguments, to record until its end; empty for none.
     pub command: Vec<OsString>,
-    /// The size of events at which the recording ends.
+    /// Events' size that ends the recording.
     pub max_bytes: u64,
-    /// A folder for nameless files, on the file system of the recording.
+    /// Folder for nameless files, on the recording's file system.
     pub folder: PathBuf,
-    /// Whether to measure the cost of an event, which takes a fifth of a second.
+    /// Whether to measure an event's cost, within a fifth of a second.
     pub measure_cost: bool,
 }
 
@@ -76,7 +76,7 @@ pub enum RecordError {
         /// The kernel's error.
         cause: io::Error,
     },
-    /// The cost of an event could not be measured.
+    /// An event's cost could not be measured.
     #[error(transparent)]
     Measuring(#[from] Error),
 }
@@ -108,7 +108,7 @@ pub enum Stopped {
     Failed,
 }
 
-/// A finished recording. Its pages are in nameless files until [`write`](Self::write).
+/// A finished recording, with pages in nameless files until [`write`](Self::write).
 #[derive(Debug)]
 pub struct Recorded {
     /// Why it ended.
@@ -155,10 +155,10 @@ pub fn may_record() -> Result<(), RecordError> {
     may.map_err(|error| no_tracefs(&error.into()))
 }
 
-/// Records. Calls `stop` ten times a second, and ends if it returns true, keeping the recording.
+/// Records. Calls `stop` ten times a second; true ends and keeps the recording.
 ///
 /// # Errors
-/// If the kernel's events cannot be recorded, or the command cannot be started.
+/// If events cannot be recorded, or the command cannot start.
 pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Recorded, RecordError> {
     let mut notes = crate::clean();
     let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
@@ -295,7 +295,7 @@ impl Recorded {
     }
 }
 
-/// Appends a file to another in pieces, freeing copied pieces at once, so that the data never exists twice.
+/// Appends a file to another in pieces, each freed at once, so that no data exists twice.
 fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     use rustix::fs::{FallocateFlags, fallocate};
 
@@ -313,8 +313,8 @@ fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     }
 }
 
-/// Returns the size of each CPU's buffer: for more than two seconds of 50,000 events a second. All have at most a 32nd
-/// of the free memory.
+/// Returns each CPU's buffer size: over two seconds of 50,000 events a second, in total at most a 32nd of free
+/// memory.
 fn buffer(cpus: u32) -> u64 {
     const MOST: u64 = 8 << 20;
     const LEAST: u64 = 256 << 10;
@@ -338,7 +338,7 @@ fn cost(instance: &Instance, cpus: u32, chosen: &[events::Event]) -> Result<Opti
     Ok(cost?)
 }
 
-/// Names of threads from the kernel and the snapshots, one a line.
+/// Thread names from kernel and snapshots, one a line.
 fn names(tracefs: &Path, before: &Snapshot, after: &Snapshot) -> Vec<u8> {
     let kept = fs::read(tracefs.join("saved_cmdlines")).unwrap_or_default();
     let mut names = std::collections::BTreeMap::new();

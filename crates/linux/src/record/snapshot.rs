@@ -1,6 +1,6 @@
 //! A snapshot of the machine's tasks and groups.
 //!
-//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as from the command of `docs/replay.md`.
+//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as in `docs/replay.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::{sys, work};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// The most nested groups; the kernel limits only the length of paths.
+/// The most nested groups; the kernel limits only paths' length.
 const DEPTH: usize = 64;
 /// The longest file of a group, bytes.
 const LONGEST: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub struct TaskState {
     pub nice: i32,
     /// Real-time priority, 1..=99, or 0.
     pub rt_priority: u32,
-    /// Requested slice (6.12+), or a deadline task's runtime, nanoseconds; 0: none.
+    /// Requested slice (6.12+) or deadline runtime, nanoseconds; 0: none.
     pub slice_ns: u64,
     /// Deadline and period of deadline tasks, nanoseconds.
     pub deadline_ns: u64,
@@ -57,10 +57,10 @@ pub struct TaskState {
     pub uclamp: Option<(u32, u32)>,
     /// Whether children do not inherit its policy.
     pub reset_on_fork: bool,
-    /// CPU time, nanoseconds; None if the kernel keeps no such account.
+    /// CPU time, nanoseconds; None without kernel accounts.
     pub cpu_ns: Option<u64>,
-    /// When the task last ran, nanoseconds of CLOCK_MONOTONIC; of a sleeping task about the start of its sleep. Stolen
-    /// time that differs between this CPU and the task's makes it wrong. None without /proc/PID/sched.
+    /// Its last run, nanoseconds of CLOCK_MONOTONIC; for sleeping tasks about the sleep's start. Different stolen
+    /// time on this CPU and the task's falsifies it. None without /proc/PID/sched.
     pub ran_ns: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ impl TaskState {
     }
 }
 
-/// The offset of CLOCK_MONOTONIC from the clock of `/proc/PID/sched`, nanoseconds.
+/// Offset of CLOCK_MONOTONIC from `/proc/PID/sched`'s clock, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct SchedClock {
     ahead: i64,
@@ -170,8 +170,8 @@ struct SchedClock {
 impl SchedClock {
     const TRIES: u32 = 8;
 
-    /// The calling task runs now, so its own last-run time is about now. The shortest of several reads counts, since a
-    /// preemption between the two clocks adds to the offset.
+    /// The calling task's own last-run time is about now. The shortest of several reads counts, since a preemption
+    /// between the clocks adds to the offset.
     fn read() -> Option<Self> {
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let folder = format!("/proc/self/task/{tid}");
@@ -185,7 +185,7 @@ impl SchedClock {
         Some(Self { ahead })
     }
 
-    /// The last run, from a thread's `/proc/PID/sched`; None if it never ran.
+    /// Last run from a thread's `/proc/PID/sched`; None if it never ran.
     fn last_ran(self, text: &str) -> Option<u64> {
         let ran = exec_start(text).filter(|&ran| ran > 0)?;
         u64::try_from(ran as i64 + self.ahead).ok()
@@ -288,7 +288,7 @@ mod tests {
         assert!(taken.cgroups.contains(&line), "{line}");
     }
 
-    /// Compares one sleeper with itself only: the kernel's clock excludes stolen time, so times of two CPUs are not
+    /// Compares a sleeper only with itself: the kernel's clock excludes stolen time, so CPUs' times are not
     /// comparable.
     #[test]
     fn sleepers_do_not_run() {

@@ -32,7 +32,7 @@ use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
-/// CPUs that Perfetto reads; it rejects files with scheduling events of higher ones (`kMaxCpuCount`).
+/// CPUs that Perfetto reads; it rejects scheduling events of higher ones (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
 
 /// The kernel's `TRACE_FLAG_HARDIRQ`.
@@ -40,7 +40,7 @@ const HARDIRQ: u32 = 8;
 /// The kernel's `TRACE_FLAG_SOFTIRQ`.
 const SOFTIRQ: u32 = 16;
 
-/// The parent by which the UI recognizes kernel threads.
+/// Parent by which the UI recognizes kernel threads.
 const KTHREADD_PID: i32 = 2;
 /// The parent of the workload's processes.
 const LAUNCHER_PID: i32 = 1;
@@ -57,16 +57,16 @@ const LAUNCHER_PID: i32 = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerfettoOptions {
-    /// Kernel of the run, shown in the UI's info page. Default: `6.12`.
+    /// The run's kernel, for the UI's info page. Default: `6.12`.
     pub kernel: String,
-    /// Counter tracks: length of each run queue, CPU use of each group. Default: yes.
+    /// Counter tracks: run-queue lengths, groups' CPU use. Default: yes.
     pub counters: bool,
-    /// Slices for loops and throttled groups; instants for policy, nice value, deadlines, returns from timed sleeps
-    /// and balancing. Default: yes.
+    /// Slices for loops and throttled groups; instants for policy, nice value, deadlines, timed sleeps' ends and
+    /// balancing. Default: yes.
     pub slices: bool,
-    /// Tasks of a recording. Its processes replace those of the workload. Default: none.
+    /// A recording's tasks. Its processes replace the workload's. Default: none.
     pub identities: Option<Identities>,
-    /// CPUs of the machine. None: a reader knows only CPUs with events. Default: none.
+    /// The machine's CPUs. None (default): readers know only CPUs with events.
     pub cpus: Option<u32>,
 }
 
@@ -76,16 +76,15 @@ impl Default for PerfettoOptions {
     }
 }
 
-/// Writes a Perfetto trace. Scheduling events are the kernel's tracepoints, so that the UI draws CPU and thread
-/// tracks, and the SQL tables `sched` and `thread_state` fill.
+/// Writes a Perfetto trace. Scheduling events are the kernel's tracepoints. So the UI draws CPU and thread tracks,
+/// and the SQL tables `sched` and `thread_state` fill.
 ///
-/// A timestamp is nanoseconds since the start of the run, in place of `CLOCK_BOOTTIME`. Perfetto sorts by time only.
-/// A task's later events of the same nanosecond on other CPUs are therefore moved by a nanosecond each, or it could
-/// run before its wakeup.
+/// Timestamps are nanoseconds since the run's start, not `CLOCK_BOOTTIME`. Perfetto sorts by time only. Therefore a
+/// task's same-nanosecond events on further CPUs each move by one nanosecond, or it could run before its wakeup.
 ///
-/// Memory: 16 KiB for each CPU, at most 16 MiB for all, and one entry for each task, group and CPU. The first error
-/// of the underlying writer ends the output, and [`finish_writing`](Self::finish_writing) returns it. Events of CPU
-/// 1024 and beyond, for which Perfetto rejects files, are left out and [counted](Self::omitted).
+/// Memory: 16 KiB per CPU, at most 16 MiB, and one entry per task, group and CPU. The writer's first error ends the
+/// output, and [`finish_writing`](Self::finish_writing) returns it. Events of CPU 1024 and beyond, which Perfetto
+/// rejects, are [counted](Self::omitted) only.
 #[derive(Debug)]
 pub struct PerfettoWriter<W> {
     out: Output<W>,
@@ -93,7 +92,7 @@ pub struct PerfettoWriter<W> {
     bundles: Bundles,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// The leader's pid of each process, by group and class; below, the written processes of a recording.
+    /// Leaders' pids by group and class; below, a recording's written processes.
     processes: BTreeMap<(GroupId, String), i32>,
     recorded_processes: BTreeSet<i32>,
     queues: Option<RunQueues>,
@@ -103,7 +102,7 @@ pub struct PerfettoWriter<W> {
     rt_throttles: States<(GroupId, CpuId)>,
     offline: States<CpuId>,
     overutilized: States<CpuId>,
-    /// Which groups' tracks, by id, are described yet; below, whether the heading is.
+    /// Which groups' tracks are described, by id; below, whether the heading is.
     group_tracks: Vec<bool>,
     queue_heading: bool,
     changes_track: bool,
@@ -116,7 +115,7 @@ pub struct PerfettoWriter<W> {
 struct Task {
     /// Its process; 0 if it was never announced.
     tgid: i32,
-    /// CPU and time of its latest event. The time is one more; 0 is "never".
+    /// Its latest event's CPU, and time plus one; 0: never.
     seen_on: CpuId,
     seen_until: u64,
     sliced_until: u64,
@@ -189,16 +188,16 @@ impl<W: Write> PerfettoWriter<W> {
         self.out.error()
     }
 
-    /// Number of omitted events, of CPU 1024 and beyond.
+    /// Counts omitted events, of CPU 1024 and beyond.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// Flushes and returns the writer. The trace is complete only after this.
+    /// Flushes and returns the writer. Completes the trace.
     ///
     /// # Errors
-    /// The first error of the underlying writer, or `InvalidInput` if an event named an id that no run has. The
-    /// output before it is a readable trace.
+    /// The writer's first error, or `InvalidInput` if an event named an impossible id. The output before it is
+    /// readable.
     pub fn finish_writing(mut self) -> io::Result<W> {
         self.bundles.flush(&mut self.out);
         self.out.finish()
@@ -222,8 +221,8 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Returns the timestamp of an event on `cpu`: not before the CPU's previous one, and after the last event of
-    /// each of `tasks` elsewhere.
+    /// Returns the timestamp of an event on `cpu`: not before the CPU's previous one, and after all events of `tasks`
+    /// elsewhere.
     #[inline]
     fn stamp(&mut self, at: u64, cpu: CpuId, tasks: [Option<TaskId>; 2]) -> u64 {
         let mut stamp = at.max(self.cpus[cpu.index()].latest);
@@ -275,7 +274,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Marks the end of the run, at which the last slices end.
+    /// Marks the run's end, which ends all slices.
     fn end_of_run(&mut self, at: u64) {
         let cpu = CpuId(0);
         if let Err(error) = self.names.admit_cpu(cpu) {
@@ -289,7 +288,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp, pid, common_flags: None, event });
     }
 
-    /// Describes `migration/N` at its first event.
+    /// Describes `migration/N` once.
     fn introduce_stopper(&mut self, at: u64, cpu: CpuId) {
         if std::mem::replace(&mut self.cpus[cpu.index()].has_stopper, true) {
             return;
@@ -315,7 +314,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Returns the thread track of `task`, and describes it if it is new.
+    /// Returns the thread track of `task`, described if new.
     fn thread_track(&mut self, at: u64, task: TaskId) -> u64 {
         let uuid = THREAD_TRACKS + u64::from(task.0);
         let row = &mut self.tasks[task.index()];
@@ -531,7 +530,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
     }
 }
 
-/// Returns `prev_state` in the encoding of 4.14 and later.
+/// Returns `prev_state` as encoded since 4.14.
 pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     match (prev, state) {
         (Running::Idle, _) | (Running::Task(_), PrevState::Yielded) => 0,
@@ -542,21 +541,21 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
-/// The release for older and unknown kernels. It only selects the encoding of `prev_state`.
+/// Release for older and unknown kernels; only selects the encoding of `prev_state`.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
-/// Returns the version in a kernel's name or release.
+/// Parses the version in a kernel's name or release.
 fn version(kernel: &str) -> Option<(u32, u32)> {
     let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Whether the kernel encodes `prev_state` as we do.
+/// Whether the kernel's `prev_state` is ours.
 fn has_our_states(kernel: &str) -> bool {
     version(kernel).is_some_and(|version| version >= (4, 14))
 }
 
-/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's own from 4.14 on.
+/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's from 4.14 on.
 fn release(kernel: &str) -> String {
     match version(kernel) {
         Some((major, minor)) if has_our_states(kernel) => format!("{major}.{minor}.0-vruntime"),
@@ -564,7 +563,7 @@ fn release(kernel: &str) -> String {
     }
 }
 
-/// Returns the mark of a migration by the balancer.
+/// Returns the mark of a balancer's migration.
 const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
     match cause {
         MigrateCause::Wakeup | MigrateCause::Fork | MigrateCause::Exec => None,

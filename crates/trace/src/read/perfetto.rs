@@ -1,9 +1,9 @@
 //! Perfetto's protobuf traces, of simulated and real machines.
 //!
-//! A file is a sequence of packets, and a packet with events is a bundle of one CPU. Several data sources can record
-//! a CPU, each with its own writer (`trusted_packet_sequence_id`), flushed at different times. Only the bundles of
-//! one CPU and writer, a *lane*, are in order. The file is read twice: to find the bundles of each lane, and to merge
-//! the lanes, with one bundle of each in memory.
+//! A file is a sequence of packets; those with events are bundles of one CPU. Several data sources can record a CPU,
+//! each with its own writer (`trusted_packet_sequence_id`), flushed at different times. Only bundles of one CPU and
+//! writer, a *lane*, are in order. The file is read twice: to find each lane's bundles, and to merge lanes, with one
+//! bundle each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -27,7 +27,7 @@ const MAX_PACKET: u64 = 16 << 20;
 /// Number of threads with remembered names.
 const MAX_THREADS: usize = 1 << 22;
 
-/// Fields of a packet (`TracePacket`), and of its content.
+/// Fields of a packet (`TracePacket`) and its content.
 mod field {
     /// `Trace.packet`, with its wire type.
     pub(super) const PACKET_KEY: u8 = 0x0a;
@@ -47,7 +47,7 @@ pub struct PerfettoTrace<R> {
     next: BinaryHeap<Reverse<(i64, u32)>>,
     /// The lane of the last returned event.
     taken: Option<usize>,
-    /// The running task of each CPU with events (-1: unknown), and its name.
+    /// Running task (-1: unknown) and name, by CPU with events.
     runs: Vec<(i32, Vec<u8>)>,
     threads: BTreeMap<i32, Thread>,
     bits: StateBits,
@@ -55,15 +55,15 @@ pub struct PerfettoTrace<R> {
     notes: Notes,
 }
 
-/// Offsets and lengths of the bundles of each lane, by CPU and sequence.
+/// Offsets and lengths of lanes' bundles, by CPU and sequence.
 type Places = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
 
-/// The events of one CPU from one data source.
+/// One CPU's events from one data source.
 #[derive(Debug)]
 struct Lane {
     cpu: u32,
     runs: usize,
-    /// Offsets and lengths of its bundles, and the number already read.
+    /// Its bundles' offsets and lengths, and the number read.
     places: Vec<(u64, u32)>,
     read: usize,
     bundle: Bundle,
@@ -80,7 +80,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
     /// Finds the bundles of all lanes.
     ///
     /// # Errors
-    /// If reading fails, if no packet has events, or if packets are compressed.
+    /// If reading fails, no packet has events, or packets are compressed.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut trace = Self {
             input: Input::new(reader)?,
@@ -130,7 +130,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Returns offset and length of the next packet; none at the end.
+    /// Returns the next packet's offset and length; none at the end.
     fn packet(&mut self) -> Result<Option<(u64, u32)>, Error> {
         let start = self.input.at();
         if start == self.input.len() {
@@ -226,7 +226,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Puts a lane with its next event among the others.
+    /// Requeues a lane with its next event.
     fn advance(&mut self, lane: usize) -> Result<(), Error> {
         let row = &mut self.lanes[lane];
         loop {
@@ -244,7 +244,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Skips copies of the next event, of `lane`, from other data sources.
+    /// Skips other data sources' copies of the next event, of `lane`.
     fn pass_over_copies(&mut self, at: i64, lane: usize) -> Result<(), Error> {
         while let Some(&Reverse((time, other))) = self.next.peek() {
             let (of, copy) = (&self.lanes[lane], &self.lanes[other as usize]);
@@ -329,14 +329,14 @@ fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     comm.extend_from_slice(task.comm);
 }
 
-/// Returns the recorded name of a thread with the last name `last`. `/proc` appends its work to a kernel worker's
-/// name (`kworker/0:1-events`).
+/// Returns the recorded name of a thread last named `last`. `/proc` appends kernel workers' work
+/// (`kworker/0:1-events`).
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }
 }
 
-/// Whether a file begins with a packet, and not with an empty line of text.
+/// Whether a file begins with a packet, not an empty line.
 pub(super) fn looks_like(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(&[field::PACKET_KEY]) else { return false };
     let text = rest.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());

@@ -6,11 +6,11 @@ use super::clock::Clock;
 use super::head::MAX_CPUS;
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 
-/// The most event names that are counted; a real kernel has some 2000.
+/// The most event names counted; kernels have some 2000.
 const MAX_NAMES: usize = 1 << 16;
 /// The most tasks. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
-/// The most reused pids with rows of their own.
+/// The most reused pids with own rows.
 const MAX_LIVES: usize = 1 << 18;
 /// The most names of one task.
 const MAX_COMMS: usize = 8;
@@ -26,7 +26,7 @@ pub struct TaskSummary {
     pub comms: Vec<Vec<u8>>,
     /// Renames.
     pub renames: u64,
-    /// Known CPU time, nanoseconds; running tasks run to the end of the trace.
+    /// Known CPU time, nanoseconds; running tasks until the trace's end.
     pub cpu_ns: u64,
     /// Switches away from it.
     pub switches: u64,
@@ -36,21 +36,21 @@ pub struct TaskSummary {
     pub migrations: u64,
     /// Whether it was running when the trace began.
     pub running_at_start: bool,
-    /// Later tasks with its pid: at most one, unless these lack rows of their own.
+    /// Later tasks with its pid: at most one, unless without own rows.
     pub reuses: u64,
     /// Runs after a sleep without a known wakeup.
     pub unwoken: u64,
     queued: u64,
     wakings: u64,
     asleep: bool,
-    /// Set if it was forked, and has done nothing yet.
+    /// Set if forked, and still inactive.
     newborn: bool,
     on: Option<u32>,
     /// When its wait began.
     ready: Option<i64>,
     /// The wakeup that began its wait.
     woken: Option<i64>,
-    /// When its charged time began, if its switch is missing.
+    /// Start of its charged time, if its switch is missing.
     charged_from: Option<i64>,
 }
 
@@ -73,14 +73,14 @@ struct Cpu {
     losses: u64,
     /// The running task, and since when; none after a loss.
     current: Option<(i32, i64)>,
-    /// That time is a guess, and at least this.
+    /// That time, if guessed; at least this.
     guess: Option<i64>,
-    /// The latest switch was from a task that was not on the CPU.
+    /// The latest switch was from a task elsewhere.
     torn: bool,
     seen: bool,
 }
 
-/// The events that are counted without a map.
+/// Events counted without a map.
 const KNOWN: [&[u8]; 14] = [
     b"sched_switch",
     b"sched_waking",
@@ -100,7 +100,7 @@ const KNOWN: [&[u8]; 14] = [
 
 const WAKING: usize = 1;
 
-/// Summarizes a trace. Memory: bounded numbers of tasks, CPUs and event names.
+/// Summarizes a trace. Memory: bounded tasks, CPUs and event names.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     known: [u64; KNOWN.len()],
@@ -108,7 +108,7 @@ pub struct Summary {
     unnamed: u64,
     cpus: Vec<Cpu>,
     tasks: Vec<TaskSummary>,
-    /// For each pid the index of its latest task plus one.
+    /// By pid: index of its latest task plus one.
     index: Vec<u32>,
     /// Number of rows of reused pids.
     lives: usize,
@@ -179,7 +179,7 @@ impl Summary {
         self.point(cpu, record);
     }
 
-    /// Returns since when the first known task of a CPU runs: for its charged time, if known.
+    /// Returns the start of a CPU's first known task: by charged time, if known.
     fn since(&self, record: &Record<'_>) -> i64 {
         let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
         match record.point {
@@ -190,8 +190,8 @@ impl Summary {
         }
     }
 
-    /// Ends the trace: counts the time of running tasks up to now. Call it once. Skips CPUs whose last switch was
-    /// inconsistent, or before a jump of the clock, and all if the trace has no switches.
+    /// Counts running tasks' time up to now. Call it once. Skips CPUs whose last switch was inconsistent or before a
+    /// clock jump, and traces without switches.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
@@ -208,8 +208,8 @@ impl Summary {
         }
     }
 
-    /// Handles an action of a task on a CPU that seems idle. Some machines do not record switches from the idle task:
-    /// it got the CPU at its wakeup, or as long ago as its charged time.
+    /// Handles a task's action on a seemingly idle CPU. Some machines do not record switches from idle: it got the
+    /// CPU at its wakeup, or its charged time ago.
     fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
@@ -236,7 +236,7 @@ impl Summary {
         self.missing_arrivals += 1;
     }
 
-    /// Handles a switch to a task that seems to be on another CPU, whose switch is missing.
+    /// Handles a switch to a task seemingly on another CPU, whose switch is missing.
     fn leaves_elsewhere(&mut self, pid: i32, elsewhere: Option<u32>, cpu: usize) {
         let Some(row) = elsewhere.and_then(|other| self.cpus.get_mut(other as usize)) else { return };
         if elsewhere != Some(cpu as u32) && row.current.is_some_and(|(current, _)| current == pid) {
@@ -245,7 +245,7 @@ impl Summary {
         }
     }
 
-    /// Sets a guessed start of the task to that of its charged time.
+    /// Sets a task's guessed start to its charged time's.
     fn charged(&mut self, at: i64, cpu: usize, pid: i32, ns: u64) {
         let from = at.saturating_sub_unsigned(ns);
         let has = |cpu: &usize| self.cpus[*cpu].current.is_some_and(|(current, _)| current == pid);
@@ -329,7 +329,7 @@ impl Summary {
         }
     }
 
-    /// Handles a fork: an earlier task with the pid has ended, and keeps its row.
+    /// Handles a fork: the pid's earlier task has ended, and keeps its row.
     fn born(&mut self, pid: i32) {
         let room = self.lives < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
@@ -450,7 +450,7 @@ impl Summary {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
     }
 
-    /// Returns the least number of CPUs: the highest in any record, plus one.
+    /// Returns the minimum number of CPUs: the highest recorded, plus one.
     pub fn named_cpus(&self) -> u32 {
         self.named_cpus
     }
@@ -460,24 +460,24 @@ impl Summary {
         self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
     }
 
-    /// Returns the number of switches from a task that was not on the CPU.
+    /// Counts switches from tasks not on the CPU.
     pub fn broken_switches(&self) -> u64 {
         self.broken_switches
     }
 
-    /// Returns the number of missing switches from the idle task, after which the task acted on its CPU.
+    /// Counts missing switches from idle, after which the task acted on its CPU.
     pub fn missing_arrivals(&self) -> u64 {
         self.missing_arrivals
     }
 
-    /// Returns the tasks by decreasing CPU time, without idle tasks.
+    /// Returns non-idle tasks by decreasing CPU time.
     pub fn tasks(&self) -> Vec<&TaskSummary> {
         let mut tasks: Vec<&TaskSummary> = self.tasks.iter().filter(|task| task.pid != 0).collect();
         tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| a.pid.cmp(&b.pid)));
         tasks
     }
 
-    /// Returns the number of mentions of impossible pids: negative or beyond 4,194,304.
+    /// Counts mentions of impossible pids: negative or beyond 4,194,304.
     pub fn impossible_pids(&self) -> u64 {
         self.tasks_left_out
     }
@@ -524,7 +524,7 @@ mod tests {
     use super::*;
     use crate::read::TextReader;
 
-    /// Some machines never record a switch from the idle task. Charges then date the arrival, or else the wakeup.
+    /// Some machines never record switches from idle. Charges, else wakeups, then date the arrival.
     #[test]
     fn who_came_unseen_has_its_time() {
         let text = b"\
@@ -577,7 +577,7 @@ mod tests {
         assert_eq!(switches, BTreeMap::from([(7, 0), (8, 1)]));
     }
 
-    /// A run's own traces have no wakeup of the stopper.
+    /// A run's traces lack the stopper's wakeups.
     #[test]
     fn a_stopper_is_not_missed_a_wakeup() {
         let unwoken = |comm: &str| {
