@@ -1,8 +1,8 @@
 //! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the [`Policy`] that the
-//! scheduler was built with. The stop and idle classes have no file. Work for a CPU's stopper precedes everything on
-//! its run queue, and the idle task is the absence of other tasks.
+//! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the scheduler's
+//! [`Policy`]. The stop and idle classes have no file: work for a CPU's stopper precedes its run queue, and the idle
+//! task is the absence of others.
 //!
 //! [`Task::kind`]: crate::task::Task::kind
 
@@ -28,7 +28,7 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::TaskState;
 
-/// Queues and counts a task of class `kind` that is on `rq`.
+/// Queues and counts a task of class `kind`.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
     let counts = !moves_delayed(rq, index, why);
@@ -60,7 +60,7 @@ pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
     !shared.config.has(Behaviour::ClampsLast)
 }
 
-/// Whether a task with a delayed dequeue moves here, to stay queued until it is picked.
+/// Whether a task with a delayed dequeue moves here, queued until picked.
 #[inline]
 pub(crate) fn moves_delayed<P: Policy>(rq: &Rq<P>, index: u32, why: Enqueue) -> bool {
     why == Enqueue::Move && rq.tasks[index].state == TaskState::Sleeping
@@ -100,7 +100,7 @@ pub(crate) fn dequeue<P: Policy>(
     }
 }
 
-/// Whether the policy keeps a task that it must not keep. The task has left all the same.
+/// Whether the policy wrongly keeps a task, which leaves all the same.
 #[cold]
 fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool {
     let wrong = why != Dequeue::Sleep;
@@ -143,8 +143,7 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
     }
 }
 
-/// Switches the fair class, of any policy. `prev` and `next` are None if not of this class. `next` becomes the last
-/// of the balancer's list.
+/// Switches the fair class. `prev` and `next` are None if of another. `next` becomes the balancer's last.
 #[inline]
 pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
     P::switch(rq, shared, prev, next);
@@ -181,7 +180,7 @@ fn switch_between_classes<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: O
     }
 }
 
-/// Decides whether `index`, of class `kind` and just queued, preempts the running task.
+/// Decides whether the just queued `index` of class `kind` preempts the running task.
 #[inline]
 pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
     if kind == ClassKind::Fair && rq.curr_ordinary.is_some() {
@@ -247,7 +246,7 @@ pub(crate) fn select_cpu<P: Policy>(
     }
 }
 
-/// Returns the policy's choice, or the present CPU if the machine has no such CPU.
+/// Returns the policy's choice, or the present CPU if that is none of the machine's.
 #[inline]
 fn existing<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, chosen: CpuId) -> CpuId {
     if chosen.index() < shared.nr_cpus() {
@@ -268,7 +267,7 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, ind
     }
 }
 
-/// Updates all averages of a CPU before balancing, and publishes the capacity left for the fair class.
+/// Updates a CPU's averages before balancing, and publishes the fair class's capacity.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if rq.higher {
         let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());

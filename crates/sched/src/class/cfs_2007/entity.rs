@@ -60,7 +60,7 @@ impl Entity2007 {
         if self.wait_runtime < 0 { fair_clock.wrapping_add(owed) } else { fair_clock.wrapping_sub(owed) }
     }
 
-    /// Scales a granularity for this running task: finer for other nice values, almost 0 for negative ones.
+    /// Scales a granularity for this running task: finer for nice other than 0, almost 0 for negative.
     pub(super) fn niced(&self, granularity: u64) -> i64 {
         let niced = match self.weight {
             NICE_0_WEIGHT => granularity,

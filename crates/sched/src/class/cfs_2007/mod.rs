@@ -1,17 +1,15 @@
 //! The first CFS, as merged for 2.6.23 (here: of 2 August 2007).
 //!
-//! A run queue's *fair clock* advances like the clock of a task that shares the CPU fairly: slower with more queued
-//! weight. A waiting task earns the CPU time of a fair CPU on its account, `wait_runtime`. A running task pays what
-//! it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are no slices. At
-//! the tick, the running task takes its new place, and a task that is a granularity ahead preempts it. A waking task
-//! preempts if it is a wakeup granularity ahead.
+//! A run queue's *fair clock* advances like that of a task that shares the CPU fairly: slower with more queued weight.
+//! A waiting task earns a fair CPU's time on its account, `wait_runtime`. A running task pays what it gets beyond that.
+//! Tasks are ordered by the fair clock less their account (`fair_key`). There are no slices. At the tick, a task a
+//! granularity ahead of the running one preempts it; at its wakeup, one a wakeup granularity ahead.
 //!
-//! A sleeper earns as if it had been runnable (FAIR_SLEEPERS, SLEEPER_AVG), by the average load of its CPU
-//! (SLEEPER_LOAD_AVG), up to `sched_runtime_limit_ns`. Running tasks pay for it (`sleeper_bonus`).
+//! A sleeper earns as if runnable (FAIR_SLEEPERS, SLEEPER_AVG), by its CPU's average load (SLEEPER_LOAD_AVG), up to
+//! `sched_runtime_limit_ns`. Running tasks pay for it (`sleeper_bonus`).
 //!
-//! A new task is a process of its own (no CLONE_VM), and a child of the task that runs on the CPU of the fork. On
-//! that CPU it runs before its parent (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). A change
-//! of weight clears the account.
+//! A new task is a process (no CLONE_VM), and a child of the task that runs on the fork's CPU. There it runs before its
+//! parent (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). A weight change clears the account.
 //!
 //! Balancing is in `balance/early.rs`, as in 2.6.22 with these weights: it pulls the first task in the order, and no
 //! task is cache-hot. CPU loads are plain averages (no PRECISE_CPU_LOAD). `sched_compat_yield` is from later release
@@ -46,11 +44,11 @@ pub struct Cfs2007<T = Knobs>(PhantomData<T>);
 #[derive(Debug)]
 pub struct CfsRq2007 {
     timeline: Timeline,
-    /// Nanoseconds of a nice-0 task that shares the CPU fairly.
+    /// Nanoseconds of a nice-0 task's fair share.
     fair_clock: u64,
     /// Sum of the queued weights.
     load: u64,
-    /// Nanoseconds of sleepers for which running tasks have not paid yet.
+    /// Sleepers' nanoseconds that running tasks have yet to pay.
     sleeper_bonus: u64,
 }
 
@@ -123,7 +121,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         self.class.sleeper_bonus += (se.wait_runtime - before).max(0) as u64;
     }
 
-    /// Queues a task by its account. It waits from now on, unless it runs.
+    /// Queues a task by its account. Its wait begins, unless it runs.
     fn insert(&mut self, task: u32) {
         let clock = self.class.fair_clock;
         let waits = self.curr_ordinary != Some(task);

@@ -1,10 +1,10 @@
-//! Bandwidth: its arithmetic, the reserved bandwidth of a root domain, and admission.
+//! Bandwidth: arithmetic, root domains' reservations, and admission.
 //!
 //! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain admits tasks while
-//! their bandwidths fit the limit of its CPUs: `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default
-//! (Documentation/scheduler/sched-deadline, section 4). On one CPU with implicit deadlines, all deadlines are then
-//! met. On several, the tardiness is bounded (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
-//! multiprocessor", RTSS 2005).
+//! their bandwidths fit its CPUs' limit: `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default
+//! (Documentation/scheduler/sched-deadline, section 4). One CPU then meets all implicit deadlines. On several,
+//! tardiness is bounded (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS
+//! 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -101,7 +101,7 @@ impl fmt::Display for AdmissionError {
 
 impl core::error::Error for AdmissionError {}
 
-/// The shared state of a root domain's CPUs: their reserved bandwidth (`struct dl_bw`).
+/// A root domain's reserved bandwidth (`struct dl_bw`).
 #[derive(Debug)]
 pub struct RootDomain {
     limit: GlobalLimit,
@@ -163,8 +163,8 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Checks whether a CPU of this capacity may go offline, with its `server` bandwidth (`dl_bw_manage`). The other
-    /// reservations must fit on the remaining CPUs, and need at least one.
+    /// Checks whether a CPU may go offline, with its `server` bandwidth (`dl_bw_manage`). Other reservations must fit
+    /// on the remaining CPUs, at least one.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl RootDomain {
         }
     }
 
-    /// Changes a CPU's state, with its `server` bandwidth. One caller at a time, and no admission meanwhile.
+    /// Changes a CPU's state, with its `server` bandwidth. One caller at a time, without admission.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);
@@ -198,7 +198,7 @@ impl RootDomain {
         self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
 
-    /// Checks whether `cpus` CPUs have room for the reserved bandwidth (`cpuset_cpumask_can_shrink`).
+    /// Checks whether `cpus` CPUs have room for the reservations (`cpuset_cpumask_can_shrink`).
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl RootDomain {
         Ok(())
     }
 
-    /// Reserves a bandwidth even without room: of a fair server, or of a task that another domain has admitted.
+    /// Reserves a bandwidth even without room: a fair server's, or a task's that another domain admitted.
     pub(super) fn reserve(&self, bw: u64) {
         self.total_bw.fetch_add(bw, Relaxed);
         self.spread(-self.share(bw));

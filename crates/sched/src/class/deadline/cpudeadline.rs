@@ -1,9 +1,8 @@
 //! The CPU with the latest deadline, or with none (`cpudl`): the target of a pushed deadline task.
 //!
-//! The kernel has a heap under a lock. This is a tournament: the leaves are the CPUs' earliest deadlines, and each
-//! inner node names the CPU with the latest one below it. Any CPU may write its leaf at any time, and updates the
-//! path above. Concurrent updates may leave a node with the second best, so callers lock the run queue and check
-//! again.
+//! The kernel has a heap under a lock. This is a tournament: leaves are the CPUs' earliest deadlines, and each inner
+//! node names the CPU with the latest below. A CPU may write its leaf at any time, and updates the path above.
+//! Concurrent updates may leave a node the second best, so callers lock the run queue and check again.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,8 +1,8 @@
-//! The constant bandwidth server of one task: its runtime, its deadline, and their renewal.
+//! The constant bandwidth server of a task: runtime, deadline, and their renewal.
 //!
 //! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as a hard CBS
-//! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, instead
-//! of a later deadline, and so disturbs no other task.
+//! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, instead of
+//! a later deadline.
 
 use super::params::DlAttrs;
 use super::ratio::BW_SHIFT;
@@ -10,7 +10,7 @@ use crate::balance::roots::Root;
 
 /// Products of times are in units of 1024 ns, as in the kernel (`DL_SCALE`).
 const DL_SCALE: u32 = 10;
-/// A timer due less than this ago still fires: the kernel compares microseconds.
+/// A timer due less than this ago fires: the kernel compares microseconds.
 const TIMER_RESOLUTION_NS: u64 = 1_000;
 
 /// Source of a boosted entity's parameters (`pi_se`), nanoseconds.
@@ -48,13 +48,13 @@ pub struct DlEntity {
     pub non_contending: bool,
     /// Boost by priority inheritance.
     pub donor: Option<Donor>,
-    /// Parameters of its most urgent waiter, if that is a deadline task.
+    /// Its most urgent waiter's parameters, if a deadline task's.
     pub(super) offer: Option<Donor>,
     /// Whether it runs only when it can wait no longer (`dl_defer`).
     pub defer: bool,
     /// Whether it waits for that moment.
     pub defer_armed: bool,
-    /// Whether that moment has passed: it runs at the start of each period while it is needed.
+    /// Whether that moment has passed: it runs at each period's start while needed.
     pub defer_running: bool,
     /// When the replenishment (or the deferred start) is due.
     pub replenish_at: Option<u64>,
@@ -62,15 +62,14 @@ pub struct DlEntity {
     pub inactive_at: Option<u64>,
     /// Time up to which its running is accounted.
     pub exec_start: u64,
-    /// Deadline of its job: a relative deadline after its wakeup, or after the start of the period for which it
-    /// yielded.
+    /// Deadline of its job: a relative deadline after its wakeup, or the start of the period it yielded for.
     pub job: Option<u64>,
     pub(super) key: Option<(u64, u64)>,
     pub(super) pushable: bool,
     pub(super) armed: [Option<u64>; 2],
     /// Root domain that has reserved its bandwidth.
     pub(crate) root: Root,
-    /// Whether its bandwidth is part of the run queue's `this_bw`, and of `running_bw`.
+    /// Whether its bandwidth is in the run queue's `this_bw`, and in `running_bw`.
     pub(super) counted: bool,
     pub(super) active: bool,
 }
@@ -83,15 +82,14 @@ impl DlEntity {
         this
     }
 
-    /// Sets parameters that count from the next replenishment on (`__setparam_dl`).
+    /// Sets parameters for the next replenishment (`__setparam_dl`).
     pub fn set_attrs(&mut self, attrs: DlAttrs) {
         self.attrs = attrs;
         self.bw = attrs.bandwidth();
         self.density = attrs.density();
     }
 
-    /// Removes the parameters of a task that left the class, after its 0-lag time. Runtime and deadline stay
-    /// (`__dl_clear_params`).
+    /// Clears all but runtime and deadline, at the 0-lag time after the task left the class (`__dl_clear_params`).
     pub(super) fn clear(&mut self) {
         self.set_attrs(DlAttrs::default());
         (self.throttled, self.yielded, self.overrun) = (false, false, false);
@@ -121,8 +119,7 @@ impl DlEntity {
         self.runtime <= 0
     }
 
-    /// Whether the rest of its runtime exceeds its share: runtime / (deadline - now) above `dl_runtime` /
-    /// `dl_deadline`.
+    /// Whether runtime / (deadline - now) exceeds `dl_runtime` / `dl_deadline`.
     pub fn overflows(&self, now: u64) -> bool {
         let Donor { runtime, deadline, .. } = self.effective();
         let left = i128::from(deadline >> DL_SCALE) * i128::from(self.runtime >> DL_SCALE);
@@ -148,10 +145,10 @@ impl DlEntity {
         }
     }
 
-    /// Wakes the entity: keeps its runtime and deadline if it may, or begins a new period. With a constrained
-    /// deadline it keeps that, and its runtime is what fits at its density. (The revised wakeup rule: Abeni, Lipari &
-    /// Lelli, "Constant bandwidth server revisited", SIGBED Review 2015.) So does a deferred server that had to run,
-    /// if `servers_keep` ([`ServerRules`](super::ServerRules)).
+    /// Wakes the entity: keeps runtime and deadline if possible, or begins a new period. A constrained deadline stays,
+    /// with the runtime that its density allows. (The revised wakeup rule: Abeni, Lipari & Lelli, "Constant bandwidth
+    /// server revisited", SIGBED Review 2015.) So does a deferred server that had to run, if `servers_keep`
+    /// ([`ServerRules`](super::ServerRules)).
     pub fn wake(&mut self, now: u64, servers_keep: bool) {
         // A task that never ran has no deadline, and at time 0 none could have passed.
         let fresh = self.deadline == 0;
@@ -240,7 +237,7 @@ impl DlEntity {
         }
     }
 
-    /// When its unused runtime would be used up at its own bandwidth, which is then free.
+    /// When its runtime would be used up at its own bandwidth, which is then free.
     pub fn zero_lag(&self) -> i128 {
         let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
         i128::from(self.deadline) - used

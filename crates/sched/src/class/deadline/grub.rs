@@ -19,8 +19,8 @@ pub enum Grub {
 }
 
 impl Grub {
-    /// Returns the runtime that a task of bandwidth `bw` uses up in `delta` ns. `inactive` is the bandwidth of its
-    /// run queue's tasks that are past their 0-lag times (`this_bw - running_bw`).
+    /// Returns the runtime that bandwidth `bw` uses up in `delta` ns. `inactive`: bandwidth of the run queue's tasks
+    /// past their 0-lag times (`this_bw - running_bw`).
     pub fn used(self, delta: u64, bw: u64, inactive: u64, reclaim: Reclaim) -> u64 {
         let Reclaim { max_bw, extra_bw, bw_ratio } = reclaim;
         let free = i128::from(inactive) + i128::from(extra_bw);
@@ -49,8 +49,8 @@ mod tests {
     /// All of the CPU can be reserved (`sched_rt_runtime_us` is -1), and is.
     const ALL_TAKEN: Reclaim = Reclaim { max_bw: BW_UNIT, extra_bw: 0, bw_ratio: 1 << RATIO_SHIFT };
 
-    /// Example of sched-deadline.rst, section 2.3: two tasks of 1/2. While one is inactive, the other's runtime
-    /// decreases half as fast.
+    /// Example of sched-deadline.rst, section 2.3: two tasks of 1/2. If one is inactive, the other's runtime decreases
+    /// half as fast.
     #[test]
     fn the_kernel_documents_example() {
         for grub in [Grub::Unbounded, Grub::Bounded] {

@@ -15,7 +15,7 @@ pub struct DlAttrs {
     pub period: u64,
     /// SCHED_FLAG_RECLAIM: whether it may use others' unused bandwidth (GRUB).
     pub reclaim: bool,
-    /// SCHED_FLAG_DL_OVERRUN: whether it gets a signal (SIGXCPU, here an event) when its runtime is used up.
+    /// SCHED_FLAG_DL_OVERRUN: whether a used-up runtime sends a signal (SIGXCPU, here an event).
     pub overrun_signal: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct DlTunables {
     pub server: ServerLimits,
 }
 
-/// Shortest runtime, ns, as less is below the scheduler's resolution (2^`DL_SCALE`).
+/// Shortest runtime, ns: the scheduler's resolution (2^`DL_SCALE`).
 pub const MIN_RUNTIME_NS: u64 = 1 << 10;
 
 /// Why parameters are refused (EINVAL). Times as given, in nanoseconds.

@@ -17,9 +17,8 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// Returns the CPU without deadline tasks that is nearest to `cpu`, the task's last CPU (`find_later_rq`). Without
-/// one, returns the CPU with the latest deadline, if the task may run there and its deadline is earlier. `on`, the
-/// calling CPU, is preferred among equals.
+/// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`); else that with the
+/// latest deadline, if the task may run there and its deadline is earlier. Among equals, prefers `on`, the calling CPU.
 pub(super) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -75,7 +74,7 @@ fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId)
     with.max().map(|(_, cpu)| cpu.0)
 }
 
-/// Returns the task's last CPU, unless it is too slow, or a task with an earlier deadline or a pinned task runs there
+/// Returns the last CPU, unless it is too slow, or runs a task that is pinned or has an earlier deadline
 /// (`select_task_rq_dl`).
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
@@ -112,7 +111,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         })
 }
 
-/// Returns the pushable task with the earliest deadline of those that `may` move.
+/// Returns the pushable task with the earliest deadline that `may` move.
 pub(super) fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
     rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
 }

@@ -1,6 +1,6 @@
-//! A CPU's state of the deadline class: waiting entities by absolute deadline, sums of bandwidth, and timers.
+//! A CPU's deadline class: waiting entities by absolute deadline, bandwidth sums, timers.
 //!
-//! Entities are numbers here, which `verbs` maps to tasks, so tests can drive the rules alone.
+//! Entities are numbers, so tests can drive the rules alone; `verbs` maps them to tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub enum Charged {
     Runs,
     /// It is throttled and off the queue.
     Throttled,
-    /// Its runtime was used up, but the next period has begun: it is queued again.
+    /// Its runtime was used up, but the next period has begun.
     Renewed,
 }
 
@@ -107,9 +107,9 @@ pub struct DlRq {
     pushable: BTreeSet<(u64, u64, u32)>,
     arrivals: u64,
     timers: BTreeSet<(u64, u32, DlTimer)>,
-    /// Tasks that ended before their 0-lag times, when their bandwidth becomes free.
+    /// Ended tasks by 0-lag time, when their bandwidth becomes free.
     departed: BTreeMap<(u64, u64), Departed>,
-    /// Whether timers have changed since the last call of the host.
+    /// Whether timers changed since the host's last call.
     pub(super) timers_changed: bool,
     /// Bandwidth of all tasks of this CPU, asleep or not.
     this_bw: u64,
@@ -126,7 +126,7 @@ pub struct DlRq {
 }
 
 impl DlRq {
-    /// Number of queued tasks, the running one included, without throttled ones.
+    /// Number of queued tasks, with the running, without throttled ones.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         let server = self.server.as_ref().is_some_and(|server| server.se.queued());
@@ -159,7 +159,7 @@ impl DlRq {
         self.queue.is_empty()
     }
 
-    /// The entity with the earliest deadline; of equals, the first queued.
+    /// The earliest deadline's entity; of equals, the first queued.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         self.queue.first().map(|&(_, _, who)| who)
@@ -199,8 +199,7 @@ impl DlRq {
         first.into_iter().chain(departed).min()
     }
 
-    /// Removes a task that changes its class (`switched_from_dl`). Its bandwidth in `domain` becomes free at its
-    /// 0-lag time, or now.
+    /// `switched_from_dl`. The task's bandwidth in `domain` becomes free at its 0-lag time, or now.
     pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         self.sub_running_bw(se);
@@ -217,8 +216,8 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// Removes a task that ends. Its bandwidth becomes free as in [`Self::step_out`]. Until then it counts on this
-    /// CPU, unless the task had left the class before.
+    /// Removes an ended task. Its bandwidth becomes free as in [`Self::step_out`]. Until then it counts on this CPU,
+    /// unless the task had left the class.
     pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
@@ -239,19 +238,19 @@ impl DlRq {
         self.timers_changed = true;
     }
 
-    /// Returns the reserved bandwidths of ended tasks, and their root domains.
+    /// Reserved bandwidths of ended tasks, and their root domains.
     pub(crate) fn departed_bw(&self) -> impl Iterator<Item = (Root, u64)> + '_ {
         self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// Moves the bandwidth of ended tasks to `root`. Calls `move_bw` with the old domain and the bandwidth.
+    /// Moves ended tasks' bandwidth to `root`. Calls `move_bw` with old domain and bandwidth.
     pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
         for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
             move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
         }
     }
 
-    /// Calls `release` with root domain and bandwidth of ended tasks whose 0-lag time has passed.
+    /// Calls `release` with root domain and bandwidth of ended tasks past their 0-lag time.
     pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now
@@ -364,7 +363,7 @@ impl DlRq {
         }
     }
 
-    /// Notes whether another CPU could run a queued entity now.
+    /// Notes whether another CPU could now run a queued entity.
     pub fn set_pushable(&mut self, se: &mut DlEntity, who: u32, pushable: bool) {
         let Some((deadline, arrival)) = se.key else { return };
         if core::mem::replace(&mut se.pushable, pushable) != pushable {
@@ -405,7 +404,7 @@ impl DlRq {
         waits
     }
 
-    /// Enqueues an entity. Returns false if its timer is armed for its next period instead.
+    /// Enqueues an entity, or returns false if it waits for its next period.
     pub fn enqueue(&mut self, se: &mut DlEntity, who: u32, why: DlEnqueue, env: &Env) -> bool {
         let joined = self.try_enqueue(se, who, why, env);
         self.sync_timers(se, who);
@@ -479,7 +478,7 @@ impl DlRq {
         }
     }
 
-    /// Charges the running entity for `delta` ns, or lets it yield (`update_curr_dl_se`).
+    /// Charges the running entity, or lets it yield (`update_curr_dl_se`).
     pub fn charge(&mut self, se: &mut DlEntity, who: u32, delta: u64, env: &Env) -> Charged {
         se.runtime -= self.scaled(se, delta, env) as i64;
         self.throttle_if_exceeded(se, who, env)

@@ -1,15 +1,12 @@
-//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, instead of the throttling of
-//! real-time tasks.
+//! The fair server (6.12+): each CPU's deadline reservation for fair tasks, instead of real-time throttling.
 //!
-//! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have
-//! its runtime by its deadline (zero laxity). Run time of fair tasks, and idle time, reduce its runtime. If that uses
-//! up the runtime, a new period and wait begin. So the server runs only if fair tasks starve. Then its period starts
-//! there, and it runs at the start of each period while the starvation lasts. If a fair task still runs after the
-//! tick that throttled the server, a new deferred period begins. The next turn is then 950 ms after the end of the
-//! last.
+//! The server is *deferred*. Queued fair tasks activate it, but it waits until it could only just have its runtime by
+//! its deadline (zero laxity). Fair tasks' run time, and idle time, reduce its runtime. If that uses it up, a new
+//! period and wait begin. So the server runs only if fair tasks starve. Then its period starts, and it runs at each
+//! period's start while they starve. If a fair task still runs after the tick that throttled the server, a new deferred
+//! period begins, with its turn 950 ms after the last one's end.
 //!
-//! After the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in
-//! the stable releases, 6.12.117).
+//! Without fair tasks, the server stays active until its turn, and then stops (as in the stable releases, 6.12.117).
 
 use alloc::boxed::Box;
 
@@ -17,15 +14,15 @@ use super::entity::DlEntity;
 use super::params::{DlAttrs, ServerLimits};
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
-/// Behaviour of fair servers that depends on the kernel.
+/// What depends on the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerRules {
-    /// Whether a server that had to run, and is restarted before its deadline, begins a new period and wait
-    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13, 7.1.13;
-    /// assumed for late releases of 6.18).
+    /// Whether a server that had to run, if restarted before its deadline, begins a new period and wait (6.18.15).
+    /// Otherwise it keeps the deadline, with its share's runtime (6.12.117, 6.19.14, 7.0.13, 7.1.13; assumed for late
+    /// releases of 6.18).
     pub forgets: bool,
-    /// Whether a server found without runtime after the start of its next period waits for a whole period (6.18+).
-    /// Otherwise it continues in that period.
+    /// Whether a server without runtime after its next period's start waits for a whole period (6.18+), or continues in
+    /// that period.
     pub waits: bool,
     /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).
     pub stays: bool,
@@ -84,8 +81,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// Stops a server that was picked without a task, or whose CPU goes offline. If it had to run, it runs at once
-    /// when fair tasks are queued before its deadline.
+    /// Stops a server picked without a task, or of a CPU going offline. If it had to run, fair tasks queued before its
+    /// deadline let it run at once.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -203,7 +200,7 @@ mod tests {
         rq.server_timer(&env(ms))
     }
 
-    /// From 950 ms to 1 s, and then at the start of each period from 950 ms on.
+    /// From 950 ms to 1 s, then at each period's start.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();
@@ -255,7 +252,7 @@ mod tests {
         rq
     }
 
-    /// A task queued before the deadline runs at once, with the runtime of the server's share until then.
+    /// A task queued before the deadline runs at once, with the server's share until then.
     #[test]
     fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
         let mut rq = found_nobody(env);

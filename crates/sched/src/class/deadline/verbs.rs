@@ -1,4 +1,4 @@
-//! Calls from the core: they apply the rules of `queue` to the tasks of a run queue.
+//! Calls from the core: the rules of `queue` for a run queue's tasks.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -106,11 +106,11 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
 }
 
-/// Picks the entity with the earliest deadline, and its class. For the fair server, picks the task of the fair class.
+/// Picks the earliest deadline's entity, and its class. For the fair server, picks a fair task.
 ///
 /// A server without a task stops. Exception, 6.18.15: no task of a class above fair waits or (`above`) has just run.
-/// `nr_running` does not count servers, so only the fair class is called there (`__pick_next_task`). The server then
-/// stays queued on the idle CPU, which seems to have a deadline task, until a task runs there.
+/// `nr_running` does not count servers, so `__pick_next_task` calls only the fair class. The server stays queued on the
+/// idle CPU, as if a deadline task, until a task runs there.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     let asked = !shared.dl.server_rules.stays || above || rq.nr_running > rq.nr_ordinary();
@@ -130,7 +130,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     }
 }
 
-/// Updates the server. Returns whether the running task is of this class and has left the queue, asleep or throttled.
+/// Updates the server. Returns whether the running task, of this class, has left the queue.
 #[cold]
 pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool {
     if rq.dl.server().is_some() {
@@ -217,7 +217,7 @@ pub(crate) fn runtime_ends<P: Policy>(rq: &Rq<P>) -> Option<u64> {
     (se.queued() && se.runtime > 0).then(|| se.exec_start + se.runtime.unsigned_abs().max(LEAST_NS))
 }
 
-/// Ends the period of the running task (`sched_yield`): it continues in the next.
+/// `sched_yield`: the running task continues in its next period.
 #[inline(never)]
 pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     job_ends(rq, index);
@@ -252,8 +252,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     }
 }
 
-/// Removes a task that moves to another run queue. A sleeper's bandwidth stops being active here
-/// (`migrate_task_rq_dl`).
+/// Removes a task that moves away. A sleeper's bandwidth stops being active here (`migrate_task_rq_dl`).
 pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     if let Some(se) = rq.tasks[index].dl_kept.as_mut() {
         rq.dl.forget_timers(se, index);
@@ -266,7 +265,7 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.dl.forget_timers(se, index);
 }
 
-/// Adds a task from another run queue, with its reserved bandwidth.
+/// Adds a task from another run queue, with its reservation.
 pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if shared.is_split() {
         account(rq, shared, index);
@@ -283,8 +282,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or if the task has to
-/// leave, its future one.
+/// Returns the root domain that admits a deadline task of this affinity: that of `cpu`, or if it has to leave, its
+/// future one.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -305,7 +304,7 @@ pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32)
     shared.dl.move_bw(core::mem::replace(&mut se.root, root), root, se.bw);
 }
 
-/// Moves all reservations of this run queue after root domains have changed (`dl_rebuild_rd_accounting`).
+/// Moves all reservations here after root domains have changed (`dl_rebuild_rd_accounting`).
 pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let has = |task: &Task<P>| task.dl.is_some() || task.dl_kept.is_some();
     let all: Vec<u32> = rq.tasks.iter().filter(|(_, task)| has(task)).map(|(index, _)| index).collect();
@@ -316,7 +315,7 @@ pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     rq.dl.move_departed(root, |from, bw| shared.dl.move_bw(from, root, bw));
 }
 
-/// Adds a task to the class, with its kept bandwidth. It stops waiting for its 0-lag time (`switched_to_dl`).
+/// `switched_to_dl`. The task's kept bandwidth no longer ends at its 0-lag time.
 fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.higher = true;
     if rq.tasks[index].dl.is_none() {
@@ -327,7 +326,7 @@ fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Sets admitted parameters of a dequeued task. The rest of its runtime and its deadline stay.
+/// Sets a dequeued task's admitted parameters. Runtime and deadline stay.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     join(rq, index);
     with(rq, index, |dl, se| {
@@ -351,13 +350,13 @@ pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, e
     }
 }
 
-/// Keeps a task with a new policy in the class, since a waiter boosts it, and its reservation until the boost ends.
+/// Keeps a boosted task of a new policy in the class, with its reservation, until the boost ends.
 pub(crate) fn stay_for_donor<P: Policy>(rq: &mut Rq<P>, index: u32) {
     with(rq, index, |_, se| se.donor = se.offer);
 }
 
-/// Boosts a dequeued task by a waiter's parameters and absolute deadline, or ends the boost. A task with a
-/// reservation keeps to it, throttling included, unless its deadline is the later one.
+/// Boosts a dequeued task by a waiter's parameters and absolute deadline, or ends the boost. A task's own reservation
+/// counts, with throttling, unless its deadline is later.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
     if offer.is_some() {
@@ -400,9 +399,9 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Handles a timer of a task that is now in another class. At its 0-lag time, its bandwidth becomes free
-/// (`inactive_task_timer`). The start of a period ends its throttling. The kernel does not end it: a task that
-/// returns between this moment and its 0-lag time (later after an overrun) is never queued again.
+/// Handles a timer of a task now in another class. At its 0-lag time, its bandwidth becomes free
+/// (`inactive_task_timer`). A period's start ends its throttling. In the kernel it does not: a task that returns before
+/// its 0-lag time (later after an overrun) is never queued again.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
     let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
@@ -470,7 +469,7 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Updates the fair server before a pick and at the end of every verb.
+/// Updates the fair server: before a pick, after every verb.
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));

@@ -1,8 +1,8 @@
-//! CPUs of different capacities: whether a task fits its CPU, and which CPU suits it better.
+//! CPUs of different capacities: which CPU a task fits.
 //!
 //! A task *fits* a CPU if it leaves a fifth of the fair class's capacity free. Ticks and switches check the running
-//! task. If it does not fit, its load is published as `misfit_task_load`, and the balancer of an idle larger CPU has
-//! the stopper push it there. Machines of equal CPUs never use this.
+//! task. If it does not fit, its load is published as `misfit_task_load`, and an idle larger CPU's balancer has the
+//! stopper push it there. Machines of equal CPUs never use this.
 //!
 //! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
 //! 6.10+ (here 6.12): only if it may run on a larger CPU (`max_allowed_capacity`).
@@ -26,7 +26,7 @@ pub(super) enum Fit {
     Yes,
 }
 
-/// `util_fits_cpu`, for a CPU of capacity `whole` of which `left` is left for the fair class.
+/// `util_fits_cpu`, for a CPU of capacity `whole` with `left` for the fair class.
 ///
 /// Clamps refer to the whole capacity. An upper clamp makes a task fit any CPU of at least that capacity; an
 /// unclamped task fits the largest CPU only by its utilisation. A lower clamp above the utilisation makes the task
@@ -84,8 +84,8 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 
-    /// Returns an idle CPU in `domain`, which has all capacities: the first from `target` on that the task fits, else
-    /// the largest (`select_idle_capacity`).
+    /// Returns an idle CPU in `domain`, which has all capacities: the first from `target` that the task fits, else the
+    /// largest (`select_idle_capacity`).
     pub(super) fn select_idle_capacity(
         &self,
         shared: &FairShared<D, T>,

@@ -1,8 +1,8 @@
 //! CFS, as in 6.1: the entity with the smallest vruntime runs, for a slice of the latency target.
 //!
-//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon.
-//! It preempts if it is a wakeup granularity behind the running task. The tick reschedules a running entity that has
-//! used up its slice, or is a slice ahead of the first entity.
+//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon. It
+//! preempts if a wakeup granularity behind the running task. The tick reschedules an entity that has used up its slice,
+//! or is a slice ahead of the first.
 
 use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{CfsRq, Entity, ROOT, Se};
@@ -38,8 +38,7 @@ fn update_min_vruntime(queue: &mut CfsRq, curr: Option<&Entity>) {
     queue.zero = later(queue.zero, least);
 }
 
-/// Returns the period in which `nr` tasks should all run: the latency target, or longer so that slices are not too
-/// short.
+/// Period in which `nr` tasks should run: the latency target, or longer for slices not too short.
 fn sched_period<T: Tunables>(shared: &FairShared<CfsOrder, T>, nr: u64) -> u64 {
     let tunables = &shared.config.tunables;
     let nr_latency = tunables.latency_ns().div_ceil(tunables.base_slice_ns().max(1));
@@ -50,8 +49,7 @@ fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOr
     slice_of_period(rq, shared, se, rq.se(se).parent)
 }
 
-/// Returns the entity's part of the period of the queue `cfs`, through the levels from its own queue up, wall-clock
-/// ns.
+/// The entity's part of the period of `cfs`, through all levels up, wall-clock ns.
 fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se, cfs: u32) -> u64 {
     let features = shared.config.features;
     let tunables = &shared.config.tunables;
@@ -94,7 +92,7 @@ fn wakeup_preempt_entity<T: Tunables>(
     i32::from(diff > granularity as i64)
 }
 
-/// Whether so many entities are on the queue of `se` that their slices are the shortest possible.
+/// Whether the entities on the queue of `se` have the shortest possible slices.
 #[inline]
 fn is_crowded<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> bool {
     let tunables = &shared.config.tunables;

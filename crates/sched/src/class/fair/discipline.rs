@@ -1,4 +1,4 @@
-//! The fair class under a discipline, EEVDF or CFS: the type, and what the disciplines do differently.
+//! The fair class under a discipline, and what EEVDF and CFS do differently.
 
 use core::marker::PhantomData;
 
@@ -20,8 +20,8 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// The sort key of an entity.
     fn key(se: &Entity) -> u64;
 
-    /// Places an entity that joins its queue in virtual time, before it counts as queued: `curr` before the update of
-    /// its accounts, others after.
+    /// Places a joining entity in virtual time, before it counts as queued: `curr` before the update of its accounts,
+    /// others after.
     #[doc(hidden)]
     fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
 
@@ -29,7 +29,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
-    /// Whether the balancer leaves a queued entity that has had more than its share, while others can move.
+    /// Whether the balancer leaves an entity that has had more than its share, while others can move.
     #[doc(hidden)]
     fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
@@ -72,7 +72,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
-    /// The virtual time for which charging the only and running entity of `queue` just adds up.
+    /// Virtual time for which charging the only entity of `queue` just adds up.
     #[doc(hidden)]
     fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
 
@@ -101,7 +101,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[inline]
     fn gives_way<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _curr: Se) {}
 
-    /// Handles the wakeup of a task whose dequeue was delayed.
+    /// Handles the wakeup of a delayed task.
     #[doc(hidden)]
     fn requeue_delayed<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
@@ -111,7 +111,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64);
 
-    /// Places a task that is forked here, relative to its future queue.
+    /// Places a forked task, relative to its future queue.
     #[doc(hidden)]
     fn fork<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _task: u32) {}
 

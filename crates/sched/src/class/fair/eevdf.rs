@@ -1,24 +1,22 @@
 //! EEVDF: of the eligible entities, the one with the earliest virtual deadline runs (Stoica and Abdel-Wahab, 1995).
 //!
-//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance
-//! behind that average. It is *eligible* while its lag is not negative. Its *virtual deadline* is its vruntime at its
-//! last request plus its slice, divided by its weight.
+//! A queue's virtual time is its entities' weighted average vruntime. An entity's *lag* is its distance behind it;
+//! while not negative, the entity is *eligible*. Its *virtual deadline* is its vruntime at its last request plus its
+//! slice, divided by its weight.
 //!
 //! What kernels do differently:
-//! - **6.6**: RUN_TO_PARITY protects the running entity until it has used up the slice it was picked with. Sleeping
-//!   entities leave the queue and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps in debt stays queued until it is picked (DELAY_DEQUEUE). Tasks may request a
-//!   slice. A shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A waker that is not
-//!   idle ends the protection of an idle entity. In 6.6 it only requests a reschedule, so the entity may be picked
-//!   again.
+//! - **6.6**: RUN_TO_PARITY protects the running entity until its slice is used up. Sleeping entities keep their lag,
+//!   limited to two slices.
+//! - **6.12**: an entity that sleeps in debt stays queued until picked (DELAY_DEQUEUE). Tasks may request a slice. A
+//!   shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A non-idle waker ends an idle
+//!   entity's protection; in 6.6 it only requests a reschedule.
 //! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
 //!   Then every update of the running entity requests a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is
-//!   compared with the entity picked after all sleeping entities have left. Earlier kernels stop at a sleeping
-//!   entity, and preempt nothing. Every wakeup that does not preempt shortens the protection to the shortest waiting
-//!   slice; earlier only a shorter slice does. A new task preempts only an entity with a longer slice. Lag is limited
-//!   to the longest slice of the queue and a tick. A weight change keeps the protection in real time, and a changed
-//!   running task gets no new protection.
+//!   compared with the first awake pick. Earlier kernels stop at a sleeping entity and preempt nothing. Every wakeup
+//!   that does not preempt shortens the protection to the shortest waiting slice; earlier only a shorter slice does. A
+//!   new task preempts only an entity with a longer slice. Lag is limited to the longest slice of the queue and a tick.
+//!   A weight change keeps the protection in real time; a changed running task gets none.
 //! - **7.1**: an entity with a delayed dequeue keeps the rest of its debt, however the average moves. Weights change
 //!   relative to the average, as up to 6.12. A timer ends slices (HRTICK).
 
@@ -34,13 +32,13 @@ use crate::weight;
 #[derive(Debug)]
 pub struct EevdfOrder;
 
-/// Distance of the average from a queue's origin at which that moves, virtual ns.
+/// Distance from the average at which a queue's origin moves, virtual ns.
 const REBASE: i64 = 1 << 28;
 
-/// Distance behind vruntime of a protection that has ended for good, virtual ns.
+/// Distance behind vruntime of an ended protection, virtual ns.
 const LONG_PAST: u64 = 1 << 62;
 
-/// The queue's virtual time, rounded down so that it never counts as ahead of itself.
+/// The virtual time, rounded down so that it is never ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {
@@ -64,8 +62,8 @@ fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// Returns the limit of lag in both directions, real time: two slices, at least a tick. 6.19+ (and late releases of
-/// 6.18): the longest slice of the queue and a tick.
+/// Limit of lag in both directions, real time: two slices, at least a tick. 6.19+ (and late releases of 6.18): the
+/// longest slice of the queue and a tick.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every sleep
 fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> u64 {
@@ -76,8 +74,8 @@ fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<Eevdf
     (2 * rq.se(se).slice).max(tick)
 }
 
-/// Stores the lag of an entity that leaves. Returns whether it differs from the lag on the queue: it exceeds the
-/// limit, or (7.1) the entity sleeps already and keeps its debt.
+/// Stores a leaving entity's lag. Returns whether it differs from that on the queue: beyond the limit, or (7.1) kept by
+/// a sleeper.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> bool {
     let limit = lag_limit(rq, shared, se);
     let (entity, queue) = rq.class.both(se);
@@ -99,7 +97,7 @@ fn lag_within(entity: &Entity, average: u64, limit: u64) -> i64 {
     (average.wrapping_sub(entity.vruntime) as i64).clamp(-limit, limit)
 }
 
-/// Moves the origin of a queue's sums to its average, for smaller numbers.
+/// Moves the sums' origin to the average, for smaller numbers.
 #[cold]
 fn rebase(queue: &mut CfsRq) {
     let average = avg_vruntime(queue);
@@ -120,7 +118,7 @@ where
     }
 }
 
-/// 6.18: ends the protection of the running entity (`cancel_protect_slice`).
+/// 6.18: `cancel_protect_slice`.
 fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
@@ -185,7 +183,7 @@ fn max_slice<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, cfs: u32) -> Option<u64> 
     queue.timeline.max_slice().max(running)
 }
 
-/// Limits the protection of the running entity to the shortest waiting slice (`update_protect_slice`).
+/// Limits the protection to the shortest waiting slice (`update_protect_slice`).
 fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, curr: Se) {
     if !shared.config.features.has(Feature::RunToParity) {
         return;
@@ -196,8 +194,7 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Returns the entity that a woken one is compared with in late releases of 6.18: picked after all sleeping entities
-/// have left.
+/// Late releases of 6.18: picks an entity after all sleeping ones have left, to compare with a woken one.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -248,8 +245,8 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// Changes a weight as up to 6.12 and from 7.1 on: the queue's average does not move. Lag and the time to the
-/// deadline stay equal in real time; in 7.1 also the protection's end, and a sleeper's deadline.
+/// Up to 6.12, and 7.1+: the queue's average does not move. Lag and the time to the deadline stay equal in real time;
+/// in 7.1 also the protection's end, and a sleeper's deadline.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -292,8 +289,8 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// Places the running entity after a change of its weight as 6.18 does: as if it joined its queue with its old
-/// vruntime and new weight. Its distance from the average grows, by a quarter if it weighs as much as all others.
+/// 6.18: places the reweighted running entity as if it joined with its old vruntime and new weight. Its distance from
+/// the average grows, by a quarter if it weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
@@ -307,9 +304,9 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
     queue.sum_w -= weight;
 }
 
-/// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present buddy has an
-/// earlier deadline. If the waker is about to sleep, no more happens: `preempt_sync` requires run time since the last
-/// charge, which was just now. `None`: compare as usual.
+/// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present one has an earlier
+/// deadline. If the waker is about to sleep, that is all: `preempt_sync` requires run time since the last charge, which
+/// was just now. `None`: compare as usual.
 #[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -373,7 +370,7 @@ impl Discipline for EevdfOrder {
         !shared.config.has(Behaviour::BuddyInPick)
     }
 
-    /// 6.14+: a balancer that has not failed moves no ineligible task, such as one just preempted by the tick.
+    /// 6.14+: a balancer that has not failed moves no ineligible task.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)

@@ -1,13 +1,13 @@
-//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, a waking task is placed where it costs
-//! the least energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, waking tasks go where they cost the least
+//! energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
 //! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
-//! free capacity. Their cost follows from the frequency that `schedutil` would choose, and from the busy time of the
-//! domain's CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
+//! free capacity. Their cost follows from the frequency that `schedutil` would choose, and the domain's busy time. The
+//! cheapest is chosen; of equals, the previous CPU.
 //!
-//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. While none
-//! does, load is not balanced. Wakeups and ticks check the CPU. Balancing of the topmost domain clears the flag.
-//! 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
+//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. Otherwise load
+//! is not balanced. Wakeups and ticks check the CPU; balancing of the topmost domain clears the flag. 6.10+ (here
+//! 6.12): a task too large for its CPU is moved in any case.
 //!
 //! One difference from 6.1: a CPU that cannot satisfy a lower clamp ranks before one that is too small, as in later
 //! kernels.
@@ -29,13 +29,12 @@ use crate::shared::Shared;
 use crate::tunables::Tunables;
 use crate::uclamp::Clamps;
 
-/// Publishes the utilisation of this CPU.
 #[inline(never)]
 pub(super) fn publish<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, energy: &Energy) {
     energy.of(rq.cpu).set(used(rq), &rq.demands(0));
 }
 
-/// Average utilisation, and that expected of the queued tasks.
+/// Utilisation: average, and expected of the queued tasks.
 fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
     (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
 }
@@ -68,8 +67,7 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
     util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
 }
 
-/// Updates the flag after `dst` has balanced `domain` (topmost if `top`) without `excluded` CPUs. Returns the event
-/// of a change.
+/// Updates the flag after `dst` balanced `domain` (topmost if `top`) without `excluded` CPUs. Returns a change's event.
 pub(crate) fn look_at_domain<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
@@ -94,7 +92,7 @@ pub(crate) fn look_at_domain<P: Policy>(
     Some(Event::Overutilized { root: root(shared, dst), on: over })
 }
 
-/// Whether `dst` does not balance. `misfit`: the busiest group has a task too large for its CPU.
+/// Whether `dst` does not balance. `misfit`: the busiest group has a misfit task.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
     let moves_misfits = shared.config.has(Behaviour::EasMovesMisfit);
@@ -143,7 +141,7 @@ impl Offer {
     }
 }
 
-/// Returns the CPU on which a waking task costs the least; `None` if energy does not count.
+/// Returns the waking task's cheapest CPU; `None` if energy does not count.
 #[inline(never)]
 pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -230,9 +228,9 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// Returns the fair utilisation of a CPU with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting tasks
-    /// count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then add or
-    /// subtract its utilisation.
+    /// A CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as running.
+    /// 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then add or subtract its
+    /// utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
@@ -261,7 +259,7 @@ impl<P: Policy> View<'_, P> {
         (fit != Fit::No).then_some(Candidate { cpu, fit, spare })
     }
 
-    /// Whether tasks of a CPU count for its clamps.
+    /// Whether a CPU's tasks count for its clamps.
     fn has_clamps(&self, cpu: CpuId) -> bool {
         self.shared.uclamp_used() && self.shared.cpu(cpu).nr_running() > 0
     }
@@ -280,7 +278,7 @@ impl<P: Policy> View<'_, P> {
         (demands.fair + demands.rt + demands.dl).min(u64::from(self.shared.capacity(cpu)))
     }
 
-    /// Returns the utilisation for a CPU's frequency, with the task on `at`, or nowhere.
+    /// Utilisation for a CPU's frequency, with the task on `at`, or nowhere.
     fn wanted(&self, cpu: CpuId, at: Option<CpuId>) -> u64 {
         let mut demands = self.energy.of(cpu).demands(self.util(cpu, at, true));
         if at == Some(cpu) {

@@ -12,9 +12,8 @@ use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
-/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in
-/// [`FairRq::groups`]. The value is the distance from the unused middle of [`Entities`]: tasks are above, groups
-/// below.
+/// An entity on its run queue: a task by index in `Rq::tasks`, or a group by index in [`FairRq::groups`]. The value is
+/// the distance from the middle of [`Entities`]: tasks above, groups below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(NonZeroI32);
 
@@ -191,7 +190,7 @@ pub struct CfsRq {
     pub(crate) tg_load_avg_contrib: u64,
     /// Time of the last change of that; initially long ago.
     pub(crate) last_tg_update: u64,
-    /// Part of the root's load (`h_load`), and the start of its tick, plus 1.
+    /// Part of the root's load (`h_load`), and its tick's start, plus 1.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
 }
@@ -205,7 +204,7 @@ pub(crate) struct Removed {
     pub(crate) runnable_avg: u64,
 }
 
-/// Close to the wrap-around, so that every run meets it.
+/// Close to the wrap-around, which every run meets.
 const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
 
 impl CfsRq {
@@ -295,7 +294,7 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, indexed by [`Se`]: one table that grows at both ends, without unused entries.
+/// A CPU's entities, indexed by [`Se`]: a table that grows at both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
@@ -408,7 +407,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// All entities are found in any order of creation, in little more room than needed.
+        /// Any order of creation finds all entities, in little more room than needed.
         #[test]
         fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
             let (mut entities, mut here) = (Entities::default(), Vec::new());

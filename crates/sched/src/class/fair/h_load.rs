@@ -1,8 +1,7 @@
-//! The load of a task as part of the root's (`h_load`), and the balancer's measure of load.
+//! A task's part of the root's load (`h_load`), and the balancer's measure.
 //!
-//! A group's part is its parent's part, times its entity's part of the parent's queue. 3.12+: computed on demand,
-//! from the task's group up, at most once a tick ("move h_load calculation to task_h_load"). 3.10: once a tick for
-//! every group, on the CPU to pull from.
+//! A group's part is its parent's, times its entity's part of the parent's queue. 3.12+: computed on demand, at most
+//! once a tick ("move h_load calculation to task_h_load"). 3.10: once a tick for every group, on the CPU to pull from.
 
 use super::discipline::{Discipline, Fair};
 use super::entity::{ROOT, Se};
@@ -15,7 +14,6 @@ use crate::tunables::Tunables;
 use crate::weight;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Returns an entity's weight (3.10), or its load average.
     fn entity_load(&self, shared: &Shared<Fair<D, T>>, se: Se) -> u64 {
         let entity = self.se(se);
         if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
@@ -36,7 +34,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Returns the start of the running tick, nanoseconds, plus 1, so that it is never 0.
+    /// Start of the running tick, nanoseconds, plus 1, so never 0.
     fn h_load_tick(&self, shared: &Shared<Fair<D, T>>) -> u64 {
         let (now, tick_ns) = (self.clock.now(), shared.config.tunables.tick_ns());
         now - now % tick_ns + 1
@@ -62,7 +60,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.last_h_load_update = tick;
     }
 
-    /// Updates the parts of a group and its ancestors, each at most once a tick.
+    /// Updates a group and its ancestors, at most once a tick.
     #[inline]
     fn update_h_load(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if !self.h_load_is_of(shared, self.class.groups[group].cfs.last_h_load_update) {
@@ -86,8 +84,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
     }
 
-    /// Returns a sleeping task's effect on the root queue's weight (`effective_load`): each ancestor gets the part of
-    /// its weight that its queue here then earns.
+    /// Returns a sleeper's effect on the root's weight (`effective_load`): each ancestor gets the part of its weight
+    /// that its queue then earns.
     pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let entity = &self.class.entities[Se::task(task)];
         let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
@@ -106,8 +104,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         added
     }
 
-    /// 3.10: updates every group of the system once a tick. Returns the number of groups, and of groups without a
-    /// task here.
+    /// 3.10: updates every group of the system once a tick. Returns the numbers of groups, and of those without a task
+    /// here.
     pub(crate) fn update_all_h_load(&mut self, shared: &Shared<Fair<D, T>>) -> Option<(u32, u32)> {
         let tick = self.h_load_tick(shared);
         if self.class.h_load_throttle == tick {
@@ -253,7 +251,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Loads computed in advance or on demand are equal. On demand, no group without a task is visited.
+        /// Loads in advance and on demand are equal. On demand, no group without a task is visited.
         #[test]
         fn eager_and_on_demand_agree(calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..120)) {
             for name in ["3.10", "3.12", "3.18", "6.1"] {
@@ -263,7 +261,7 @@ mod tests {
         }
     }
 
-    /// The loads of the root's tasks add up to the root's load, and a group's tasks to its entity's.
+    /// Loads of the root's tasks add up to the root's, a group's to its entity's.
     #[test]
     fn a_groups_tasks_weigh_its_share() {
         let topology = Topology::flat(1);

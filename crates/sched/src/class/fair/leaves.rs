@@ -1,5 +1,4 @@
-//! The groups of a CPU whose averages may not be zero (`leaf_cfs_rq_list`), which balancing decays. Adding one takes
-//! constant time.
+//! A CPU's groups with averages for balancing to decay (`leaf_cfs_rq_list`). Adding takes constant time.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Load averages of the hierarchy, and the division of a group's weight over its CPUs.
+//! Load averages, and the division of a group's weight over its CPUs.
 
 use super::discipline::{Discipline, Fair};
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
@@ -15,10 +15,10 @@ use crate::weight::{self, MIN_SHARES};
 /// Least interval at which a CPU publishes a group's load average, nanoseconds.
 pub(super) const TG_UPDATE_NS: u64 = 1_000_000;
 
-/// A smaller change of a task's utilisation, 1 %, is noise to its estimate.
+/// A smaller change of a task's utilisation (1 %) is noise.
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// In `util_est_ewma`: the task's utilisation has not changed since the last estimate.
+/// In `util_est_ewma`: the utilisation is unchanged since the last estimate.
 const UTIL_AVG_UNCHANGED: u16 = 1 << 15;
 
 /// The mode of an update of an entity's averages.
@@ -26,7 +26,7 @@ const UTIL_AVG_UNCHANGED: u16 = 1 << 15;
 pub(crate) enum Attach {
     /// Averages, and the group's sum of all CPUs.
     Keep,
-    /// Without the group's sum, which the next update changes (no `UPDATE_TG`).
+    /// Without the group's sum, left to the next update (no `UPDATE_TG`).
     Silent,
     /// The entity joins the queue's averages if it has not yet.
     Join,
@@ -40,7 +40,7 @@ pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
-/// Updates the averages of `se` and of its queue to `now` on the PELT clock. Returns whether the queue's changed.
+/// Updates the averages of `se` and its queue to PELT clock `now`. Returns whether the queue's changed.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
 pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
@@ -58,7 +58,7 @@ pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq,
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Updates the averages of an entity and of its queue, and propagates changes from below.
+    /// Updates an entity's and its queue's averages, and propagates changes from below.
     #[inline(always)]
     #[allow(clippy::inline_always)] // most of the calls are in five places, which run at every switch
     pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
@@ -86,7 +86,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Propagates a change of a group's queue to its entity, without the group's sum.
+    /// Propagates a group's queue to its entity, without the group's sum.
     #[inline]
     pub(super) fn propagate(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         se.as_group().is_some() && self.propagate_entity_load_avg(shared, se)
@@ -119,7 +119,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Decays the averages of a task over its time in a higher class (4.2+).
+    /// Decays a task's averages over its time in a higher class (4.2+).
     #[inline(never)]
     fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let since = core::mem::take(&mut self.tasks[task].went_above);
@@ -189,7 +189,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         cfs.avg.load_sum = not_less(cfs.avg.load_sum, cfs.avg.load_avg * MIN_DIVIDER);
     }
 
-    /// Decays a sleeping task's averages to the last update of its queue (`sync_entity_load_avg`).
+    /// Decays a sleeper's averages to its queue's last update (`sync_entity_load_avg`).
     pub(crate) fn sync_entity_load_avg(&mut self, se: Se) {
         let entity = &self.class.entities[se];
         if entity.avg.last_update == 0 {
@@ -203,7 +203,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Marks the averages of a sleeping task that leaves this CPU for subtraction.
+    /// Marks a leaving sleeper's averages for subtraction.
     pub(crate) fn remove_entity_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
         let parent = entity.parent;
@@ -221,8 +221,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.list_leaf(parent);
     }
 
-    /// Decays a sleeping task's averages when it leaves an idle CPU, whose averages stand still
-    /// (`migrate_se_pelt_lag`, 6.0+).
+    /// Decays a sleeper's averages when it leaves an idle CPU, where they stand still (`migrate_se_pelt_lag`, 6.0+).
     pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         if self.running != Running::Idle || !shared.config.has(Behaviour::IdleLagDecays) {
             return;
@@ -235,7 +234,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Publishes a queue's load in its group's sum of all CPUs, if it changed enough.
+    /// Publishes a queue's load in its group's sum, if it changed enough.
     #[inline]
     pub(crate) fn update_tg_load_avg(&mut self, shared: &Shared<Fair<D, T>>, group: u32) {
         if group != ROOT {
@@ -350,7 +349,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Returns this CPU's part of the group's weight: its present load relative to all CPUs' published loads.
+    /// Returns this CPU's part of the group's weight: its load relative to all CPUs' published loads.
     pub(crate) fn calc_group_shares(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let slot = &self.class.groups[group];
         let task_group = shared.group(slot.id);
@@ -392,7 +391,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Decays all listed groups, children first. Groups that have decayed to nothing leave the list.
+    /// Decays all listed groups, children first. Decayed groups leave the list.
     pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
         let now = self.clock.pelt();
         if self.class.leaves.is_root_only() {
@@ -431,8 +430,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         });
     }
 
-    /// Sets the first averages of a forked task: the load of its weight, and its weight's part of the queue's
-    /// utilisation, at most half of the CPU's free capacity.
+    /// Sets a forked task's averages: its weight as load, and its part of the queue's utilisation, at most half of the
+    /// free capacity.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         let queue = &self.class.groups[parent].cfs.avg;
@@ -467,8 +466,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Updates a task's utilisation estimate when it sleeps: up at once, down by a quarter of the difference. 6.8+:
-    /// not down if it had to wait for its CPU.
+    /// Updates a sleeper's utilisation estimate: up at once, down by a quarter of the difference. 6.8+: not down if it
+    /// had to wait.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
@@ -577,10 +576,9 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits (`max_t(u32, ...)`). A queue
-/// with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages restore it.
-/// (Observed on 6.18.44; 6.1 and 6.12 have the same text.) Older kernels have it here only because they use these
-/// averages.
+/// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits (`max_t(u32, ...)`). A load
+/// above about 91,900, ninety tasks of nice 0, thus loses the rest until the tasks' averages restore it. (Observed on
+/// 6.18.44; 6.1 and 6.12 have the same text.) Older kernels share it here only with these averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }

@@ -1,5 +1,5 @@
-//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS share this file, `queue`, `load` and
-//! `placement` (the CPU for a wakeup). Their differences are the [`Discipline`], in `eevdf` and `cfs`.
+//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS differ in the [`Discipline`], in `eevdf` and
+//! `cfs`.
 
 pub(crate) mod bandwidth;
 mod capacity;
@@ -299,8 +299,8 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
-    /// Moves a task's averages to its new group at once, where they decay (`task_change_group_fair`). A task that is
-    /// new or in a higher class has none.
+    /// Moves a task's averages to its new group at once, where they decay (`task_change_group_fair`). New and
+    /// higher-class tasks have none.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);

@@ -1,8 +1,8 @@
 //! Per-entity load tracking: averages over the last few hundred milliseconds.
 //!
-//! A period has 1024 us. The period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of an always
-//! runnable entity converges to its weight, `util_avg` of an always running one to 1024. Integer arithmetic has the
-//! kernel's resolution, so rounding and comparisons are equal.
+//! A period has 1024 us, and `n` periods ago the weight y^n, with y^32 = 1/2. An always runnable entity's `load_avg`
+//! converges to its weight, an always running one's `util_avg` to 1024. Integers have the kernel's resolution, so
+//! rounding and comparisons are equal.
 
 /// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
 const DECAY: [u32; 32] = [
@@ -85,8 +85,7 @@ impl Avg {
         now.wrapping_sub(self.last_update) < 1 << 10
     }
 
-    /// Updates the sums to `now`, with `load` as weight, `runnable` tasks, and `running`. Returns whether the
-    /// averages must change.
+    /// Updates the sums to `now`. Returns whether the averages must change.
     #[inline]
     pub(crate) fn accumulate(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update);
@@ -111,7 +110,7 @@ impl Avg {
         false
     }
 
-    /// Without load the entity has left, and is neither runnable nor running.
+    /// Without load the entity has left: neither runnable nor running.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -122,8 +121,8 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
-    /// Counts `micros` of the present period, with constant `load` and `running`. `runnable_micros` is their sum,
-    /// each times the number of runnable tasks.
+    /// Counts `micros` of the present period, with constant `load` and `running`. `runnable_micros`: each microsecond
+    /// times the runnable tasks.
     pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
         debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
         self.last_update += micros << 10;
@@ -135,7 +134,7 @@ impl Avg {
         }
     }
 
-    /// `total` us have passed since the start of the open period.
+    /// `total`: us since the start of the open period.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);
@@ -151,8 +150,8 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
-    /// Counts as [`Self::catch_up`], then enters another period. `runnable` is the number after the deferred
-    /// microseconds. `weight`: see [`Self::average`].
+    /// As [`Self::catch_up`], then enters another period. `runnable`: number after the deferred microseconds. `weight`:
+    /// see [`Self::average`].
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -179,7 +178,7 @@ impl Avg {
         self.util_avg = self.util_sum / step.divider;
     }
 
-    /// `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums include it.
+    /// `weight`: the entity's, in the user's scale; 1 for a run queue, whose sums include it.
     #[inline(never)]
     pub(crate) fn average(&mut self, weight: u64) {
         let divider = self.divider();
@@ -203,7 +202,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A step of `put_off` microseconds, within the period of `avg`, and `micros`, which end it.
+    /// `put_off` microseconds within the period of `avg`, and `micros`, which end it.
     pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
         let open = u64::from(avg.period_contrib) + put_off;
         let total = open + micros;
@@ -237,10 +236,10 @@ pub(crate) fn sub(value: &mut u64, amount: u64) {
     *value = value.saturating_sub(amount);
 }
 
-/// Least divisor, for the lower bound of a sum after a subtraction.
+/// Least divisor: the lower bound of a sum after a subtraction.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
-/// Updates the average of a class above fair to `now`. `running`: whether it ran since the last update.
+/// Updates a class above fair to `now`. `running`: whether it ran since the last update.
 pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.last_update == 0 {
         avg.last_update = now & !1023;

@@ -1,4 +1,4 @@
-//! Chooses the CPU of a waking or new task: near its waker or its cache, idle if possible.
+//! Chooses a waking or new task's CPU: near its waker or cache, idle if possible.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -104,7 +104,7 @@ fn pack<D: Discipline, T: Tunables>(
         .or_else(|| (0..shared.nr_cpus() as u32).map(CpuId).filter(in_use).find(has_room))
 }
 
-/// Whether a CPU has only fair tasks, at most `tasks`, and stays below [`PACK_PCT`] with the task.
+/// Whether a CPU has only fair tasks, at most `tasks`, and the task's addition stays below [`PACK_PCT`].
 fn has_room<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -121,7 +121,7 @@ fn has_room<D: Discipline, T: Tunables>(
         && (published.util() + more) * 100 < u64::from(published.capacity()) * PACK_PCT
 }
 
-/// `select_task_rq_fair` at exec: the idlest CPU, as at fork, without the task's own load.
+/// `select_task_rq_fair` at exec: the idlest CPU, without the task's own load.
 pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -153,7 +153,7 @@ fn wake_wide<D: Discipline, T: Tunables>(
     slave >= factor && u64::from(master) >= u64::from(slave) * u64::from(factor)
 }
 
-/// Returns the waker's CPU (`on`) or the previous one, by the first of three rules that applies.
+/// Returns the waker's CPU (`on`) or the previous one, by the first applicable rule.
 fn wake_affine<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -235,9 +235,8 @@ impl Free {
     }
 }
 
-/// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The first
-/// two ignore the affinity: if it changed while the task slept, `select_fallback_rq` moves the task from an idle
-/// previous CPU.
+/// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The first two
+/// ignore the affinity: after a change during sleep, `select_fallback_rq` moves the task.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -350,7 +349,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
 }
 
-/// Returns the first idle CPU of the first `budget` of `cpus`, and charges the search to `on` (SIS_PROP).
+/// As [`search_idle_cpu`], with the search charged to `on` (SIS_PROP).
 fn scan<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     cpus: impl Iterator<Item = CpuId>,
@@ -387,8 +386,7 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     cpus.take(budget).find(|&cpu| free.is(shared.cpu(cpu)))
 }
 
-/// Returns the first of `cpus`, from `start` around, whose whole core is idle (`select_idle_core`), or else the first
-/// idle CPU.
+/// Returns the first of `cpus`, from `start` around, on an idle core (`select_idle_core`), or else the first idle one.
 #[inline(never)]
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -443,8 +441,8 @@ struct Runs {
     runnable: u64,
 }
 
-/// Returns the slow path's figures of a group (`update_sg_wakeup_stats`). CPUs forbidden to the task count only for
-/// its size; [in 6.18](Behaviour::CountsForbidden) fully. `misfit`: the task is too big for all CPUs that count.
+/// Returns a group's figures (`update_sg_wakeup_stats`). CPUs forbidden to the task count only for its size; [in
+/// 6.18](Behaviour::CountsForbidden) fully. `misfit`: the task is too big for all CPUs that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -522,7 +520,7 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// Descends the domains of `on` into the idlest group: the slow path, for tasks without a history, or leaving it
+/// The slow path: descends the domains of `on` into the idlest group, for tasks without a history, or leaving it
 /// (`without`).
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
@@ -575,7 +573,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
 }
 
 /// Returns the idlest allowed CPU (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks, else the shallowest idle
-/// one, else the least loaded. Of equally shallow CPUs, the last to become idle has the warmest cache.
+/// one, else the least loaded. Of equally shallow CPUs, the last idle has the warmest cache.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

@@ -77,14 +77,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         &mut self.class.entities[se]
     }
 
-    /// Returns the group on whose queue `se` is. None for entities of the root.
+    /// The group on whose queue `se` is; None: the root.
     #[inline]
     pub(crate) fn parent(&self, se: Se) -> Option<Se> {
         let parent = self.se(se).parent;
         (parent != ROOT).then_some(Se::group(parent))
     }
 
-    /// Returns the index of a group on this CPU. Creates it and its ancestors at the first task.
+    /// Returns a group's index here. Creates it and its ancestors at the first task.
     pub(crate) fn group_slot(&mut self, shared: &Shared<Fair<D, T>>, id: GroupId) -> u32 {
         if id == GroupId::ROOT {
             return ROOT;
@@ -104,7 +104,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         slot
     }
 
-    /// Makes a group idle or not (`sched_group_set_idle`), and updates the counts above.
+    /// `sched_group_set_idle`, with the counts above.
     pub(crate) fn set_group_idle(&mut self, slot: u32, idle: bool) {
         if self.class.entities[Se::group(slot)].idle == idle {
             return;
@@ -128,7 +128,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Charges the running entity of a queue.
     #[inline]
     pub(crate) fn update_curr(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let Some(curr) = self.class.groups[cfs].cfs.curr else { return };
@@ -255,7 +254,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[self.se(se).parent].cfs.curr == Some(se)
     }
 
-    /// Stores the number of runnable tasks below a group's entity, for its next update.
+    /// Stores the runnable tasks below a group's entity, for its next update.
     #[inline]
     pub(super) fn se_update_runnable(&mut self, se: Se) {
         if let Some(group) = se.as_group() {
@@ -513,14 +512,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         left
     }
 
-    /// Whether only idle tasks are queued (`sched_idle_rq`), except for `gone` tasks that have left but still count.
+    /// Whether only idle tasks are queued (`sched_idle_rq`), except for `gone` ones that still count.
     #[inline]
     fn is_only_idle(&self, gone: u32) -> bool {
         let idle = self.class.groups[ROOT].cfs.h_nr_idle;
         idle > 0 && self.nr_running == idle + gone
     }
 
-    /// Dequeues an entity, and the groups it leaves empty. Returns false if the entity itself stays, delayed.
+    /// Dequeues an entity, and emptied groups. Returns false if the entity stays, delayed.
     pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
             (Some(task), _) => {
@@ -601,7 +600,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Adds a dequeued task to the averages of its queue, or removes it, up to the root or to a throttled queue.
+    /// Adds a dequeued task to its queue's averages, or removes it, up to the root or a throttled queue.
     pub(crate) fn change_averages(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         self.update_load_avg(shared, se, attach);
         let mut cfs = self.se(se).parent;

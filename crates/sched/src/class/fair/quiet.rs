@@ -1,20 +1,18 @@
 //! Deferred updates of hierarchy levels where nothing changes.
 //!
-//! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity.
-//! The kernel then only adds to sums at every level. Here, one sum is kept for all levels. Before something changes
-//! there, or is read, every level *catches up* to its exact state. So the cost of a wakeup does not depend on the
-//! depth of its group (`docs/simulator.md`).
+//! If a task wakes or sleeps while others of its group are queued, the kernel only adds to sums at every level above.
+//! Here, one sum serves all levels. Before a level changes or is read, all *catch up* to their exact state. So a
+//! wakeup's cost does not depend on its group's depth (`docs/simulator.md`).
 //!
-//! Conditions on the group and the levels above, which [`Rq::watch`] checks first, and [`Rq::stays_quiet`] again if
-//! they can change meanwhile:
+//! Conditions, which [`Rq::watch`] checks first, and [`Rq::stays_quiet`] again if they can change meanwhile:
 //!
-//! - Every queue between the group's and the root's has one entity, of a group below. Code that changes another
-//!   entity there first calls [`Rq::catch_up`].
-//! - Within a PELT period (1024 us), averages do not change, and sums grow by the passed time times constants or
-//!   counts. The first call of the next period updates all levels.
-//! - The groups are queued on this CPU only, so each has its whole weight.
-//! - The running entity of such a queue has the weight of nice 0, so charging it at once or in parts gives the same
-//!   result until its request is used up ([`Discipline::undisturbed`]).
+//! - Every queue between the group's and the root's has one entity. Code that changes another there first calls
+//!   [`Rq::catch_up`].
+//! - Within a PELT period (1024 us), averages do not change, and sums grow linearly. The next period's first call
+//!   updates all levels.
+//! - The groups are queued on this CPU only, with their whole weight.
+//! - The running entity of such a queue has the weight of nice 0, so charging in parts changes nothing until its
+//!   request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
 use super::discipline::{Discipline, Fair};
@@ -43,7 +41,7 @@ pub(crate) struct Quiet {
     leaf: u32,
     /// Ancestor of `leaf` (or itself) just below the root.
     top: u32,
-    /// Whether `top` is alone in the root's queue, of which then only counts and buddies are up to date.
+    /// Whether `top` is alone in the root's queue, whose counts and buddies alone are then up to date.
     root: bool,
     /// Last update of the averages, on the PELT clock, nanoseconds.
     at: u64,
@@ -55,7 +53,7 @@ pub(crate) struct Quiet {
     charged: u64,
     /// From then on charging does more than add up.
     undisturbed_until: u64,
-    /// [`Shared::group_loads`] when the groups were last found on this CPU alone.
+    /// [`Shared::group_loads`] when last found on this CPU alone.
     loads: u32,
     /// Deferred changes of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
     queued: i32,
@@ -66,7 +64,7 @@ pub(crate) struct Quiet {
     /// Sums of microseconds times `runnable`, and times `below`.
     runnable_micros: i64,
     below_micros: i64,
-    /// Whether the queues between have buddies `next` and `last`, and whether that is deferred.
+    /// Whether the queues between have buddies, and whether that is deferred.
     buddies: [bool; 2],
     news: [bool; 2],
 }
@@ -102,8 +100,7 @@ impl Quiet {
         self.below_micros += i64::from(self.below) * micros as i64;
     }
 
-    /// Notes that this CPU has published a group's load at `loads` ([`Shared::group_loads`]). Groups on this CPU
-    /// alone still are.
+    /// Notes that this CPU has published a load at `loads` ([`Shared::group_loads`]).
     #[inline]
     pub(super) fn own_load_changed(&mut self, loads: u32) {
         if self.loads == loads {
@@ -137,7 +134,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Catches up unless the CPU switches between two tasks of the group.
+    /// Catches up unless the switch is within the group.
     #[inline]
     pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
         if self.class.quiet.leaf != NOBODY {
@@ -148,7 +145,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Catches up the root's queue, and defers no more there.
+    /// Catches up the root's queue for good.
     fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
         let quiet = &mut self.class.quiet;
         if !core::mem::take(&mut quiet.root) {
@@ -216,8 +213,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         [0; 3]
     }
 
-    /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest
-    /// requested one. Returns whether this could be deferred.
+    /// Counts a task that joined or left the queue of `leaf`, where others stay. `slice`: the shortest requested.
+    /// Returns whether it was deferred.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -261,7 +258,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Begins another period after `micros` microseconds: updates all averages, and defers the rest.
+    /// Begins another period after `micros` microseconds: updates all averages only.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -300,8 +297,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
-    /// Counts a task of `leaf` that falls asleep and stays queued, or the reverse. Returns whether this could be
-    /// deferred.
+    /// Counts a task of `leaf` that falls asleep queued, or the reverse. Returns whether it was deferred.
     #[inline]
     pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
         if self.class.quiet.leaf != leaf {
@@ -313,7 +309,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Makes the entities of `leaf` and above buddies. Returns whether this could be deferred.
+    /// Makes `leaf` and its ancestors buddies. Returns whether it was deferred.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -330,8 +326,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Removes an entity of `leaf` as buddy (`next`, `last`, `skip`), and the entities above as far up as they were.
-    /// Returns, if deferred, the entity at the root, and which buddy it may still be there.
+    /// Removes an entity of `leaf`, and those above, as buddies (`next`, `last`, `skip`). Returns, if deferred, the
+    /// root's entity, and which buddy it may still be.
     pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
@@ -352,7 +348,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         Some((top, still))
     }
 
-    /// Returns the queue to pick from first: the root's, unless its pick is known.
+    /// Returns the queue to pick from first.
     #[inline]
     pub(super) fn first_asked(&mut self, shared: &Shared<Fair<D, T>>) -> u32 {
         if self.class.quiet.root {
@@ -361,8 +357,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         ROOT
     }
 
-    /// Continues a pick of the group `top` by the root. Returns the group to pick from next, if no level between
-    /// needs an update.
+    /// Continues the root's pick of `top`. Returns the next group to pick from, if no level between needs an update.
     #[inline]
     pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
         let (now, quiet) = (self.clock.now(), &mut self.class.quiet);
@@ -377,7 +372,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         None
     }
 
-    /// Whether all these groups are on this CPU alone, with all their weight.
+    /// Whether all groups have their whole weight here.
     fn are_still_alone(&mut self, shared: &Shared<Fair<D, T>>) -> bool {
         let loads = shared.group_loads();
         let mut group = self.class.quiet.leaf;
@@ -399,7 +394,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// Starts to defer updates above `leaf`, not the root, if the conditions are met. All levels are up to date.
+    /// Starts to defer updates above `leaf`, not the root, if the conditions hold.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

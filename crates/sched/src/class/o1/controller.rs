@@ -70,8 +70,8 @@ impl CpuRc {
         stat.load.store((task + past) / period, Relaxed);
     }
 
-    /// Marks a class as maybe hungry if a task's `slice` is less than the guarantee of slice and `waited` ticks. The
-    /// guarantee is of all CPUs, but a task runs on one.
+    /// Marks a class as maybe hungry if a `slice` is less than the guarantee, which is of all CPUs, of slice and
+    /// `waited` ticks.
     pub(super) fn detect_hungry(self, class: &Class, cpu: CpuId, cpus: u64, slice: u32, waited: u64) {
         let guarantee = (u64::from(class.guarantee.load(Relaxed)) * cpus).min(GUARANTEE_SCALE);
         if self.features.has(Feature::CpuRcHungry)
@@ -95,7 +95,7 @@ pub(crate) struct Class {
     pub(super) ts_factor: AtomicU32,
     /// Whether it was hungry at the last recalculation.
     pub(super) hungry: AtomicBool,
-    /// Recalculations in a row at which it was hungry, at most the threshold + 1.
+    /// Hungry recalculations in a row, at most the threshold + 1.
     pub(super) starving: AtomicU32,
     /// Whether a task has returned to the active array since.
     pub(super) requeued: AtomicBool,

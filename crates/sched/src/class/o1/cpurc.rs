@@ -1,18 +1,17 @@
-//! CKRM's CPU resource controller (KUROSAWA Takahiro, January 2006), in `2.6.15-cpurc`: shares of the machine for
-//! classes of tasks, by scaled timeslices. A class is a task group below the root. The root's own tasks are a class
-//! with the unused guarantee (`cnt_unused_guarantee`).
+//! CKRM's CPU resource controller (KUROSAWA Takahiro, January 2006), in `2.6.15-cpurc`: shares for classes of tasks, by
+//! scaled timeslices. A class is a task group below the root. The root's own tasks are a class with the unused
+//! guarantee (`cnt_unused_guarantee`).
 //!
-//! - **Load estimation.** A class's load on a CPU is its CPU time there, averaged over `CPU_RC_SPREAD_PERIOD`: older
-//!   time decays in proportion to its age. The class's load is the mean over the CPUs. All below is computed each
-//!   `CPU_RC_RECALC_INTERVAL`.
-//! - **Hungry detection.** A class is maybe hungry while the slice of a waiting task is less than the guarantee of
-//!   the time since its activation or last slice. It is hungry if its load is also below its guarantee.
+//! - **Load estimation.** A class's load on a CPU is its CPU time there, averaged over `CPU_RC_SPREAD_PERIOD`; older
+//!   time decays linearly. The class's load is the CPUs' mean. All below is computed each `CPU_RC_RECALC_INTERVAL`.
+//! - **Hungry detection.** A class is maybe hungry while a waiting task's slice is less than the guarantee of the time
+//!   since its activation or last slice. It is hungry if its load is also below its guarantee.
 //! - **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors
 //!   of the others are multiplied by guarantee / load, and its own rises by 1. Otherwise all factors rise by
 //!   `CPU_RC_TSFACTOR_INC`.
-//! - **Task requeueing.** A slice is at least a tick, so many tasks can still exceed their share. A class that is
-//!   hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array,
-//!   until the expired array has waited too long.
+//! - **Task requeueing.** A slice is at least a tick, so many tasks can exceed their share. A class hungry for more
+//!   than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array, until the expired
+//!   array has waited too long.
 //!
 //! `docs/cpurc.md` has the differences from the document, which takes a task's load at the end of its slice
 //! (`NO_CPU_RC_TICK`). `CPU_RC_TICK` counts at each tick.
@@ -57,7 +56,7 @@ impl fmt::Display for GuaranteeError {
 impl core::error::Error for GuaranteeError {}
 
 impl CpuRc {
-    /// Whether a class's tasks return to the active array: while it starves, until it has its guarantee.
+    /// Whether a class's tasks return to the active array: it starves, until it has its guarantee.
     pub(super) fn starves<T: Tunables>(self, shared: &Shared<O1<T>>, class: &Class, now: u64) -> bool {
         if !self.features.has(Feature::CpuRcRequeue) || class.starving.load(Relaxed) <= self.starve_threshold {
             return false;
@@ -75,8 +74,7 @@ impl CpuRc {
         starves
     }
 
-    /// Whether this tick has to check waiting tasks: once before each recalculation, in the last quarter of the
-    /// interval.
+    /// Whether this tick checks waiting tasks: once in the last quarter of each recalculation interval.
     pub(super) fn looks_at_waiting<T: Tunables>(self, shared: &Shared<O1<T>>, looked: u64, now: u64) -> bool {
         let last = class_of(shared, GroupId::ROOT).recalculated.load(Relaxed);
         self.features.has(Feature::CpuRcWaiting)
@@ -133,7 +131,7 @@ impl CpuRc {
     }
 }
 
-/// Returns the class of the group, or of its ancestor right below the root.
+/// The class of the group, or of its ancestor right below the root.
 #[expect(clippy::expect_used, reason = "with a controller every group below the root is made with a class")]
 pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) -> &Class {
     let mut found = shared.group(group);
@@ -148,7 +146,7 @@ fn classes<T: Tunables>(shared: &Shared<O1<T>>) -> impl Iterator<Item = &Class> 
     shared.group_ids().filter_map(|id| shared.group(id).cpu_rc.as_deref())
 }
 
-/// Guarantees a group `percent` of the machine; the root has the rest.
+/// Guarantees a group `percent`; the root has the rest.
 pub(crate) fn set_guarantee<'a>(
     groups: impl Iterator<Item = &'a TaskGroup> + Clone,
     group: &TaskGroup,

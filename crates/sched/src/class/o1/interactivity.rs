@@ -1,11 +1,11 @@
-//! Timeslices and the sleep average, which decides whether a task is interactive.
+//! Timeslices and the sleep average, which makes a task interactive.
 //!
-//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to
-//! +5 on the task's priority. Results are rounded to ticks, as the kernel counts jiffies.
+//! The average rises in sleep and falls in running, between 0 and a second. It gives a priority bonus of -5 to +5.
+//! Results are rounded to ticks, the kernel's jiffies.
 //!
 //! 2.6.17+ (here 2.6.22): the average rises by the time slept, not by up to ten times as much. A long sleep makes a
-//! task interactive, but never above the lowest interactive level. Its waits on the run queue do not count as sleep.
-//! Nice values below 0 are rounded down for interactivity, not towards 0.
+//! task interactive, but only at the lowest interactive level; its waits then do not count as sleep. For interactivity,
+//! negative nice values are rounded down, not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
@@ -14,20 +14,20 @@ const MAX_BONUS: i64 = 10;
 /// A nice-0 task is interactive from a bonus of 2 on.
 const INTERACTIVE_DELTA: i64 = 2;
 const MAX_USER_PRIO: i64 = 40;
-/// A forked task's part of its parent's bonus, percent.
+/// A child's part of its parent's bonus, percent.
 const CHILD_PENALTY: i64 = 95;
 /// Weight of a parent's average relative to an ended child's.
 const EXIT_WEIGHT: u64 = 3;
-/// Part of a wait on the run queue, after a wakeup by a task, that counts as sleep, of 128.
+/// Part of a wait after a task's wakeup that counts as sleep, of 128.
 const ON_RUNQUEUE_WEIGHT: u64 = 38;
 
 /// The kind of a task's wakeup, until it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Activated {
-    /// Its waits are no sleep: it did not sleep, or in a way that earns nothing.
+    /// Its waits are no sleep: its sleep earned nothing.
     #[default]
     Not,
-    /// From an uninterruptible sleep (most likely for a disk), or one too long.
+    /// From an uninterruptible sleep (likely for a disk), or a too long one.
     NonInteractive,
     /// By another task.
     ByTask,
@@ -70,7 +70,7 @@ impl Interactivity {
         self.max_sleep_avg * self.tick_ns
     }
 
-    /// Returns the ticks per queued task after which the expired array starves.
+    /// Ticks per queued task after which the expired array starves.
     pub(super) fn starvation_limit(self) -> u64 {
         self.max_sleep_avg
     }
@@ -82,7 +82,7 @@ impl Interactivity {
         scaled.max(self.min_timeslice) as u32
     }
 
-    /// Weight to 2.6.22's balancer, in proportion to the slice: 1024 at nice 0.
+    /// 2.6.22: the balancer's weight, proportional to the slice: 1024 at nice 0.
     pub(super) fn weight(self, static_prio: u8) -> u64 {
         u64::from(self.timeslice(static_prio)) * 1024 / self.def_timeslice
     }
@@ -118,14 +118,13 @@ impl Interactivity {
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// Ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for each lower
-    /// bonus, times the number of CPUs.
+    /// Turn of an interactive task, ticks: 10 ms at the highest bonus, doubled for each lower one, times CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus
     }
 
-    /// The average after a run of `ns`, which costs less at a higher bonus.
+    /// The average after a run, which costs less at a higher bonus.
     pub(super) fn ran(self, sleep_avg: u64, ns: u64) -> u64 {
         let ns = ns.min(self.ns_max_sleep_avg());
         sleep_avg.saturating_sub(ns / self.current_bonus(sleep_avg).max(1) as u64)
@@ -173,7 +172,7 @@ impl Interactivity {
         self.of_bonus(self.current_bonus(sleep_avg))
     }
 
-    /// A bit below the parent's average, so that interactive tasks do not multiply.
+    /// Below the parent's average, so that interactive tasks do not multiply.
     pub(super) fn forked_child(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg) * CHILD_PENALTY / 100)
     }

@@ -1,24 +1,22 @@
-//! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and an estimate of interactivity.
+//! The O(1) scheduler of 2.6.15 and 2.6.22: two priority arrays, slices, and an estimate of interactivity.
 //!
-//! The first task of the most urgent level of the active array runs. After its slice, it gets a new slice and moves
-//! to the expired array. When the active array is empty, the arrays are exchanged, so no task waits longer than the
-//! slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value, and returns to
-//! the *active* array. Exception: the expired array has waited too long (a second for each task), or has a task with
-//! a better nice value. Interactive tasks of one level take turns within their slices.
+//! The first task of the most urgent level of the active array runs. After its slice, it moves to the expired array
+//! with a new one. The arrays are exchanged when the active one is empty, so no task waits longer than all tasks'
+//! slices. A task that sleeps much (`interactivity`) is more urgent than its nice value, and returns to the *active*
+//! array. Exception: the expired array has waited a second per task, or has a better nice value. Interactive tasks of
+//! one level take turns within their slices.
 //!
-//! A new task takes half of the rest of its parent's slice. If it ends within this slice on the parent's CPU, the
-//! parent gets the rest back. The parent is the task that runs on the CPU of the fork. Without one, the new task
-//! starts like init, with a full slice and a sleep average of 0. It is a process of its own (no CLONE_VM), and runs
-//! before its parent on the parent's CPU.
+//! A new task takes half of the rest of its parent's slice. If it ends within it on the parent's CPU, the parent gets
+//! the rest back. The parent is the task that runs on the fork's CPU. Without one, the task starts like init: full
+//! slice, sleep average 0. It is a process (no CLONE_VM), and runs before its parent on that CPU.
 //!
 //! 2.6.16+: SCHED_BATCH is never interactive, and wakes up into the expired array.
 //!
 //! Real-time tasks are in the same arrays in these kernels, and in `class/rt` here, in the same order and without
 //! throttling (2.6.25+). Differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value, and push and
-//! pull spread real-time tasks, where these kernels balance them like others.
+//! pull spread real-time tasks instead of balancing.
 //!
-//! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
-//! nice of 2.6.15 (`dependent_sleeper`).
+//! Not modelled: TASK_NONINTERACTIVE sleeps (waits for pipes), and the SMT nice of 2.6.15 (`dependent_sleeper`).
 
 pub(crate) mod controller;
 mod cpurc;
@@ -90,7 +88,7 @@ pub struct O1Task {
     activated: Activated,
     /// Ticks left of its slice.
     time_slice: u32,
-    /// Whole slice, and the tick of its start. Only the CPU resource controller uses these three.
+    /// Whole slice, and the tick of its start. For the CPU resource controller.
     last_slice: u32,
     ts_alloced: u64,
     /// Tick of its activation or end of slice, until it runs.
@@ -150,7 +148,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rules.effective_prio(self.static_prio(task), self.tasks[task].class.sleep_avg)
     }
 
-    /// Credits a dequeued task with `ns` of sleep, or of a wait that counts as sleep. Returns its new level.
+    /// Credits a dequeued task with `ns` of sleep. Returns its new level.
     fn recalc_task_prio(&mut self, rules: Interactivity, task: u32, ns: u64) -> u8 {
         let ns = if self.is_batch(rules, task) { 0 } else { ns };
         let static_prio = self.static_prio(task);
@@ -166,7 +164,7 @@ impl<T: Tunables> Rq<O1<T>> {
         this.timestamp = now;
     }
 
-    /// Whether the expired array has waited too long for tasks to return to the active array.
+    /// Whether the expired array has waited too long.
     fn expired_starving(&self, rules: Interactivity, curr: u32) -> bool {
         if self.static_prio(curr) > self.class.best_expired_prio {
             return true;
@@ -174,7 +172,7 @@ impl<T: Tunables> Rq<O1<T>> {
         self.expired_too_long(rules)
     }
 
-    /// Whether it has waited too long even for a starving class.
+    /// Whether it has waited too long for a starving class.
     fn expired_too_long(&self, rules: Interactivity) -> bool {
         let limit = rules.starvation_limit() * u64::from(self.nr_running);
         let since = self.class.expired_timestamp.map(|since| (self.clock.now() / rules.tick_ns).saturating_sub(since));
@@ -277,7 +275,7 @@ impl<T: Tunables> Rq<O1<T>> {
         self.resched();
     }
 
-    /// Gives the rest of an ended child's first slice to its parent, and weighs in its average.
+    /// Gives an ended child's first slice back to its parent, and weighs in its average.
     fn reap(&mut self, shared: &Shared<O1<T>>, child: u32) {
         let Some(parent) = self.tasks[child].class.parent.and_then(|parent| self.find(shared, parent)) else { return };
         let mut full = self.class.rules.timeslice(self.static_prio(child));

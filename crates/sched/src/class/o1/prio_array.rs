@@ -1,7 +1,7 @@
-//! A priority array: a queue for each priority, and a bitmap of those that are not empty. Lookup of the first task,
-//! insertion and removal take constant time: the O(1) of the scheduler's name.
+//! A priority array: a queue per priority, and a bitmap of those not empty. First task, insertion and removal take
+//! constant time: the name's O(1).
 //!
-//! The kernel's array has 140 levels. Levels 0..=99 are for real-time tasks, which are in `class/rt` here.
+//! The kernel's levels 0..=99 of 140 are for real-time tasks, here in `class/rt`.
 
 use super::O1Task;
 use crate::arena::Arena;
@@ -115,7 +115,7 @@ impl PrioArray {
         })
     }
 
-    /// Returns all tasks in the order of the balancer: the most urgent level first, each from its end.
+    /// Returns all tasks in the balancer's order: the most urgent level first, each from its end.
     pub(super) fn in_pull_order<'a, P: Policy<Task = O1Task>>(
         &'a self,
         tasks: &'a Arena<Task<P>>,
@@ -123,7 +123,7 @@ impl PrioArray {
         (0..LEVELS).flat_map(move |level| self.backwards(tasks, level))
     }
 
-    /// Checks that count, bitmap and queues agree, and every task is at its priority. Slow, for tests.
+    /// Checks count, bitmap, queues and priorities. Slow, for tests.
     pub(super) fn check<P: Policy<Task = O1Task>>(&self, tasks: &Arena<Task<P>>) -> Result<(), &'static str> {
         let mut count = 0;
         for level in 0..LEVELS {

@@ -25,8 +25,7 @@ pub struct O1Standing {
     pub sleep_avg: u64,
 }
 
-/// Returns the queued tasks of a CPU, with the running one, in order: the active array by level, then the expired
-/// array.
+/// Returns a CPU's queued tasks, with the running, in order: the active array by level, then the expired array.
 pub fn standings<T: Tunables>(rq: &Rq<O1<T>>) -> Vec<O1Standing> {
     let of = |expired: bool| {
         let array: &PrioArray = &rq.class.arrays[rq.class.active ^ usize::from(expired)];

@@ -7,7 +7,7 @@ use crate::rq::Rqs;
 use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
 
-/// Returns the first CPU from `from` on that has tasks for others, in the root domain of `this` but another CPU.
+/// Returns the first other CPU in the root domain of `this`, from `from` on, that has tasks for others.
 fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId> {
     if from as usize >= shared.nr_cpus() {
         return None;

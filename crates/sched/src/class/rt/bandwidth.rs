@@ -1,9 +1,9 @@
-//! The limit of the real-time class on each CPU, so that a runaway task cannot lock out all others.
+//! The real-time class's limit on each CPU, against runaway tasks.
 //!
 //! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
-//! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
-//! The next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend each other unused runtime (`share`). A limit of
-//! 0 means no limit. With real-time scheduling of groups, this is the root group's limit (`limits`).
+//! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the period's end, even on an idle CPU. The
+//! next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend unused runtime (`share`). 0 means no limit. With
+//! scheduling of groups, this is the root's limit (`limits`).
 //!
 //! 3.14 to 6.6: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
 //!
@@ -33,8 +33,8 @@ impl RtBandwidth {
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// Arms the timer if it is not armed. With a phase, periods begin `phase` nanoseconds after multiples of the
-    /// period. Without, the period begins now, unless the last one is not over (`hrtimer_forward`).
+    /// Arms the timer if needed. With a phase, periods begin `phase` nanoseconds after their multiples. Without, the
+    /// period begins now, unless the last is not over (`hrtimer_forward`).
     ///
     /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime.
     pub(super) fn start<P: Policy>(
@@ -106,7 +106,7 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
-/// Charges `delta` of a deadline task to the real-time class. The next task of this class checks the limit.
+/// Charges a deadline task's `delta` to the real-time class, whose next task checks the limit.
 pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if shared.config.rt_group_sched {
         limits::charge_deadline(rq, shared, delta);
@@ -130,7 +130,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
+/// Lifts throttling for going offline (`__disable_runtime`).
 pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if shared.config.rt_group_sched {
         limits::rq_offline(rq, shared);

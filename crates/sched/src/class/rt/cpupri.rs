@@ -27,8 +27,8 @@ struct CpuPrio {
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
-    /// CPUs by highest `prio`. The last level has the CPUs without a real-time task. As in the kernel, a CPU that
-    /// runs a deadline task is in none, until a real-time enqueue or dequeue changes its highest priority.
+    /// CPUs by highest `prio`; in the last level, those without real-time tasks. As in the kernel, a CPU that runs a
+    /// deadline task is in none, until a real-time enqueue or dequeue changes its highest priority.
     pub(super) levels: Vec<AtomicCpuMask>,
     /// CPUs with pushable tasks (`rto_mask`).
     pub(super) overloaded: AtomicCpuMask,
@@ -138,8 +138,8 @@ impl Cpupri {
         self.rounds.reset();
     }
 
-    /// Returns the next of the ascending `cpus` after the last choice of `on`, the calling CPU, so that real-time and
-    /// deadline tasks spread (`cpumask_any_and_distribute`).
+    /// Returns the next of the ascending `cpus` after the last choice of `on`, the calling CPU, so that tasks spread
+    /// (`cpumask_any_and_distribute`).
     pub(crate) fn distribute(&self, on: CpuId, mut cpus: impl Iterator<Item = CpuId> + Clone) -> Option<CpuId> {
         let last = &self.cpus[on.index()].chosen;
         let after = last.load(Relaxed);

@@ -1,9 +1,9 @@
-//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one for each group.
+//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): a CPU's priority arrays, one per group.
 //!
-//! A group's entity is queued in its parent's array at the priority of its most urgent member, so the machine's most
-//! urgent tasks run. A group that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's
-//! array, with all below, until the group's period ends. A group with a task of inherited priority is not throttled,
-//! so that the task can release its lock.
+//! A group's entity is queued in its parent's array at its most urgent member's priority, so the machine's most urgent
+//! tasks run. A group that has used up its runtime here is *throttled*: its entity leaves the parent's array, with all
+//! below, until the period ends. A group with a task of inherited priority is not throttled, so that the task can
+//! release its lock.
 //!
 //! As in the kernel, each enqueue and dequeue requeues the entities above, behind their equals.
 
@@ -153,7 +153,7 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Dequeues the entities of a group and its ancestors, from the top (`dequeue_rt_stack`). Returns their places.
+    /// Dequeues a group and its ancestors, from the top (`dequeue_rt_stack`). Returns their places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -170,8 +170,8 @@ impl RtGroups {
         kept
     }
 
-    /// Queues entities again, from the bottom, if they have tasks and are not throttled. Without `end`, they keep
-    /// their places if their priority is unchanged.
+    /// Requeues entities with tasks, unless throttled, from the bottom. Without `end`, those of unchanged priority keep
+    /// their places.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
         for pair in path.windows(2) {
@@ -226,7 +226,7 @@ impl RtGroups {
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// Whether the group of a queued task, or an ancestor below the root, is throttled.
+    /// Whether a queued task's group, or an ancestor below the root, is throttled.
     pub(super) fn hold(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
         self.group_of(task)
@@ -239,8 +239,8 @@ impl RtGroups {
         })
     }
 
-    /// Moves a queued task to the end of its equals that POSIX requires for its new group or priority. It keeps its
-    /// place if only the source of its priority changed.
+    /// Moves a queued task to the end of its equals that POSIX requires for its new group or priority; it stays if only
+    /// the priority's source changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         if seat.group != group || seat.place.level < urgency.level {
@@ -297,7 +297,7 @@ impl RtGroups {
         }
     }
 
-    /// Throttles or unthrottles a group. For the root, the caller applies the effect.
+    /// Throttles or unthrottles a group. The root's effect is the caller's.
     pub(super) fn set_throttled(&mut self, group: GroupId, throttled: bool) {
         self.rqs[group.index()].throttled = throttled;
         let kept = self.unstack(group);

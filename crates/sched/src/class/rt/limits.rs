@@ -1,9 +1,8 @@
-//! Limits of groups' real-time tasks on each CPU, with real-time scheduling of groups (`group`): `cpu.rt_runtime_us`
-//! of every `cpu.rt_period_us`.
+//! Limits of groups' real-time tasks on each CPU (`group`): `cpu.rt_runtime_us` of every `cpu.rt_period_us`.
 //!
 //! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on. A new group has a runtime of 0, and
-//! may have no real-time tasks. The limits of a group's children must fit into its own ([`Scheduler::set_group_rt`]).
-//! All limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
+//! may have no real-time tasks. The children's limits must fit into the group's ([`Scheduler::set_group_rt`]). All
+//! limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -159,7 +158,7 @@ pub(super) fn bandwidth_of<P: Policy>(shared: &Shared<P>, group: GroupId) -> Opt
     shared.group(group).rt.0.get().map(|own| &own.bandwidth)
 }
 
-/// Returns the group whose limit counts for the real-time tasks of `group`.
+/// Returns the group whose limit counts for `group`.
 fn home<P: Policy>(shared: &Shared<P>, group: GroupId) -> GroupId {
     if shared.group(group).rt.is_redirected() { GroupId::ROOT } else { group }
 }
@@ -169,7 +168,7 @@ pub(crate) fn may_join<P: Policy>(shared: &Shared<P>, group: GroupId) -> bool {
     !shared.config.rt_group_sched || !enabled(shared) || limit(shared, home(shared, group)).runtime != Some(0)
 }
 
-/// Whether a task may move to a group (`sched_rt_can_attach`). Until 6.6, a deadline task counts as a real-time one.
+/// Whether a task may move to a group (`sched_rt_can_attach`). Until 6.6, deadline tasks count as real-time.
 pub(crate) fn may_attach<P: Policy>(shared: &Shared<P>, task: &Task<P>, group: GroupId) -> bool {
     let prio = task.prio();
     let counts = prio >= 0 || shared.config.has(Behaviour::RtThrottle);
@@ -182,7 +181,7 @@ fn urgency<P: Policy>(task: &Task<P>) -> Urgency {
     Urgency { level: task.rt_level(), boosted: task.lent.is_some_and(|lent| lent.rt_priority() > own) }
 }
 
-/// Changes a CPU's arrays, and updates the run queue from the root's.
+/// Changes the arrays, and updates the run queue from the root's.
 fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -> T {
     let counted = |rq: &Rq<P>| if rq.rt.throttled { 0 } else { rq.rt.nr_running };
     let before = counted(rq);
@@ -235,7 +234,7 @@ pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Starts the period timers of a group with a runnable task, and of its ancestors.
+/// Starts the period timers of a runnable group and its ancestors.
 fn start_up<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     let mut at = group;
     while at != GroupId::ROOT {
@@ -255,7 +254,7 @@ fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     bandwidth.start(rq, shared, timer, period, phase);
 }
 
-/// Charges `delta` of the running task to its group and the ancestors.
+/// Charges the running task's `delta` to its group and ancestors.
 pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if !rq.online || !enabled(shared) {
         return;
@@ -343,7 +342,7 @@ fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     }
 }
 
-/// Ends `overrun` periods of a group on one CPU. Returns whether it still needs the timer.
+/// Ends `overrun` periods of a group on one CPU. Returns whether it needs the timer.
 pub(super) fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
     let RtLimit { runtime, period } = limit(shared, group);
     let mut runtime = runtime.unwrap_or(INFINITE);
@@ -369,7 +368,7 @@ pub(super) fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: Gr
     waits
 }
 
-/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
+/// Lifts throttling for going offline (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -392,7 +391,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`).
+/// Checks the tree as if `group` had `wanted` (`tg_rt_schedulable`).
 pub(super) fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);

@@ -1,13 +1,13 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first.
 //!
-//! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head.
-//! A task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The N highest tasks run on the N CPUs:
-//! by choice of the CPU at a wakeup, push and pull (`place`, `balance`, `rounds`).
+//! A CPU has a queue per priority, where the running task stays. A preempted task stays at the head. A task that
+//! yields, or (SCHED_RR) has used up its slice, moves to the tail. The N highest tasks run on the N CPUs, by placement
+//! at a wakeup, push and pull (`place`, `balance`, `rounds`).
 //!
 //! `bandwidth` limits the class's CPU time. With CONFIG_RT_GROUP_SCHED, which distributions leave off, groups have
 //! arrays (`group`) and limits (`limits`).
 //!
-//! Functions that the core calls are not inlined, so its verbs stay small where no real-time task exists.
+//! The core's calls are not inlined, so its verbs stay small without real-time tasks.
 
 mod asking;
 mod balance;

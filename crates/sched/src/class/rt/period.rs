@@ -24,8 +24,8 @@ pub(crate) struct RtBandwidth {
 }
 
 impl RtBandwidth {
-    /// Whether time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While the timer is
-    /// off, the sum is bounded (`sched_rt_bandwidth_account`).
+    /// Whether deadline tasks' time counts on a CPU that has used `time` of `runtime`. While the timer is off, the sum
+    /// is bounded (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {

@@ -14,8 +14,7 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::Task;
 
-/// Whether a CPU has the capacity of a real-time task's lower clamp, by default the largest
-/// (`rt_task_fits_capacity`).
+/// Whether a CPU has the capacity of a task's lower clamp, by default the largest (`rt_task_fits_capacity`).
 pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     if !shared.domains.asym() {
         return true;
@@ -24,7 +23,7 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) ->
     shared.capacity(cpu) >= u32::from(clamps.min.min(clamps.max)).min(shared.max_capacity())
 }
 
-/// Returns the task's last CPU, unless a task that is as urgent or pinned runs there (`select_task_rq_rt`).
+/// Returns the last CPU, unless a task as urgent or pinned runs there (`select_task_rq_rt`).
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
@@ -44,8 +43,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }
 }
 
-/// Returns the CPU with the least urgent task that is nearest to `cpu`, the task's last CPU (`find_lowest_rq`). `on`,
-/// the calling CPU, is preferred among equals.
+/// Returns the CPU with the least urgent task nearest to `cpu`, the task's last (`find_lowest_rq`); among equals, `on`,
+/// the calling CPU.
 pub(super) fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
@@ -67,7 +66,7 @@ pub(super) fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: Cp
     if here { Some(on) } else { shared.rt.distribute(on, lowest.into_iter()) }
 }
 
-/// Returns the most urgent pushable task of those that `may` move; of equals, the first to become pushable.
+/// Returns the most urgent pushable task that `may` move; of equals, the first pushable.
 pub(super) fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
     let waiting = &rq.rt.queues.as_ref()?.pushable;
     waiting.values().copied().find(|&index| may(&rq.tasks[index]))
@@ -83,7 +82,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
-/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned (as the stopper is).
+/// Whether the running task, if its class counts, is as urgent as `task`, or pinned (as the stopper is).
 fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
@@ -105,8 +104,8 @@ impl Cpupri {
         self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
     }
 
-    /// Returns the CPUs with the least urgent tasks, in the root domain of `at` and allowed to `task`, which is more
-    /// urgent. Prefers CPUs of sufficient capacity.
+    /// Returns the CPUs with the least urgent tasks, in the root domain of `at` and allowed to the more urgent `task`.
+    /// Prefers sufficient capacity.
     pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
         let fits = |cpu: &CpuId| fits(shared, task, *cpu);
         let mut second_best = Vec::new();
@@ -131,7 +130,7 @@ impl Cpupri {
         second_best
     }
 
-    /// Whether a CPU in the root domain of `at` runs something less urgent than `task`.
+    /// Whether a CPU in the root domain of `at` runs less urgent than `task`.
     pub(super) fn has_lower<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> bool {
         let mut levels = (u32::from(task.rt_level()) + 1..=NONE).map(|level| &self.levels[level as usize]);
         let may = |cpu: CpuId| task.allowed(cpu) && shared.is_online(cpu) && shared.same_root(at, cpu);
@@ -139,7 +138,7 @@ impl Cpupri {
     }
 }
 
-/// Notes whether other CPUs may take a queued task. A pinned task is never pushable.
+/// Notes whether other CPUs may take a queued task, never a pinned one.
 pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
     let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
     let task = &mut rq.tasks[index].rt;

@@ -44,20 +44,19 @@ pub struct RtRq {
     pub(super) queues: Option<Box<Queues>>,
     /// Bitmap of the queues with pushable tasks.
     pub(super) pushable: u128,
-    /// Tasks of the class, the running one included; without those of throttled groups.
+    /// Tasks of the class, with the running; without throttled groups' tasks.
     pub(super) nr_running: u32,
     /// The same with those of throttled groups (`rt_nr_total`).
     pub(super) nr_total: u32,
-    /// Count of the times that a task became pushable.
+    /// Times that a task became pushable.
     pub(super) pushed: u64,
-    /// Whether the class waits for the end of the period on this CPU.
+    /// Whether the class waits for the period's end.
     pub(super) throttled: bool,
     /// CPU time of the class in this period, nanoseconds.
     pub(super) rt_time: u64,
     pub(super) exec_start: u64,
     pub(super) avg: Avg,
-    /// Arrays of groups, if groups are scheduled. Then `queues` has only the pushable tasks, and `active` only the
-    /// highest priority.
+    /// Groups' arrays, if scheduled. `queues` then has only pushable tasks, and `active` only the highest priority.
     pub(super) groups: Option<Box<RtGroups>>,
     pub(crate) callback: Option<Callback>,
 }
@@ -75,7 +74,7 @@ impl RtRq {
         self.throttled
     }
 
-    /// Whether throttling, of the class or of its group, stops the queued task with this index.
+    /// Whether throttling, of class or group, stops the queued task `index`.
     pub fn holds_back(&self, index: u32) -> bool {
         self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
     }
@@ -89,8 +88,8 @@ impl RtRq {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
     }
 
-    /// Returns each group that had tasks here: the number of its unthrottled tasks, whether it is throttled, and its
-    /// CPU time in this period. Empty unless groups are scheduled.
+    /// Returns each group that had tasks here: its unthrottled tasks, whether it is throttled, and CPU time in this
+    /// period. Empty unless groups are scheduled.
     pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
         let groups = self.groups.as_deref();
         let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));

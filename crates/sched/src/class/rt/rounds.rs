@@ -1,8 +1,8 @@
-//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU that is about to run a less urgent task
-//! interrupts the first CPU of its root domain with pushable tasks. That CPU pushes what it can, and passes the
-//! interrupt on. Many CPUs that become free at once therefore do not all lock one run queue.
+//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU about to run a less urgent task interrupts
+//! the root domain's first CPU with pushable tasks. That CPU pushes what it can, and passes the interrupt on. So many
+//! CPUs that become free at once do not lock one run queue.
 //!
-//! There is one interrupt for each root domain. A request while it is on its way starts another round.
+//! Each root domain has one interrupt. A request while it is on its way starts another round.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -56,8 +56,8 @@ impl Rounds {
 }
 
 impl Round {
-    /// Returns the first CPU from a number on that `offers` tasks. The round ends if there is none, and no new
-    /// request (`rto_next_cpu`).
+    /// Returns the first CPU from a number on that `offers` tasks. Without one or a new request, the round ends
+    /// (`rto_next_cpu`).
     fn next(&self, at: u64, offers: impl Fn(u32) -> Option<CpuId>) -> (u64, Option<CpuId>) {
         let (mut from, mut served) = unpack(at);
         loop {

@@ -1,8 +1,7 @@
 //! CPUs that lend each other real-time runtime (feature RT_RUNTIME_SHARE, off since 5.10; `do_balance_runtime`).
 //!
-//! A CPU that has used up its runtime takes the n-th part of each other CPU's unused runtime, for n CPUs, up to a
-//! whole period. It keeps this beyond the period, until a CPU goes offline. The runtimes of all online CPUs add up to
-//! the limit times their number.
+//! Of n CPUs, one without runtime takes the n-th part of each other's unused runtime, up to a whole period. It keeps
+//! this until a CPU goes offline. Online CPUs' runtimes add up to the limit times their number.
 
 use alloc::vec::Vec;
 
@@ -26,7 +25,7 @@ struct Account {
 pub(super) struct Lending(Mutex<Vec<Account>>);
 
 impl Lending {
-    /// Creates accounts with `runtime` each; CPUs that are not `online` do not take part.
+    /// Creates accounts with `runtime` each; offline CPUs do not take part.
     pub(super) fn new(nr_cpus: usize, runtime: u64, online: &CpuMask) -> Self {
         let account =
             |cpu: u32| Account { runtime: if online.contains(CpuId(cpu)) { runtime } else { DISABLED }, time: 0 };
@@ -44,8 +43,7 @@ impl Lending {
         self.0.lock()[cpu.index()].time = time;
     }
 
-    /// As [`Self::note`]. Returns whether the use exceeds the runtime, even after borrowing from other CPUs of
-    /// `span`.
+    /// As [`Self::note`]. Returns whether the use exceeds the runtime, even after borrowing from `span`.
     pub(super) fn exceeded(&self, cpu: CpuId, time: u64, period: u64, span: &CpuMask) -> bool {
         let mut accounts = self.0.lock();
         accounts[cpu.index()].time = time;
@@ -59,7 +57,7 @@ impl Lending {
         time > accounts[cpu.index()].runtime
     }
 
-    /// As [`Self::exceeded`], for a throttled CPU: others may have runtime to lend by now.
+    /// As [`Self::exceeded`], for a throttled CPU: others may now have runtime to lend.
     pub(super) fn balance(&self, cpu: CpuId, time: u64, period: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         accounts[cpu.index()].time = time;

@@ -93,7 +93,7 @@ pub(crate) fn has_groups<P: Policy>(rq: &Rq<P>) -> bool {
     rq.rt.groups.is_some()
 }
 
-/// Whether a queued task belongs in another queue, after a change of its priority or group.
+/// Whether a queued task's changed priority or group needs another queue.
 pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     if let Some(groups) = &rq.rt.groups {
         return limits::has_moved(rq, shared, groups, index);
@@ -223,7 +223,7 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
     update_avg(&mut rq.rt.avg, now, running);
 }
 
-/// Publishes the capacity that the real-time and deadline classes leave for fair (`scale_rt_capacity`).
+/// Publishes the capacity left for fair (`scale_rt_capacity`).
 pub(crate) fn update_capacity<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let whole = shared.capacity(rq.cpu);
     let left = u64::from(whole).saturating_sub(rq.rt.avg.util_avg + rq.dl.util_avg()).max(1);

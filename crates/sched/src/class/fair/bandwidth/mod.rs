@@ -1,20 +1,20 @@
-//! CFS bandwidth control (`cpu.max`): a group may use at most its quota of CPU time in each period.
+//! CFS bandwidth control (`cpu.max`): a group's quota of CPU time per period.
 //!
-//! Each CPU charges the group's CPU time to a local runtime, which it refills with slices from the group's [`Pool`].
-//! If the pool is empty, the group is *throttled* on that CPU until the next period. Ticks, wakeups and switches
-//! charge, so a CPU may overrun by up to a tick, and pays that first.
+//! Each CPU charges a local runtime, refilled with slices from the group's [`Pool`]. If the pool is empty, the group is
+//! *throttled* on that CPU until the next period. Ticks, wakeups and switches charge, so a CPU may overrun by a tick,
+//! which it pays first.
 //!
 //! What kernels do differently:
-//! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with the period from which it was drawn. Each CPU
-//!   keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota in every period.
-//! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
-//!   averages stops. A queue that is throttled while empty counts as throttled time.
+//! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with its period. Each CPU keeps up to 1 ms, so groups
+//!   with little work on many CPUs lose quota.
+//! - **6.1**: throttling dequeues the group's entity, with all below, and stops its PELT clock. A queue throttled while
+//!   empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
-//! - **6.18**: a task is throttled when it next returns to user mode, so a task that holds a lock in the kernel
-//!   continues. It then waits in the group's *limbo*. The clock of the averages stops when the last task has left.
+//! - **6.18**: a task is throttled at its return to user mode, so one that holds a kernel lock continues. It waits in
+//!   the group's *limbo*. The PELT clock stops when the last task has left.
 //!
-//! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). Periods are never lengthened
-//! for a late timer, since the clock stands still during a call.
+//! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). No timer is late, so periods
+//! are never lengthened.
 
 mod invariants;
 pub(crate) mod pool;
@@ -37,10 +37,10 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Local runtime kept while the group has nothing to run (`min_cfs_rq_runtime`).
+/// Local runtime kept without runnable tasks (`min_cfs_rq_runtime`).
 const MIN_RUNTIME_NS: i64 = 1_000_000;
 
-/// State on one CPU of a group that has a limit, or is below one.
+/// State on one CPU of a group with a limit, its own or an ancestor's.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     /// Whether the group itself has a limit.
@@ -53,7 +53,7 @@ pub(crate) struct Local {
     expires: u64,
     /// Whether the group's own limit is used up.
     throttled: bool,
-    /// Whether its entity is off the parent's queue (before 6.18).
+    /// Before 6.18: whether its entity is dequeued.
     off: bool,
     /// Start of the throttled time, if it counts.
     throttled_clock: Option<u64>,
@@ -69,7 +69,7 @@ pub(crate) struct Local {
 }
 
 impl CfsRq {
-    /// Whether its entity is off the parent's queue, so its tasks do not count above.
+    /// Whether its entity is dequeued, so its tasks do not count above.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.bandwidth.as_ref().is_some_and(|local| local.off)
@@ -115,7 +115,7 @@ impl Local {
     }
 }
 
-/// Calls from the hot paths: each tests one flag on a CPU without limits.
+/// Hot paths: without limits on a CPU, each call tests one flag.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn charge_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
@@ -144,8 +144,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// Defers the check of limits until the CPU has balanced, since the kernel puts the task after that. Until then,
-    /// a group without runtime is not throttled, and other CPUs may pull its tasks.
+    /// Defers the check of limits until the CPU has balanced, as the kernel puts the task then. Until then, other CPUs
+    /// may pull an exhausted group's tasks.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {
@@ -237,7 +237,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Calls `with` for a group, then for all below it on this CPU.
+    /// Calls `with` for a group, then for all below it.
     fn each_from(&mut self, cfs: u32, mut with: impl FnMut(&mut Self, u32)) {
         let below = core::mem::take(&mut self.local_mut(cfs).below);
         with(self, cfs);
@@ -247,7 +247,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.local_mut(cfs).below = below;
     }
 
-    /// Removes a group's entity and tasks from the queues above.
     fn take_off(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let queue = &self.class.groups[cfs].cfs;
         let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
@@ -370,7 +369,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Throttling task by task (6.18).
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Throttles the running task at its return to user mode (`throttle_cfs_rq_work`).
+    /// `throttle_cfs_rq_work`, for the running task.
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         self.class.entities[Se::task(task)].throttle_work = false;
         let parent = self.class.entities[Se::task(task)].parent;
@@ -409,7 +408,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.nr_running += 1;
     }
 
-    /// Returns whether a task from another CPU's limbo stays in limbo here.
+    /// Whether a task from another CPU's limbo stays in limbo.
     #[cold]
     pub(crate) fn enqueue_throttled(&mut self, task: u32, why: Enqueue) -> bool {
         let parent = self.class.entities[Se::task(task)].parent;
@@ -444,7 +443,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Lifts all limits on a CPU that goes offline (`unthrottle_offline_cfs_rqs`).
+    /// Lifts all limits for going offline (`unthrottle_offline_cfs_rqs`).
     pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             let local = self.local_mut(slot);
@@ -468,7 +467,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         groups.filter(|(_, group)| group.cfs.bandwidth.is_some()).map(|(slot, _)| slot).collect()
     }
 
-    /// Creates state for a group with its first limit, and for all below without state. No limit is above.
+    /// Creates state for a group's first limit, and for all below without state. No ancestor has a limit.
     fn adopt_subtree(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let groups = self.class.groups.iter().map(|(index, _)| index);
         let below: Vec<u32> = groups.filter(|&group| self.is_below(group, slot)).collect();
@@ -509,7 +508,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.tell_above(slot);
     }
 
-    /// Pays a waiting group's debt from the pool, and unthrottles it if that was enough.
+    /// Pays a waiting group's debt from the pool; unthrottles it if paid.
     pub(crate) fn distribute_to(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
         let Some(&slot) = self.class.by_id.get(&group) else { return };
         if !self.class.groups[slot].cfs.bandwidth.as_ref().is_some_and(|local| local.throttled) {

@@ -1,8 +1,8 @@
-//! A limit, and its pool of runtime for all CPUs of a group (`cfs_bandwidth`).
+//! A group's limit, and its pool of runtime for all CPUs (`cfs_bandwidth`).
 //!
-//! A period begins with `quota`, and up to `burst` of the previous remainder. CPUs take slices. If the pool is empty,
-//! CPUs without runtime are throttled and join a list. The next period unthrottles them in order, each with its debt
-//! and a nanosecond more. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
+//! A period begins with `quota`, and up to `burst` of the previous remainder. CPUs take slices. Without runtime, they
+//! are throttled and listed. The next period unthrottles them in order, each with its debt and a nanosecond. The timer
+//! stops at a period without throttled CPUs, if no CPU took runtime in the last.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -43,8 +43,7 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// A quota or a period below 1 ms, a period above 1 s, a burst above the quota, or a sum above
-    /// [`Self::MAX_RUNTIME_NS`].
+    /// Quota or period below 1 ms, period above 1 s, burst above the quota, or sum above [`Self::MAX_RUNTIME_NS`].
     pub fn new(quota: u64, period: u64, burst: u64) -> Result<Self, LimitError> {
         if quota < Self::MIN_NS {
             return Err(LimitError::ShortQuota(quota));
@@ -148,7 +147,7 @@ pub(crate) struct Pool {
     period_active: bool,
     /// Phase of the periods, before the first start.
     phase: Option<u64>,
-    /// End of the period. While the timer is off: the origin of periods.
+    /// End of the period; the origin of periods while the timer is off.
     expires: u64,
     /// Number of refills, which counts periods.
     refills: u64,
@@ -202,7 +201,7 @@ impl Pool {
         burst
     }
 
-    /// Starts the period timer (`start_cfs_bandwidth`). Returns its time if it did not run.
+    /// `start_cfs_bandwidth`. Returns the timer's time if it did not run.
     pub(crate) fn start(&mut self, now: u64) -> Option<u64> {
         let limit = self.limit?;
         if self.period_active {
@@ -217,7 +216,7 @@ impl Pool {
         Some(self.expires)
     }
 
-    /// Moves `expires` past `now` by whole periods (`hrtimer_forward`). Returns their number.
+    /// Moves `expires` past `now` by whole periods (`hrtimer_forward`), and returns their number.
     fn forward(&mut self, now: u64, period: u64) -> u64 {
         if now < self.expires {
             return 0;
@@ -263,7 +262,7 @@ impl Pool {
         self.runtime > 0
     }
 
-    /// Takes the debt of a waiting CPU with `remaining` <= 0, and a nanosecond, or what there is.
+    /// Takes a waiting CPU's debt (`remaining` <= 0) and a nanosecond, or the rest.
     pub(crate) fn pay(&mut self, remaining: i64) -> u64 {
         let wanted = remaining.min(0).unsigned_abs().saturating_add(1);
         let amount = wanted.min(self.runtime);
@@ -311,8 +310,8 @@ impl Pool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// Takes back the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the
-    /// time of the slack timer if CPUs are throttled, since the caller's run queue is locked.
+    /// Takes back a CPU's runtime beyond `min_cfs_rq_runtime`. Returns the slack timer's time if CPUs are throttled,
+    /// since the caller's run queue is locked.
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);
@@ -327,15 +326,15 @@ impl Pool {
         Some(now + SLACK_PERIOD_NS)
     }
 
-    /// Handles the slack timer. Returns whether to distribute the pool.
+    /// Returns whether to distribute the pool.
     pub(crate) fn slack_timer(&mut self, slice: u64, now: u64) -> bool {
         self.slack_started = false;
         self.limit.is_some() && self.runtime > slice && !self.refresh_within(now, MIN_EXPIRATION_NS)
     }
 }
 
-/// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4
-/// (`apart`) the periods of groups begin at different instants: at random in the kernel, by the group's number here.
+/// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). 6.4+
+/// (`apart`): groups' periods begin at different instants: at random in the kernel, by group number here.
 pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
     Pool::new(match (apart, phase) {

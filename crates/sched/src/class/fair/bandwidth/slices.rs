@@ -1,4 +1,4 @@
-//! Slices of a quota: a CPU draws them from its group's pool, uses them, and returns or loses the rest.
+//! Slices of a quota: a CPU draws them from the pool, and returns or loses the rest.
 
 use super::{Local, MIN_RUNTIME_NS, Pool};
 use crate::class::fair::discipline::{Discipline, Fair};

@@ -17,8 +17,8 @@ fn machine(nodes: u32, cpus: u32) -> Shared<Eevdf> {
     Shared::new(topology, config)
 }
 
-/// `find_idlest_group` between nodes with 32 CPUs: an eighth of a node is filled before two more tasks here than
-/// there matter. A smaller affinity counts as a smaller node.
+/// `find_idlest_group` between nodes with 32 CPUs: an eighth of a node is filled before two more tasks here than there
+/// matter. A smaller affinity is a smaller node.
 #[test]
 fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     let shared = machine(2, 32);

@@ -18,8 +18,7 @@ pub(super) struct Inner {
     fence_keys: [u64; CHILDREN],
     fence_seqs: [u64; CHILDREN],
     min_vruntimes: [u64; CHILDREN],
-    /// The least vruntime of the child and of all to its right. Late vruntimes arrive on the right, so the first is
-    /// usually the node's minimum.
+    /// The least vruntime of the child and all to its right. Late vruntimes arrive on the right.
     min_vruntimes_from: [u64; CHILDREN],
     min_slices: [u64; CHILDREN],
     max_slices: [u64; CHILDREN],
@@ -103,7 +102,6 @@ impl Inner {
         self.refresh_from(at);
     }
 
-    /// Adds `by` to the summary of the child.
     #[inline]
     pub(super) fn widen(&mut self, at: usize, by: Summary) {
         if by.min_slice < self.min_slices[at] {
@@ -167,7 +165,6 @@ impl Inner {
         summary
     }
 
-    /// Returns the first child with an eligible entry.
     #[inline]
     pub(super) fn pick(&self, eligible: &impl Fn(u64) -> bool) -> Option<u32> {
         let at = self.min_vruntimes[..self.len()].iter().position(|&vruntime| eligible(vruntime))?;

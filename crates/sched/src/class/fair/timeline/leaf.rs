@@ -1,4 +1,4 @@
-//! A leaf: up to sixteen entries that never move, and their order as sixteen nibbles of one `u64`.
+//! A leaf: up to sixteen entries that never move, and their order as nibbles of a `u64`.
 //!
 //! Insertions and removals only shift nibbles (Mao, Kohler and Morris, "Cache craftiness for fast multicore key-value
 //! storage", EuroSys 2012, section 4.6.2).
@@ -138,7 +138,7 @@ impl Leaf {
         self.entities[slot]
     }
 
-    /// Moves the entries from `place` on to `right`, which loses its own and follows this leaf.
+    /// Moves the entries from `place` on to `right`, which follows this leaf and loses its own.
     pub(super) fn split_off(&mut self, place: usize, right: &mut Self) {
         right.seqs = [0; SLOTS];
         right.order = IDENTITY;
@@ -161,8 +161,8 @@ impl Leaf {
         Summary { min_vruntime: self.min_vruntime(), min_slice: self.min_slice(), max_slice: self.max_slice() }
     }
 
-    /// Returns the summary after a removal; it was `old` before. The leaf must not be empty. Most slices are equal,
-    /// so an equal slice mostly proves the old bound.
+    /// Returns the summary after a removal from `old`. The leaf must not be empty. Most slices are equal, so an equal
+    /// slice mostly proves the old bound.
     #[inline]
     pub(super) fn summary_without(&self, old: Summary) -> Summary {
         let mut summary = Summary { min_vruntime: self.min_vruntime(), ..old };

@@ -1,9 +1,9 @@
-//! The timeline of one `cfs_rq`: its queued entities in the order in which they would run.
+//! The timeline of a `cfs_rq`: its queued entities in running order.
 //!
-//! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
-//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. The
-//! kernel's tree is red-black; this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica and
-//! Abdel-Wahab 1995, section 5). An array of sixteen is faster than sixteen pointers.
+//! CFS orders entities by vruntime and runs the leftmost. EEVDF orders by virtual deadline and runs the leftmost
+//! *eligible* one (vruntime not ahead of the average), which needs each subtree's smallest vruntime. The kernel's tree
+//! is red-black; this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica and Abdel-Wahab 1995,
+//! section 5). An array of sixteen is faster than sixteen pointers.
 //!
 //! Shapes by the number of entities:
 //!
@@ -11,7 +11,7 @@
 //! * up to eight: one sorted array;
 //! * more: leaves of up to sixteen. The first leaf is the head; the others are under inner nodes.
 //!
-//! Keys and vruntimes are `u64` that wrap, so all queued keys must lie within 2^63 of each other.
+//! Keys and vruntimes are wrapping `u64`: all queued keys must lie within 2^63.
 
 mod inner;
 mod leaf;
@@ -28,7 +28,7 @@ use tree::Tree;
 
 /// Most entities in one sorted array.
 const FEW: usize = 8;
-/// Entities at which a tree becomes an array again: below [`FEW`], so that a steady run queue keeps its shape.
+/// Entities at which a tree becomes an array: below [`FEW`], so that a steady run queue keeps its shape.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.
@@ -42,8 +42,8 @@ const fn earlier(a: u64, b: u64) -> u64 {
     if before(b, a) { b } else { a }
 }
 
-/// The receipt for a queued entity, for [`Timeline::remove`]. It has a sequence number, so that removal is fast even
-/// if a thousand entities have one deadline. An `Option<Ticket>` is no larger.
+/// A queued entity's receipt, for [`Timeline::remove`]. Its sequence number keeps removal fast among equal deadlines.
+/// An `Option<Ticket>` is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
     key: u64,
@@ -99,7 +99,7 @@ impl Summary {
 
 /// The entities queued on one `cfs_rq`, by key, and in order of insertion among equals.
 ///
-/// `n` is their number. The caller names entities by any `u32`.
+/// `n` is their number. Any `u32` names an entity.
 ///
 /// ```
 /// use vruntime_sched::class::fair::timeline::Timeline;
@@ -155,8 +155,7 @@ impl Timeline {
 
     /// Queues an entity, after all whose key is equal or before. O(log n).
     ///
-    /// `key` is its virtual deadline (EEVDF) or vruntime (CFS). If an argument changes, the entity must be inserted
-    /// again.
+    /// `key` is its virtual deadline (EEVDF) or vruntime (CFS). A changed argument needs another insertion.
     #[inline]
     pub fn insert(&mut self, entity: u32, key: u64, vruntime: u64, slice: u64) -> Ticket {
         self.seq += 1;

@@ -202,7 +202,7 @@ fn three_thousand_in_and_out() {
     }
 }
 
-/// Lengths around one, two and three leaves, where a tree appears, disappears, and has an almost empty root.
+/// Lengths around one, two and three leaves: a tree appears, disappears, and has an almost empty root.
 #[test]
 fn swings_around_every_small_length() {
     let mut state = 7;
@@ -229,7 +229,7 @@ fn swings_around_every_small_length() {
     }
 }
 
-/// A root leaf may hold one or two entries, but must not become a child like that when the head splits.
+/// A root leaf may hold one or two entries, but must not become such a child when the head splits.
 #[test]
 fn head_splits_before_a_small_root() {
     for left in 1..=5 {

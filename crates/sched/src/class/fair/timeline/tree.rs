@@ -1,15 +1,14 @@
-//! The head and the B+tree behind it. The head is the leaf with the first entries. All other leaves are under inner
-//! nodes. Leaves are chained in order, and all nodes are in two arenas.
+//! The head, which is the leaf with the first entries, and the B+tree behind it. Leaves are chained in order. All nodes
+//! are in two arenas.
 //!
-//! Most entities leave from the front, which only changes the head. When the head is empty, about once in a dozen
-//! removals, the first leaf of the tree becomes the head.
+//! Most entities leave from the front, which only changes the head. When that is empty, about once in a dozen removals,
+//! the tree's first leaf becomes the head.
 //!
 //! Rules, which `check` verifies:
 //!
-//! * The head is not empty. Every other node has at least [`MIN`] entries or children, but the root may have one
-//!   entry or two children.
-//! * A parent has the exact summary of each child, and `summary` is that of the root.
-//! * A fence lies between two queued keys, so it can be compared with keys.
+//! * The head is not empty. Other nodes have at least [`MIN`] entries or children, the root one entry or two children.
+//! * A parent has each child's exact summary; `summary` is the root's.
+//! * A fence lies between two queued keys, so it compares with keys.
 
 #[cfg(test)]
 mod check;
@@ -21,10 +20,9 @@ use super::inner::{CHILDREN, Child, Inner};
 use super::leaf::{Leaf, NONE, SLOTS};
 use super::{Entry, Summary, before, earlier};
 
-/// Least number of entries of a node, except for the root: a quarter, so that a split or filled node stays unchanged
-/// for a while.
+/// Least entries of a node, except for the root: a quarter, so that a split or filled node stays a while.
 const MIN: usize = 4;
-/// Most entries of two neighbours that become one, with room to grow.
+/// Most entries of two neighbours that merge, with room to grow.
 const MERGE: usize = 15;
 /// [`MIN`] to this power exceeds a `u32`.
 const LEVELS: usize = 16;
@@ -46,7 +44,7 @@ pub(super) struct Tree {
     free_inner: u32,
 }
 
-/// From the root to a leaf: an inner node of each level, and the index of its child.
+/// From the root to a leaf: each level's inner node, and its child's index.
 struct Path {
     steps: [(u32, u32); LEVELS],
 }
@@ -204,7 +202,7 @@ impl Tree {
         }
     }
 
-    /// Splits a full head to add `entry`. The right half becomes the tree's first leaf.
+    /// Splits a full head to add `entry`; the right half becomes the first leaf.
     #[cold]
     #[expect(clippy::unreachable, reason = "the new leaf is not the root")]
     fn split_head(&mut self, place: usize, entry: Entry) {
@@ -278,7 +276,7 @@ impl Tree {
         self.add_child(path, self.leaf(node).summary(), new);
     }
 
-    /// Adds a leaf after the end of `path`, whose summary is now `left`. Splits full inner nodes.
+    /// Adds a leaf after `path`, whose summary is now `left`. Splits full inner nodes.
     fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
         let (mut left, mut new) = (left, new);
         for &(node, at) in path.steps[..self.levels as usize].iter().rev() {
@@ -387,7 +385,7 @@ impl Tree {
         Some(entity)
     }
 
-    /// Updates all above `node`, one of whose children has lost `gone`.
+    /// Updates all above `node`, where `gone` has left.
     fn shrink(&mut self, above: &[(u32, u32)], node: u32, gone: Summary) {
         let mut node = node;
         for &(parent, at) in above.iter().rev() {
