@@ -79,7 +79,7 @@ pub struct Calibration {
     pub migrations: Vec<MigrationCost>,
     /// Costs of leaving idleness, by idle time, where above shorter times'.
     pub idle_exits: Vec<IdleExit>,
-    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if sleeps did not
+    /// Lateness with the slack of this process (`PR_GET_TIMERSLACK`), and with the shortest. Empty if sleeps did not
     /// return.
     pub timer_slacks: Vec<TimerSlack>,
     /// Stalls of the CPUs, if there were any.

@@ -107,7 +107,7 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
 
 /// Whether the distributed demand can make all `cpus` too busy for others.
 ///
-/// Maximum flow by shortest paths, CPU by CPU. Missing work comes from tasks allowed there, or others replaced
+/// Maximum flow by shortest paths, CPU by CPU. Missing work is of tasks allowed there, or others replaced
 /// elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();

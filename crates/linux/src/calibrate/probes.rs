@@ -456,7 +456,7 @@ pub(super) struct Sleep {
     pub(super) other: u64,
 }
 
-/// The calling thread's timer slack, if any, nanoseconds.
+/// The timer slack of the calling thread, nanoseconds, unless it has none.
 pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }

@@ -23,7 +23,7 @@ pub enum Coupling {
     OneAhead,
     /// The waker waits for none of the threads that it wakes.
     Free,
-    /// As [`Self::Free`], but the woken thread does not overtake its waker's data ([`super::leads`]).
+    /// As [`Self::Free`], but the woken thread does not overtake its waker's data.
     InStep,
 }
 

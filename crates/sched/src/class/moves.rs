@@ -50,7 +50,7 @@ pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     super::dequeue(rq, shared, kind, index, why)
 }
 
-/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at the next pick.
+/// As `take_away`, without updating the running task first. Delayed tasks move, too, and leave at the next pick.
 pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
     take_off(rq, shared, index)

@@ -7,7 +7,7 @@
 //!
 //! The busiest group has the highest load for its power, if that is `imbalance_pct` above the own group's. Neither
 //! group passes the mean by the moves. If that is less than a task, one task moves if this lets more CPUs work. Tasks
-//! are taken in [`Policy::pull_order`](crate::Policy::pull_order), too large ones only if they would be the most urgent
+//! are taken in `Policy::pull_order`, too large ones only if they would be the most urgent
 //! on the new CPU.
 //!
 //! A wakeup takes the waker's CPU if that is not busier than the previous one, or an idle SMT sibling of it. It

@@ -1,7 +1,7 @@
 //! Limits of groups' real-time tasks on each CPU (`group`): `cpu.rt_runtime_us` of every `cpu.rt_period_us`.
 //!
 //! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on. A new group has a runtime of 0, and
-//! may have no real-time tasks. The children's limits must fit into the group's ([`Scheduler::set_group_rt`]). All
+//! may have no real-time tasks. The children's limits must fit into the group's (`Scheduler::set_group_rt`). All
 //! limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
 use core::fmt;
