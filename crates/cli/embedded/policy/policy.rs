@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use vruntime_sched::ids::CpuId;
-use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+use vruntime_sched::policy::{Dequeue, Enqueue, Plain, Wake};
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 
@@ -28,6 +28,11 @@ impl Policy for RoundRobin {
     type Tunables = Knobs;
     type Rq = Queue;
     type Task = ();
+    // What a policy may leave out: balancing between CPUs, changes of tasks, limits, and debugging texts.
+    type Balance = Plain;
+    type Changes = Plain;
+    type Limits = Plain;
+    type Debugging = Plain;
 
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Queue {
         Queue::default()
