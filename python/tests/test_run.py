@@ -247,7 +247,7 @@ class Rows(unittest.TestCase):
         self.assertEqual((first["kernel"], first["seed"], first["class"], first["tasks"]), ("6.12", 1, "hog", 2))
         self.assertIn("loop_duration_ns_p999", first)
         self.assertIn("cpu_stat_usage_usec", run.rows("groups")[0])
-        self.assertNotIn("wakeup_latency_ns", first, "nobody slept")
+        self.assertNotIn("wakeup_latency_ns", first, "no task slept")
         share = next(row for row in run.rows("over_seeds") if row["metric"] == "share")
         self.assertLessEqual(share["min"], share["mean"])
         with self.assertRaisesRegex(

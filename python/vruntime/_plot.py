@@ -100,7 +100,7 @@ class RunPlots:
     def timeline(
         self, *, start: float = 0.0, end: float | None = None, by: str = "cpu", classes: Sequence[str] | None = None
     ) -> Chart:
-        """Draws who runs where and when, for the first seed.
+        """Draws which task runs where and when, for the first seed.
 
         :param start: the first second.
         :param end: the last second. Default: the end of the run, and at most 0.1 s after ``start``.

@@ -11,6 +11,10 @@ use assert_cmd::Command as Tested;
 
 #[path = "../../../tests/skip.rs"]
 mod skip;
+#[path = "support/mod.rs"]
+mod support;
+
+use support::EVERYTHING;
 
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/demo.toml");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
@@ -365,48 +369,6 @@ fn every_table_is_a_file() {
         assert!(Path::new(&out).join(table).exists(), "{table}");
     }
 }
-
-/// A scenario with every table of a run.
-const EVERYTHING: &str = r#"
-[scenario]
-kernel = "6.6"
-duration = "1s"
-
-[machine]
-topology = "2"
-governor = "schedutil"
-
-[groups."/limited"]
-max = "50ms/100ms"
-
-[groups."/rt"]
-rt_runtime = "10ms"
-rt_period = "100ms"
-
-[[task]]
-name = "dated"
-policy = "SCHED_DEADLINE"
-runtime = "2ms"
-deadline = "10ms"
-period = "20ms"
-overrun = true
-run = "3ms"
-sleep = "17ms"
-
-[[task]]
-name = "logger"
-group = "/rt"
-policy = "SCHED_FIFO"
-priority = 90
-run = "1ms"
-
-[[task]]
-name = "batch"
-instance = 3
-group = "/limited"
-run = "1ms"
-sleep = "1ms"
-"#;
 
 /// Printed tables by their first two heads; each one's file, and the file's column for each head.
 type Printed = (&'static str, &'static [(&'static str, &'static str)]);

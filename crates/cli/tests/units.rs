@@ -8,53 +8,14 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{json, text, vruntime, well};
+use support::{EVERYTHING, json, text, vruntime, well};
 
-/// Limits, deadlines, frequencies, real-time groups and waits.
-const SCENARIO: &str = r#"
-[scenario]
-kernel = "6.6"
-duration = "1s"
-
-[machine]
-topology = "2"
-governor = "schedutil"
-
-[groups."/limited"]
-max = "50ms/100ms"
-
-[groups."/rt"]
-rt_runtime = "10ms"
-rt_period = "100ms"
-
+/// Added to [`EVERYTHING`], so that tasks wait.
+const HOG: &str = "
 [[task]]
-name = "dated"
-policy = "SCHED_DEADLINE"
-runtime = "2ms"
-deadline = "10ms"
-period = "20ms"
-overrun = true
-run = "3ms"
-sleep = "17ms"
-
-[[task]]
-name = "logger"
-group = "/rt"
-policy = "SCHED_FIFO"
-priority = 90
-run = "1ms"
-
-[[task]]
-name = "batch"
-instance = 3
-group = "/limited"
-run = "1ms"
-sleep = "1ms"
-
-[[task]]
-name = "hog"
-run = "1ms"
-"#;
+name = \"hog\"
+run = \"1ms\"
+";
 
 fn section(title: &str) -> String {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/units.md")).expect("the page");
@@ -181,7 +142,7 @@ impl Check {
 
 fn scenario(folder: &Path) -> String {
     let file = folder.join("all.toml");
-    fs::write(&file, SCENARIO).expect("it can be written");
+    fs::write(&file, format!("{EVERYTHING}{HOG}")).expect("it can be written");
     file.display().to_string()
 }
 

@@ -387,7 +387,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.alive -= 1;
                 self.leaves_to_free(cpu);
                 self.leaves_inbox(cpu, task);
-                self.leads_nobody(cpu, task);
+                self.stops_leading(cpu, task);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
@@ -513,7 +513,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         this.owes_return = true;
         self.leaves_inbox(cpu, task);
-        self.leads_nobody(cpu, task);
+        self.stops_leading(cpu, task);
         self.schedule(cpu, state);
         Flow::Gone
     }

@@ -63,6 +63,13 @@ fn a_sleeping_leader_is_not_awaited() {
     assert_eq!(ends(all), [50, 51]);
 }
 
+/// The property below found this case: no other task would wake it.
+#[test]
+fn a_task_does_not_await_itself() {
+    let task = task("leader", 0, 1, vec![MOVES, AWAITS, AWAITS, run(1)]);
+    assert_eq!(ends(vec![task]), [1]);
+}
+
 #[test]
 fn a_leader_that_has_ended_is_not_awaited() {
     let leader = task("leader", 0, 1, vec![run(3), MOVES, run(7)]);
@@ -86,7 +93,7 @@ fn programs(steps: &[(usize, u8, usize, u64)], loops: u64) -> Vec<Task> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Tasks that follow each other in circles all end with all their work done.
     #[test]

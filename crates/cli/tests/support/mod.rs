@@ -6,6 +6,48 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
+/// A scenario with every table of a run: limits, deadlines, frequencies and real-time groups.
+pub const EVERYTHING: &str = r#"
+[scenario]
+kernel = "6.6"
+duration = "1s"
+
+[machine]
+topology = "2"
+governor = "schedutil"
+
+[groups."/limited"]
+max = "50ms/100ms"
+
+[groups."/rt"]
+rt_runtime = "10ms"
+rt_period = "100ms"
+
+[[task]]
+name = "dated"
+policy = "SCHED_DEADLINE"
+runtime = "2ms"
+deadline = "10ms"
+period = "20ms"
+overrun = true
+run = "3ms"
+sleep = "17ms"
+
+[[task]]
+name = "logger"
+group = "/rt"
+policy = "SCHED_FIFO"
+priority = 90
+run = "1ms"
+
+[[task]]
+name = "batch"
+instance = 3
+group = "/limited"
+run = "1ms"
+sleep = "1ms"
+"#;
+
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }

@@ -412,7 +412,11 @@ fn data_has_every_figure_of_every_group() {
         cells.iter().find(fitting).map(|cell| [0, 1].map(|variant| cell["values"][variant]["mean"].clone()))
     };
     assert_eq!(of("/all/web", "share"), Some([json!(0.3), json!(0.3)]));
-    assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(0.25)]), "no limit throttles nobody");
+    assert_eq!(
+        of("/all/web", "throttled"),
+        Some([json!(0.0), json!(0.25)]),
+        "a group without a limit is not throttled"
+    );
     assert_eq!(of("/all", "throttled"), None, "there is none in any");
     assert!(of("/empty", "share").is_some());
     assert!(

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_that_are_built_anew_begin_with_the_shortest_interval() {
+    fn domains_that_are_built_again_begin_with_the_shortest_interval() {
         let shared = shared("6.12");
         let mut balance = RqBalance::new(&shared.domains, &shared.config, CpuId(0), 0);
         let domain = shared.domains.at(CpuId(0), 0).unwrap();

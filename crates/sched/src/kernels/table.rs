@@ -385,8 +385,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
             base_slice_ns: 700_000,
-            change: "A new task preempts nobody but who asked for a longer slice; a woken one is compared with who would be picked \
-                 without those that sleep; a wakeup that does not preempt shortens the protection of who runs.",
+            change: "A new task preempts only a task with a longer slice of its own; a woken one is compared with the task that would be picked \
+                 without sleeping tasks; a wakeup that does not preempt shortens the protection of the running task.",
             ..row()
         },
         Kernel {
@@ -395,7 +395,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
             base_slice_ns: 700_000,
-            change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). Who sleeps with a delayed dequeue \
+            change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). A sleeping task with a delayed dequeue \
                  adds nothing to its debt; SCHED_IDLE tasks no longer take a CPU with none but their like for an idle one.",
             ..row()
         },

@@ -86,7 +86,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Releases the followers of the running task of `cpu`, which sleeps or ends.
     #[inline]
-    pub(crate) fn leads_nobody(&mut self, cpu: usize, task: u32) {
+    pub(crate) fn stops_leading(&mut self, cpu: usize, task: u32) {
         if self.objects.leads.sleepers.is_empty() {
             return;
         }
