@@ -85,8 +85,8 @@ fn expiring_slices_keep_small_workers_below_their_quota() {
     let [ineffective, removed] = ["3.18", "5.4"].map(used);
     // Half a CPU for 5 s.
     assert!(ineffective > 2.45 && removed > 2.45, "{ineffective} {removed}");
-    // The report has no figure. 63 % are used under 3.12, and 64 % under RHEL 8.0. The bound of both is RHEL's. 3.12 had
-    // 0.6, when each of its idle CPUs balanced by itself in every jiffy (`NOHZ_OWN_CPU_FIRST` is newer here).
+    // The report has no figure. 63 % are used under 3.12, and 64 % under RHEL 8.0. The bound of both is RHEL's. 3.12
+    // had 0.6, when each of its idle CPUs balanced by itself in every jiffy (`NOHZ_OWN_CPU_FIRST` is newer here).
     assert!(old < 0.7 * ineffective && el8 < 0.7 * removed, "{old} {el8} {ineffective} {removed}");
     assert_eq!(explained_by("quota", "3.12", "3.18", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
     assert_eq!(explained_by("quota", "4.18-el8", "5.4", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
