@@ -1,6 +1,6 @@
 //! What ended each sleep of a thread: another thread, a device, a timer, or something outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sim::plan::Ticks;
 
@@ -40,6 +40,8 @@ pub(super) struct Causes<'a> {
     /// Whether every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
     pub(super) ticks: Option<Ticks>,
+    /// As [`by_packets`].
+    pub(super) by_packets: &'a BTreeSet<(usize, usize)>,
 }
 
 impl Causes<'_> {
@@ -57,7 +59,7 @@ impl Causes<'_> {
             // High-resolution timers wake in the handler of their interrupt, those of the wheel in a softirq; packets
             // come in softirqs, too.
             _ if this.stretches[stretch].context == Some(Context::Hardirq) => Cause::Timer,
-            _ if self.by_tick(&this.stretches[stretch]) => Cause::Timer,
+            _ if self.by_wheel(thread, &this.stretches[stretch]) => Cause::Timer,
             _ => Cause::Interrupt,
         }
     }
@@ -68,15 +70,15 @@ impl Causes<'_> {
             && !self.keep_times
             && !(self.interrupted)(by)
             && match stretch.surely {
-                Some(surely) => surely && !self.by_tick(stretch),
+                Some(surely) => surely && !self.by_wheel(thread, stretch),
                 None => self.rhythms[thread] == Rhythm::Woken,
             }
     }
 
-    /// Whether the timer wheel woke the thread: in a softirq right after a tick.
-    fn by_tick(&self, stretch: &Stretch) -> bool {
-        stretch.context == Some(Context::Softirq)
-            && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
+    /// Whether the timer wheel woke the thread.
+    fn by_wheel(&self, thread: usize, stretch: &Stretch) -> bool {
+        let packets = matches!(stretch.waker, Waker::Thread(by) if self.by_packets.contains(&(by, thread)));
+        !packets && self.ticks.is_some_and(|ticks| is_after_tick(stretch, ticks))
     }
 
     /// As [`yielded`].
@@ -119,6 +121,29 @@ impl Causes<'_> {
             | Act::Follows { at, .. } => at,
         }
     }
+}
+
+/// Returns pairs of waker and woken thread whose wakeups in softirqs are mostly not right after ticks. The waker's
+/// packets cause them, and the timer wheel does not.
+pub(super) fn by_packets(threads: &[Thread], ticks: Option<Ticks>) -> BTreeSet<(usize, usize)> {
+    let Some(ticks) = ticks else { return BTreeSet::new() };
+    let mut counts = BTreeMap::<(usize, usize), (u64, u64)>::new();
+    for (woken, thread) in threads.iter().enumerate() {
+        for stretch in thread.stretches.iter().filter(|stretch| stretch.context == Some(Context::Softirq)) {
+            if let Waker::Thread(by) = stretch.waker {
+                let (all, after_ticks) = counts.entry((by, woken)).or_default();
+                *all += 1;
+                *after_ticks += u64::from(is_after_tick(stretch, ticks));
+            }
+        }
+    }
+    counts.retain(|_, (all, after_ticks)| *after_ticks * 2 < *all);
+    counts.into_keys().collect()
+}
+
+/// Whether a wakeup is in a softirq right after a tick, as those of the timer wheel are.
+fn is_after_tick(stretch: &Stretch, ticks: Ticks) -> bool {
+    stretch.context == Some(Context::Softirq) && ticks.since(stretch.woken) <= TICK_NS
 }
 
 /// Whether a runnable thread yielded when it left its CPU at that time, after it had run for `ran`: without a tick just

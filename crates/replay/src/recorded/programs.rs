@@ -45,6 +45,7 @@ pub(super) fn build(
     let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
     let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
+    let by_packets = causes::by_packets(&threads, ticks);
     let bare = Causes {
         threads: &[],
         kept: &kept,
@@ -52,6 +53,7 @@ pub(super) fn build(
         interrupted: &interrupted,
         keep_times: how.keep_times,
         ticks,
+        by_packets: &by_packets,
     };
     let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
     counts.hidden_handoffs = hidden.len() as u64 / 2;

@@ -11,6 +11,7 @@ mod leads;
 mod locks;
 mod pools;
 mod start;
+mod wheel;
 
 /// A wait for the recording's first thread.
 fn wait(inbox: usize) -> Op {
