@@ -118,7 +118,9 @@ impl Causes<'_> {
             | Act::Awaits { at, .. }
             | Act::HandsBack { at, .. }
             | Act::Leads { at, .. }
-            | Act::Follows { at, .. } => at,
+            | Act::Follows { at, .. }
+            | Act::Sends { at, .. }
+            | Act::Receives { at } => at,
         }
     }
 }

@@ -21,20 +21,20 @@ const STEP_NS: u64 = 10_000;
 const MOST_STEPS: u64 = 16;
 
 /// An act's place: thread, stretch and the stretch's work done before.
-type Placed = (usize, usize, u64, Act);
+pub(super) type Placed = (usize, usize, u64, Act);
 
 /// Acts of leaders and followers.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
-    acts: Vec<Placed>,
+    pub(super) acts: Vec<Placed>,
     /// Leader and follower of each lead.
     pub(super) pairs: Vec<(usize, usize)>,
 }
 
 impl Leads {
-    /// Adds the acts to the stretches.
-    pub(super) fn add(&self, threads: &mut [Thread]) {
-        for &(thread, stretch, done, act) in &self.acts {
+    /// Adds the acts, and others, to the stretches.
+    pub(super) fn add(&self, threads: &mut [Thread], others: &[Placed]) {
+        for &(thread, stretch, done, act) in self.acts.iter().chain(others) {
             let acts = &mut threads[thread].stretches[stretch].acts;
             let place = acts.partition_point(|&(other, _)| other <= done);
             acts.insert(place, (done, act));
@@ -43,8 +43,14 @@ impl Leads {
 }
 
 /// Finds what each woken thread follows. `wakes` has the threads that each thread wakes. Pool members do not follow:
-/// they do each other's work.
-pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools, cycle: &Cycle) -> Leads {
+/// they do each other's work. Neither do `flowing` wakers and woken threads.
+pub(super) fn find(
+    causes: &Causes<'_>,
+    wakes: &[BTreeSet<usize>],
+    pools: &Pools,
+    cycle: &Cycle,
+    flowing: &BTreeSet<(usize, usize)>,
+) -> Leads {
     let threads = causes.threads;
     let mut leads = Leads::default();
     let progress: Vec<Progress> = threads.iter().map(Progress::new).collect();
@@ -52,7 +58,7 @@ pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools
     for (leader, woken) in wakes.iter().enumerate() {
         for &follower in woken {
             let own = |thread: usize| pools.of(thread).is_none() && cycle.driven[thread];
-            if !own(leader) || !own(follower) {
+            if !own(leader) || !own(follower) || flowing.contains(&(leader, follower)) {
                 continue;
             }
             let lead = leads.pairs.len();
@@ -89,7 +95,7 @@ pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools
 }
 
 /// The work before each stretch.
-fn starts(thread: &Thread) -> Vec<u64> {
+pub(super) fn starts(thread: &Thread) -> Vec<u64> {
     let before = |work: &mut u64, stretch: u64| {
         let start = *work;
         *work += stretch;
@@ -99,7 +105,7 @@ fn starts(thread: &Thread) -> Vec<u64> {
 }
 
 /// The stretch with that work, and its part before. `starts` has the work before each stretch.
-fn place(starts: &[u64], work: u64) -> Option<(usize, u64)> {
+pub(super) fn place(starts: &[u64], work: u64) -> Option<(usize, u64)> {
     let stretch = starts.partition_point(|&start| start < work).checked_sub(1)?;
     Some((stretch, work - starts[stretch]))
 }

@@ -52,6 +52,10 @@ pub(super) enum Act {
     Leads { lead: usize, at: u64 },
     /// It read the leader's progress, which dated from `moved`.
     Follows { lead: usize, at: u64, moved: u64 },
+    /// It sent a message ([`super::flows`]).
+    Sends { to: usize, at: u64 },
+    /// It begins with a message, which dated from `at`.
+    Receives { at: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

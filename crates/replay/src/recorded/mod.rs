@@ -23,6 +23,7 @@ mod causes;
 mod clocks;
 mod cycle;
 mod endless;
+mod flows;
 mod habits;
 mod handoffs;
 mod leads;

@@ -25,11 +25,14 @@ pub enum Coupling {
     Free,
     /// As [`Self::Free`], but the woken thread does not overtake its waker's data.
     InStep,
+    /// As [`Self::InStep`], but threads with several messages on their way between them sleep when none is there, and
+    /// not when they slept in the recording.
+    Flowing,
 }
 
 impl Coupling {
     /// All couplings.
-    pub const ALL: [Self; 5] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free, Self::InStep];
+    pub const ALL: [Self; 6] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free, Self::InStep, Self::Flowing];
 
     /// Returns a word for JSON.
     pub const fn name(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Coupling {
             Self::OneAhead => "one-ahead",
             Self::Free => "free",
             Self::InStep => "in-step",
+            Self::Flowing => "flowing",
         }
     }
 
@@ -47,7 +51,7 @@ impl Coupling {
             Self::Together => Follow::Together,
             Self::Asleep => Follow::Asleep,
             Self::OneAhead => Follow::OneAhead,
-            Self::Free | Self::InStep => Follow::Free,
+            Self::Free | Self::InStep | Self::Flowing => Follow::Free,
         }
     }
 }
@@ -65,6 +69,10 @@ pub(super) struct Pairs {
     wakers: Vec<usize>,
     /// How each thread follows each that it wakes.
     follow: BTreeMap<(usize, usize), Follow>,
+    /// The inbox of each thread to which messages [flow](super::flows).
+    flows: BTreeMap<usize, usize>,
+    /// Wakers and woken threads whose messages flow.
+    flowing: BTreeSet<(usize, usize)>,
 }
 
 impl Pairs {
@@ -92,6 +100,37 @@ impl Pairs {
             this.follow.insert((by, woken), if closely { coupling.follow() } else { Follow::Free });
         }
         this
+    }
+
+    /// Lets the messages of these wakers and woken threads flow.
+    pub(super) fn flow(
+        &mut self,
+        flowing: BTreeSet<(usize, usize)>,
+        names: &dyn Fn(usize) -> String,
+        all: &mut Vec<String>,
+    ) {
+        for &(_, woken) in &flowing {
+            self.flows.entry(woken).or_insert_with(|| {
+                all.push(names(woken));
+                all.len() - 1
+            });
+        }
+        self.flowing = flowing;
+    }
+
+    /// Whether messages flow from `by` to `woken`.
+    pub(super) fn are_flowing(&self, by: usize, woken: usize) -> bool {
+        self.flowing.contains(&(by, woken))
+    }
+
+    /// Returns how a message is sent to `woken`.
+    pub(super) fn send(&self, woken: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWake { inbox, from: 0, follow: Follow::Free }));
+    }
+
+    /// Returns the wait of `woken` for a message.
+    pub(super) fn receive(&self, woken: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: 0 }));
     }
 
     /// Returns the number of pairs that stay together under any coupling.

@@ -14,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lives::{Ran, Thread};
+use super::sessions::is_kernel_thread;
 
 /// The pools of a recording.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +32,7 @@ type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 #[derive(Clone, Debug)]
 struct Pool {
     name: String,
-    /// Whether its members are threads of one process and name.
+    /// Whether its members are threads of one process and name, and wake each other.
     of_threads: bool,
     done: Done,
 }
@@ -65,8 +66,9 @@ impl Pools {
             kin.entry((family(&thread.comm), process, parent)).or_default().push(index);
         }
         let mut partners = vec![BTreeSet::new(); threads.len()];
-        for (thread, by) in woken_by.iter().enumerate().flat_map(|(thread, by)| by.keys().map(move |&by| (thread, by)))
-        {
+        let wakes = woken_by.iter().enumerate().flat_map(|(thread, by)| by.keys().map(move |&by| (thread, by)));
+        // A kernel thread that wakes two threads, such as `ksoftirqd`, gives them no common work.
+        for (thread, by) in wakes.filter(|(_, by)| !is_kernel_thread(&threads[*by].comm)) {
             partners[by].insert(thread);
             partners[thread].insert(by);
         }
@@ -104,7 +106,8 @@ impl Pools {
             }
             let first = threads[members[0]].comm.as_str();
             let alike = members.iter().all(|&member| threads[member].comm == first);
-            let (name, of_threads) = (if alike { first } else { family }.to_owned(), alike && process.is_some());
+            let name = if alike { first } else { family }.to_owned();
+            let of_threads = alike && process.is_some() && wake_each_other(&members, woken_by);
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
             this.all.push(Pool { name, of_threads, done: Done::new(ran) });
         }
@@ -203,6 +206,14 @@ fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<
         groups.entry(wakers(member)).or_default().push(member);
     }
     if groups.contains_key(&Wakers::Mixed) { vec![members.to_vec()] } else { groups.into_values().collect() }
+}
+
+/// Whether at least a tenth of the members' wakeups are by each other. Threads of a server that only clients wake have
+/// connections of their own.
+fn wake_each_other(members: &[usize], woken_by: &[BTreeMap<usize, u64>]) -> bool {
+    let wakes = || members.iter().flat_map(|&member| &woken_by[member]);
+    let by_mates: u64 = wakes().filter(|(by, _)| members.binary_search(by).is_ok()).map(|(_, count)| count).sum();
+    by_mates * 10 >= wakes().map(|(_, count)| count).sum()
 }
 
 /// Groups threads with common partners; if `directly`, also those that are partners.

@@ -18,7 +18,7 @@ use super::pools::Pools;
 use super::roster::{Names, add_processes, before, forked, kept};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{causes, clocks, handoffs, leads, lives, placing};
+use super::{causes, clocks, flows, handoffs, leads, lives, placing};
 
 /// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -83,9 +83,15 @@ pub(super) fn build(
         pools.without(&threads, &|thread| !cycle.goes_on[thread]);
     }
     let wakes = wakes(&causes, &cycle, &pools, &locks);
-    let in_step = how.coupling == Coupling::InStep;
-    let leads = if in_step { leads::find(&causes, &wakes, &pools, &cycle) } else { leads::Leads::default() };
-    leads.add(&mut threads);
+    let flows = match how.coupling {
+        Coupling::Flowing => flows::find(&causes, &wakes, &pools, &cycle),
+        _ => flows::Flows::default(),
+    };
+    let leads = match how.coupling {
+        Coupling::InStep | Coupling::Flowing => leads::find(&causes, &wakes, &pools, &cycle, &flows.pairs),
+        _ => leads::Leads::default(),
+    };
+    leads.add(&mut threads, &flows.acts);
     let causes = Causes { threads: &threads, ..bare };
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
@@ -103,11 +109,13 @@ pub(super) fn build(
     workload.mutexes =
         locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
+    let mut pairs = Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes);
+    pairs.flow(flows.pairs, &names, &mut workload.inboxes);
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let builder = Builder {
         numbers: &numbers,
         endless: &endless,
-        pairs: Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes),
+        pairs,
         causes,
         cycle,
         paces,
@@ -494,6 +502,9 @@ impl<'a> Builder<'a> {
         if let Cause::Thread(by) = cause
             && (self.waits_for(by, thread, stretch, pass) || self.by_progress(by, thread))
         {
+            if self.pairs.are_flowing(by, thread) {
+                return;
+            }
             self.helps(thread, before, owed, ops);
             if self.by_progress(by, thread) {
                 ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));
@@ -639,6 +650,7 @@ impl<'a> Builder<'a> {
             Act::Wake { thread: woken, stretch } => {
                 let its = &self.life(woken).stretches[stretch];
                 if !self.by_progress(thread, woken)
+                    && !self.pairs.are_flowing(thread, woken)
                     && self.locks.wait(woken, stretch).is_none()
                     && self.causes.of(woken, stretch) == Cause::Thread(thread)
                     && self.waits_for(thread, woken, its, pass)
@@ -668,6 +680,9 @@ impl<'a> Builder<'a> {
                     ops.push(if leads { Op::LeadMoves { lead } } else { Op::LeadAwaits { lead } });
                 }
             }
+            Act::Sends { at, .. } | Act::Receives { at } if pass == Pass::Again && at <= self.cycle.from => {}
+            Act::Sends { to, .. } => self.pairs.send(to, ops),
+            Act::Receives { .. } => self.pairs.receive(thread, ops),
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {
                     ops.push(Op::Yield);

@@ -4,6 +4,7 @@ use super::*;
 use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op, Partition, Phase, Policy, Repeat};
 
 mod endless;
+mod flows;
 mod habits;
 mod handoffs;
 mod hotplug;
