@@ -660,9 +660,8 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Fork(child) => {
-                // A child that has not ended is there already.
-                let ended = self.life(child).stretches.last().is_some_and(|last| last.end == End::Exit);
-                let again = self.cycle.there[child] && ended;
+                // A child that goes on is there already.
+                let again = self.cycle.there[child] && !self.cycle.goes_on[child];
                 let forks = (pass == Pass::First || again) && !self.pools.attends(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
