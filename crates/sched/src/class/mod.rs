@@ -6,7 +6,6 @@
 //!
 //! [`Task::kind`]: crate::task::Task::kind
 
-pub(crate) mod callback;
 pub mod cfs_2007;
 pub(crate) mod clamps;
 pub mod deadline;
@@ -15,6 +14,8 @@ pub(crate) mod finish;
 pub(crate) mod moves;
 pub mod o1;
 pub(crate) mod ordinary;
+pub(crate) mod push_pull;
+pub(crate) mod pushable;
 pub mod rt;
 
 use self::deadline::verbs as dl;

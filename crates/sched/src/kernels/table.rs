@@ -339,7 +339,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "6.12",
             release: "6.12",
-            plus: &[Behaviour::ForfeitsOnYield, Behaviour::BoostMovesOwn],
+            plus: &[Behaviour::IdleGivesWay, Behaviour::ForfeitsOnYield, Behaviour::BoostMovesOwn],
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
             base_slice_ns: 700_000,
@@ -350,6 +350,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "6.14",
             release: "6.14",
+            plus: &[Behaviour::IdleGivesWay],
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
             lacks: &[Feature::NiRandom],

@@ -307,8 +307,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         finish_verb(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
         drop(rq);
-        self.dl_callback(cpu, dl_callback);
-        self.rt_callback(cpu, callback);
+        self.call_back(ClassKind::Deadline, cpu, dl_callback);
+        self.call_back(ClassKind::Rt, cpu, callback);
         Ok(Some(cpu))
     }
 

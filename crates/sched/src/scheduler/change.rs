@@ -219,7 +219,7 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was:
         }
         (ClassKind::Deadline, false) => {
             check_preempt(rq, shared, index, Wake::default());
-            if !rq.need_resched() && rq.dl.earliest_pushable().is_some() {
+            if !rq.need_resched() && !rq.dl.pushable.is_empty() {
                 rq.dl.callback = Some(rt::Callback::Push);
             }
         }

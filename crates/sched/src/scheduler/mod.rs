@@ -259,7 +259,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         finish_verb(&mut rq, self.shared, self.host);
         let callback = rq.dl.callback.take();
         drop(rq);
-        self.dl_callback(cpu, callback);
+        self.call_back(ClassKind::Deadline, cpu, callback);
     }
 
     /// Starts the kernel's fair servers, if it has them, at the first task that is not fair.

@@ -64,7 +64,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut stopper = wants_stopper(&rq);
         let above = !ordinary && prev != Running::Idle;
         if (left_dl || above) && !stopper {
-            let pull_dl = left_dl && deadline::overloaded(shared, cpu);
+            let pull_dl = left_dl && shared.dl.offers.any(shared, cpu);
             let pull_rt = above && needs_pull(&rq, shared, prev_index);
             let was_rt = prev_index.is_some_and(|index| rq.tasks[index].kind == ClassKind::Rt);
             if pull_rt && !pull_dl && shared.config.features.has(Feature::RtPushIpi) {
@@ -157,8 +157,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
             let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);
-            self.dl_callback(cpu, dl_callback);
-            self.rt_callback(cpu, callback);
+            self.call_back(ClassKind::Deadline, cpu, dl_callback);
+            self.call_back(ClassKind::Rt, cpu, callback);
         }
         NextTask { prev, next: running, migrated }
     }
@@ -169,10 +169,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     #[cold]
     fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
-            self.pull_dl_task(cpu, false);
+            self.pull_tasks(ClassKind::Deadline, cpu, false);
         }
         if rt && (was_rt || self.rqs.rq(cpu).dl.is_empty()) {
-            self.pull_rt_task(cpu, false);
+            self.pull_tasks(ClassKind::Rt, cpu, false);
         }
     }
 

@@ -180,7 +180,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             record_wakee(&mut self.rqs.rq(on), self.now, task);
         }
         if push {
-            if kind == ClassKind::Rt { self.push_rt_tasks(target, by) } else { self.push_dl_tasks(target, by) }
+            self.push_tasks(kind, target, by);
         }
         true
     }

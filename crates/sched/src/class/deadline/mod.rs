@@ -12,16 +12,14 @@
 //! | `verbs` | calls from the core |
 //! | `place` | the CPU for a wakeup |
 //! | `shared` | what the CPUs share |
-//! | `balance` | push and pull |
 
-mod balance;
 pub(crate) mod bandwidth;
 mod cpudeadline;
 pub(crate) mod entity;
 mod error;
 mod grub;
 pub(crate) mod params;
-mod place;
+pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod ratio;
 mod server;

@@ -1,9 +1,11 @@
 //! The CPU for a deadline task, by the published deadlines.
 
+use alloc::vec::Vec;
+
 use super::entity::DlEntity;
-use super::shared::NONE;
 use crate::attrs::ClassKind;
 use crate::balance::roots::Root;
+use crate::class::pushable::NONE;
 use crate::ids::CpuId;
 use crate::policy::Policy;
 use crate::rq::Rq;
@@ -19,7 +21,7 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
 
 /// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`); else that with the
 /// latest deadline, if the task may run there and its deadline is earlier. Among equals, prefers `on`, the calling CPU.
-pub(super) fn later_cpu<P: Policy>(
+pub(crate) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
     deadline: u64,
@@ -43,21 +45,11 @@ pub(super) fn later_cpu<P: Policy>(
     let Some(fastest) = all().filter(free).max_by_key(place) else {
         return latest_of(shared, root, |cpu| cpudl.earliest(cpu)).filter(later);
     };
-    let any_fits = all().any(|cpu| free(&cpu) && fits(shared, task, cpu));
-    let good = |cpu: &CpuId| if any_fits { free(cpu) && fits(shared, task, *cpu) } else { *cpu == fastest };
-    if good(&cpu) {
-        return Some(cpu);
+    let mut good: Vec<CpuId> = all().filter(|other| free(other) && fits(shared, task, *other)).collect();
+    if good.is_empty() {
+        good.push(fastest);
     }
-    let here = good(&on);
-    for domain in shared.domains.near(cpu) {
-        if here && domain.span.contains(on) {
-            return Some(on);
-        }
-        if let Some(best) = shared.rt.distribute(on, all().filter(|cpu| domain.span.contains(*cpu) && good(cpu))) {
-            return Some(best);
-        }
-    }
-    if here { Some(on) } else { shared.rt.distribute(on, all().filter(good)) }
+    shared.rt.nearest(shared, &good, cpu, on)
 }
 
 /// Returns the online CPU of a root domain with the latest deadline, or a free one.
@@ -82,11 +74,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     let se = entity(rq, index);
     // A task that never ran gets its first deadline.
     let deadline = if se.deadline == 0 { rq.clock.now() + se.effective().deadline } else { se.deadline };
-    let contested = rq.curr.is_some_and(|current| {
-        let running = &rq.tasks[current];
-        running.kind == ClassKind::Deadline
-            && (running.nr_cpus_allowed(shared.nr_cpus()) < 2 || deadline >= entity(rq, current).deadline)
-    });
+    let contested = is_contested(rq, shared, deadline);
     let task = &rq.tasks[index];
     if !contested && fits(shared, task, prev) {
         return prev;
@@ -103,26 +91,16 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
     rq.tasks[index].kind == ClassKind::Deadline
         && entity(rq, index).pushable
         && !rq.resched_is_due()
-        && rq.curr.is_some_and(|current| {
-            let running = &rq.tasks[current];
-            running.kind == ClassKind::Deadline
-                && (running.nr_cpus_allowed(shared.nr_cpus()) < 2
-                    || entity(rq, index).deadline >= entity(rq, current).deadline)
-        })
+        && is_contested(rq, shared, entity(rq, index).deadline)
 }
 
-/// Returns the pushable task with the earliest deadline that `may` move.
-pub(super) fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
-    rq.dl.pushables().find(|&index| may(&rq.tasks[index]))
-}
-
-/// Whether a CPU in the root domain of `cpu` has pushable tasks.
-pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
-    let overloaded = &shared.dl.overloaded;
-    if !shared.is_split() {
-        return !overloaded.is_empty();
-    }
-    overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
+/// Whether the running task is of the class, and is pinned or has no later deadline.
+fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, deadline: u64) -> bool {
+    let running = rq.curr.map(|current| &rq.tasks[current]).filter(|task| task.kind == ClassKind::Deadline);
+    let is = |task: &Task<P>| {
+        task.nr_cpus_allowed(shared.nr_cpus()) < 2 || task.deadline().is_some_and(|se| deadline >= se.deadline)
+    };
+    running.is_some_and(is)
 }
 
 #[expect(clippy::expect_used, reason = "as `verbs::with`")]

@@ -13,8 +13,8 @@ use super::entity::DlEntity;
 use super::grub::Grub;
 use super::server::{Server, ServerRules};
 use crate::balance::roots::Root;
-use crate::class::callback::Callback;
 use crate::class::fair::pelt::Avg;
+use crate::class::pushable::{Callback, Pushable};
 use crate::event::Event;
 
 /// Number of a CPU's fair server.
@@ -104,7 +104,7 @@ pub struct DlRq {
     /// Deadline, order of arrival, number.
     queue: BTreeSet<(u64, u64, u32)>,
     /// Entities of `queue` that another CPU could run.
-    pushable: BTreeSet<(u64, u64, u32)>,
+    pub(crate) pushable: Pushable,
     arrivals: u64,
     timers: BTreeSet<(u64, u32, DlTimer)>,
     /// Ended tasks by 0-lag time, when their bandwidth becomes free.
@@ -169,17 +169,6 @@ impl DlRq {
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         self.queue.first().map(|&(deadline, _, _)| deadline)
-    }
-
-    /// The earliest deadline of pushable entities (`earliest_dl.next`).
-    #[inline]
-    pub fn earliest_pushable(&self) -> Option<u64> {
-        self.pushable.first().map(|&(deadline, _, _)| deadline)
-    }
-
-    /// Pushable entities, by deadline.
-    pub fn pushables(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pushable.iter().map(|&(_, _, who)| who)
     }
 
     /// Bandwidth of all tasks of this CPU, in 2^-20 CPUs.
@@ -367,12 +356,7 @@ impl DlRq {
     pub fn set_pushable(&mut self, se: &mut DlEntity, who: u32, pushable: bool) {
         let Some((deadline, arrival)) = se.key else { return };
         if core::mem::replace(&mut se.pushable, pushable) != pushable {
-            let place = (deadline, arrival, who);
-            if pushable {
-                self.pushable.insert(place)
-            } else {
-                self.pushable.remove(&place)
-            };
+            self.pushable.set((deadline, arrival, who), pushable);
         }
     }
 
@@ -546,7 +530,7 @@ impl DlRq {
                 }
                 if se.pushable {
                     pushable += 1;
-                    if !self.pushable.contains(&(deadline, arrival, who)) {
+                    if !self.pushable.places().contains(&(deadline, arrival, who)) {
                         return Err(format!("entity {who} can be pushed but is not listed"));
                     }
                 }
@@ -562,11 +546,11 @@ impl DlRq {
                 self.this_bw, self.running_bw
             ));
         }
-        if (queued, pushable, timers) != (self.queue.len(), self.pushable.len(), self.timers.len()) {
+        if (queued, pushable, timers) != (self.queue.len(), self.pushable.places().len(), self.timers.len()) {
             return Err(format!(
                 "{} queued, {} pushable, {} timers, but entities have {queued}, {pushable}, {timers}",
                 self.queue.len(),
-                self.pushable.len(),
+                self.pushable.places().len(),
                 self.timers.len()
             ));
         }

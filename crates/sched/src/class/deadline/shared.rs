@@ -1,8 +1,5 @@
 //! State of the deadline class that all CPUs share.
 
-use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
-
 use super::bandwidth::{GlobalLimit, RootDomain};
 use super::cpudeadline::CpuDeadline;
 use super::grub::Grub;
@@ -10,16 +7,14 @@ use super::params::{DlTunables, PeriodLimits, ServerLimits};
 use super::queue::DlRq;
 use super::server::ServerRules;
 use crate::balance::roots::{Root, Roots};
+use crate::class::pushable::Offers;
 use crate::config::Config;
-use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::shared::locations::Table;
-use crate::sync::{AtomicBool, AtomicU64};
+use crate::sync::AtomicBool;
 use crate::topology::Topology;
 use crate::tunables::Tunables;
-
-pub(super) const NONE: u64 = u64::MAX;
 
 /// State of the class that all CPUs share.
 #[derive(Debug)]
@@ -30,12 +25,7 @@ pub(crate) struct DlShared {
     others: Table<RootDomain>,
     limit: GlobalLimit,
     pub(crate) cpudl: CpuDeadline,
-    /// CPUs with pushable tasks (`dlo_mask`).
-    pub(super) overloaded: AtomicCpuMask,
-    /// Whether a CPU offers any waiting task, not only beside another of the class.
-    overload_waits: bool,
-    /// Earliest deadline of each CPU's offered tasks.
-    pub(super) next: Vec<AtomicU64>,
+    pub(crate) offers: Offers,
     pub(crate) grub: Grub,
     pub(crate) periods: PeriodLimits,
     pub(crate) server: Option<ServerLimits>,
@@ -66,9 +56,7 @@ impl DlShared {
             others: Table::new(),
             limit,
             cpudl: CpuDeadline::new(cpus),
-            overloaded: AtomicCpuMask::new(cpus),
-            overload_waits: config.has(Behaviour::OverloadWaiting),
-            next: (0..cpus).map(|_| AtomicU64::new(NONE)).collect(),
+            offers: Offers::new(cpus, config.has(Behaviour::OverloadWaiting)),
             grub: if config.has(Behaviour::GrubBounded) { Grub::Bounded } else { Grub::Unbounded },
             periods,
             server,
@@ -131,15 +119,7 @@ impl DlShared {
     #[inline(never)]
     pub(crate) fn publish(&self, cpu: CpuId, dl: &DlRq) {
         self.cpudl.set(cpu, dl.earliest());
-        let next = self.offered(dl);
-        if self.next[cpu.index()].swap(next, Relaxed) == next {
-            return;
-        }
-        if next == NONE {
-            self.overloaded.remove(cpu);
-        } else {
-            self.overloaded.insert(cpu);
-        }
+        self.offers.publish(cpu, self.offered(dl));
     }
 
     /// Whether a CPU had a deadline task queued when it published last.
@@ -147,16 +127,13 @@ impl DlShared {
         self.cpudl.earliest(cpu).is_some()
     }
 
-    /// Returns the earliest deadline of a CPU's pushable tasks, or [`NONE`].
-    pub(super) fn offered(&self, dl: &DlRq) -> u64 {
-        dl.earliest_pushable().filter(|_| self.overload_waits || dl.nr_running() > 1).unwrap_or(NONE)
+    /// Urgency of the most urgent task that a CPU offers.
+    pub(crate) fn offered(&self, dl: &DlRq) -> u64 {
+        self.offers.offered(&dl.pushable, dl.nr_running())
     }
 
     /// Whether the published state of a CPU is current.
     pub(super) fn shows(&self, cpu: CpuId, dl: &DlRq) -> bool {
-        let next = self.offered(dl);
-        self.cpudl.earliest(cpu) == dl.earliest()
-            && self.next[cpu.index()].load(Relaxed) == next
-            && self.overloaded.contains(cpu) == (next != NONE)
+        self.cpudl.earliest(cpu) == dl.earliest() && self.offers.shows(cpu, self.offered(dl))
     }
 }

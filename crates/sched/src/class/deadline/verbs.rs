@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use super::entity::{DlEntity, Donor};
 use super::params::{DlAttrs, ServerLimits};
 use super::place::{entity, later_cpu};
-pub(crate) use super::place::{overloaded, select_cpu, woken};
+pub(crate) use super::place::{select_cpu, woken};
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
 use crate::attrs::ClassKind;
 use crate::balance::roots::Root;
-use crate::class::callback::Callback;
 use crate::class::fair::pelt::update_avg;
 use crate::class::ordinary::pick_ordinary;
+use crate::class::pushable::Callback;
 use crate::class::rt::verbs::charge_deadline;
 use crate::event::{DeadlineEvent, Event, Running};
 use crate::host::{Host, Timer};
@@ -145,7 +145,7 @@ pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     update_load_as(rq, false);
     set_pushable(rq, shared, index, false);
     with(rq, index, |_, se| se.exec_start = now);
-    if rq.dl.earliest_pushable().is_some() {
+    if !rq.dl.pushable.is_empty() {
         rq.dl.callback = Some(Callback::Push);
     }
 }
@@ -456,7 +456,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
         }
         _ => rq.resched(),
     }
-    if rq.dl.earliest_pushable().is_some() {
+    if !rq.dl.pushable.is_empty() {
         rq.dl.callback = Some(Callback::Push);
     }
 }

@@ -51,9 +51,9 @@ pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq,
         (false, true) => u64::from(entity.runnable_weight),
         (false, false) => u64::from(entity.on_rq),
     };
-    let before = entity.avg.load_avg;
-    entity.update_avg(now, runnable, queue.curr == Some(se));
-    load_changed::<D>(entity, queue, before);
+    if let Some(before) = entity.update_avg(now, runnable, queue.curr == Some(se)) {
+        load_changed::<D>(entity, queue, before);
+    }
     queue.update_avg(now)
 }
 
@@ -126,10 +126,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.has(Behaviour::AbsentDecays) {
             let (entity, queue) = self.class.both(Se::task(task));
             let now = queue.avg.last_update;
-            let before = entity.avg.load_avg;
             entity.avg.last_update = since;
-            entity.update_avg(now, 0, false);
-            load_changed::<D>(entity, queue, before);
+            if let Some(before) = entity.update_avg(now, 0, false) {
+                load_changed::<D>(entity, queue, before);
+            }
         }
     }
 
@@ -522,17 +522,19 @@ fn add_signed(value: &mut u64, delta: i64) {
 }
 
 impl Entity {
-    /// `runnable`: runnable tasks since the last update.
+    /// `runnable`: runnable tasks since the last update. Returns the load average before, if it has changed.
     #[inline]
-    fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
-        if self.avg.last_update == 0 || self.avg.is_current(now) {
-            return;
+    fn update_avg(&mut self, now: u64, runnable: u64, running: bool) -> Option<u64> {
+        if self.avg.last_update == 0
+            || self.avg.is_current(now)
+            || !self.avg.accumulate(now, u64::from(self.on_rq), runnable, running)
+        {
+            return None;
         }
-        if self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
-            let weight = se_weight(self.weight);
-            self.avg.average(weight);
-            self.avg.util_est_ewma &= !UTIL_AVG_UNCHANGED;
-        }
+        let before = self.avg.load_avg;
+        self.avg.average(se_weight(self.weight));
+        self.avg.util_est_ewma &= !UTIL_AVG_UNCHANGED;
+        Some(before)
     }
 }
 

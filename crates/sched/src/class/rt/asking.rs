@@ -1,5 +1,6 @@
 //! Requests of real-time tasks by interrupt, as `rounds` orders them.
 
+use crate::attrs::ClassKind;
 use crate::host::{Host, Timer};
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -12,11 +13,8 @@ fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId
     if from as usize >= shared.nr_cpus() {
         return None;
     }
-    shared
-        .rt
-        .overloaded()
-        .iter_from(CpuId(from))
-        .find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
+    let mut cpus = shared.rt.offers.cpus().iter_from(CpuId(from));
+    cpus.find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
 }
 
 /// Requests tasks for `cpu`, which is about to run a less urgent task.
@@ -36,7 +34,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Handles the interrupt on `cpu` (`rto_push_irq_work_func`).
     #[inline(never)]
     pub(crate) fn push_as_asked(&mut self, cpu: CpuId) {
-        self.push_rt_tasks(cpu, cpu);
+        self.push_tasks(ClassKind::Rt, cpu, cpu);
         let shared = self.shared;
         let round = shared.rt.rounds.of(shared.root(cpu));
         if let Some(to) = round.and_then(|round| round.pass(|from| offers(shared, cpu, from))) {

@@ -1,4 +1,4 @@
-//! Published state of real-time tasks: the CPUs by their highest priority, and the overloaded CPUs.
+//! Published state of real-time tasks: the CPUs by their highest priority, and the offered tasks.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -7,6 +7,7 @@ use super::period::RtBandwidth;
 use super::queue::RtRq;
 use super::rounds::Rounds;
 use crate::attrs::{MAX_RT_PRIO, NO_RT_PRIO};
+use crate::class::pushable::Offers;
 use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
 use crate::sync::AtomicU32;
@@ -17,23 +18,18 @@ struct CpuPrio {
     curr: AtomicU32,
     /// Level of the CPU's entry: `curr` or [`HIGHER`].
     listed: AtomicU32,
-    /// `prio` of the most urgent pushable task.
-    next: AtomicU32,
     /// Last choice of this CPU among equals (`distribute_cpu_mask_prev`).
     chosen: AtomicU32,
 }
 
-/// The machine's real-time priorities (`cpupri`), and the overloaded CPUs.
+/// The machine's real-time priorities (`cpupri`), and the offered tasks.
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
     /// CPUs by highest `prio`; in the last level, those without real-time tasks. As in the kernel, a CPU that runs a
     /// deadline task is in none, until a real-time enqueue or dequeue changes its highest priority.
     pub(super) levels: Vec<AtomicCpuMask>,
-    /// CPUs with pushable tasks (`rto_mask`).
-    pub(super) overloaded: AtomicCpuMask,
-    /// Whether a CPU offers any waiting task, not only beside another of the class.
-    overload_waits: bool,
+    pub(crate) offers: Offers,
     pub(super) rounds: Rounds,
     pub(super) bandwidth: RtBandwidth,
 }
@@ -49,17 +45,11 @@ impl Cpupri {
         for cpu in (0..nr_cpus as u32).map(CpuId) {
             levels[NONE as usize].insert(cpu);
         }
-        let fresh = || CpuPrio {
-            curr: AtomicU32::new(NONE),
-            listed: AtomicU32::new(NONE),
-            next: AtomicU32::new(NONE),
-            chosen: AtomicU32::new(0),
-        };
+        let fresh = || CpuPrio { curr: AtomicU32::new(NONE), listed: AtomicU32::new(NONE), chosen: AtomicU32::new(0) };
         Self {
             cpus: (0..nr_cpus).map(|_| fresh()).collect(),
             levels,
-            overloaded: AtomicCpuMask::new(nr_cpus),
-            overload_waits,
+            offers: Offers::new(nr_cpus, overload_waits),
             rounds: Rounds::new(nr_cpus),
             bandwidth: RtBandwidth::default(),
         }
@@ -73,15 +63,7 @@ impl Cpupri {
             this.curr.store(highest, Relaxed);
             self.list(cpu, highest);
         }
-        let next = u32::from(rt.highest_pushable());
-        if this.next.load(Relaxed) != next {
-            this.next.store(next, Relaxed);
-        }
-        if self.offers(rt) {
-            self.overloaded.insert(cpu);
-        } else {
-            self.overloaded.remove(cpu);
-        }
+        self.offers.publish(cpu, self.offered(rt));
     }
 
     /// Notes that the first deadline task or fair server is queued, or the last has left.
@@ -102,10 +84,9 @@ impl Cpupri {
         }
     }
 
-    /// Whether a CPU offers tasks to others.
-    #[inline]
-    pub(super) fn offers(&self, rt: &RtRq) -> bool {
-        rt.pushable != 0 && (self.overload_waits || rt.nr_total > 1)
+    /// Urgency of the most urgent task that a CPU offers.
+    pub(crate) fn offered(&self, rt: &RtRq) -> u64 {
+        self.offers.offered(&rt.pushable, rt.nr_total)
     }
 
     /// Whether the published state of a CPU is current.
@@ -114,24 +95,13 @@ impl Cpupri {
         let (highest, listed) = (u32::from(rt.highest()), this.listed.load(Relaxed));
         this.curr.load(Relaxed) == highest
             && (listed == highest || (listed == HIGHER && deadlines))
-            && this.next.load(Relaxed) == u32::from(rt.highest_pushable())
             && (0u32..).zip(&self.levels).all(|(level, mask)| mask.contains(cpu) == (level == listed))
-            && self.overloaded.contains(cpu) == self.offers(rt)
+            && self.offers.shows(cpu, self.offered(rt))
     }
 
     #[inline]
-    pub(super) fn highest(&self, cpu: CpuId) -> u8 {
+    pub(crate) fn highest(&self, cpu: CpuId) -> u8 {
         self.cpus[cpu.index()].curr.load(Relaxed) as u8
-    }
-
-    #[inline]
-    pub(super) fn next(&self, cpu: CpuId) -> u8 {
-        self.cpus[cpu.index()].next.load(Relaxed) as u8
-    }
-
-    #[inline]
-    pub(crate) fn overloaded(&self) -> &AtomicCpuMask {
-        &self.overloaded
     }
 
     pub(crate) fn roots_rebuilt(&self) {

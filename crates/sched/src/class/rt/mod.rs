@@ -2,7 +2,7 @@
 //!
 //! A CPU has a queue per priority, where the running task stays. A preempted task stays at the head. A task that
 //! yields, or (SCHED_RR) has used up its slice, moves to the tail. The N highest tasks run on the N CPUs, by placement
-//! at a wakeup, push and pull (`place`, `balance`, `rounds`).
+//! at a wakeup, push and pull (`place`, `push_pull`, `rounds`).
 //!
 //! `bandwidth` limits the class's CPU time. With CONFIG_RT_GROUP_SCHED, which distributions leave off, groups have
 //! arrays (`group`) and limits (`limits`).
@@ -10,13 +10,12 @@
 //! The core's calls are not inlined, so its verbs stay small without real-time tasks.
 
 mod asking;
-mod balance;
 mod bandwidth;
 pub(crate) mod cpupri;
 mod group;
 pub(crate) mod limits;
 pub(crate) mod period;
-mod place;
+pub(crate) mod place;
 pub(crate) mod queue;
 mod rounds;
 mod share;

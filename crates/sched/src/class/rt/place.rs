@@ -45,31 +45,11 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 
 /// Returns the CPU with the least urgent task nearest to `cpu`, the task's last (`find_lowest_rq`); among equals, `on`,
 /// the calling CPU.
-pub(super) fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
+pub(crate) fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
     }
-    let lowest = shared.rt.lowest(shared, task, cpu);
-    if lowest.is_empty() || lowest.contains(&cpu) {
-        return lowest.first().map(|_| cpu);
-    }
-    let here = lowest.contains(&on);
-    for domain in shared.domains.near(cpu) {
-        if here && domain.span.contains(on) {
-            return Some(on);
-        }
-        let near = lowest.iter().copied().filter(|&cpu| domain.span.contains(cpu));
-        if let Some(best) = shared.rt.distribute(on, near) {
-            return Some(best);
-        }
-    }
-    if here { Some(on) } else { shared.rt.distribute(on, lowest.into_iter()) }
-}
-
-/// Returns the most urgent pushable task that `may` move; of equals, the first pushable.
-pub(super) fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Option<u32> {
-    let waiting = &rq.rt.queues.as_ref()?.pushable;
-    waiting.values().copied().find(|&index| may(&rq.tasks[index]))
+    shared.rt.nearest(shared, &shared.rt.lowest(shared, task, cpu), cpu, on)
 }
 
 /// Whether to push a woken task at once: the running task is as urgent or pinned (`task_woken_rt`).
@@ -92,16 +72,31 @@ fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, count
 
 /// Whether to pull before a pick, after a task of priority `prev` (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
-    i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.any_overloaded(shared, rq.cpu)
+    i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.offers.any(shared, rq.cpu)
 }
 
 impl Cpupri {
-    /// Whether a CPU in the root domain of `cpu` has pushable tasks.
-    pub(super) fn any_overloaded<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId) -> bool {
-        if !shared.is_split() {
-            return !self.overloaded.is_empty();
+    /// Returns the CPU of `good`, in ascending order, that is nearest to `cpu`, the task's last; among equals, `on`, the
+    /// calling CPU.
+    pub(crate) fn nearest<P: Policy>(
+        &self,
+        shared: &Shared<P>,
+        good: &[CpuId],
+        cpu: CpuId,
+        on: CpuId,
+    ) -> Option<CpuId> {
+        if good.contains(&cpu) {
+            return Some(cpu);
         }
-        self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
+        let here = good.contains(&on).then_some(on);
+        for domain in shared.domains.near(cpu) {
+            let here = here.filter(|&on| domain.span.contains(on));
+            let near = good.iter().copied().filter(|&cpu| domain.span.contains(cpu));
+            if let Some(best) = here.or_else(|| self.distribute(on, near)) {
+                return Some(best);
+            }
+        }
+        here.or_else(|| self.distribute(on, good.iter().copied()))
     }
 
     /// Returns the CPUs with the least urgent tasks, in the root domain of `at` and allowed to the more urgent `task`.
@@ -142,25 +137,14 @@ impl Cpupri {
 pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, pushable: bool) {
     let pushable = pushable && rq.tasks[index].nr_cpus_allowed(shared.nr_cpus()) > 1;
     let task = &mut rq.tasks[index].rt;
-    if task.pushable == pushable {
+    if core::mem::replace(&mut task.pushable, pushable) == pushable {
         return;
     }
-    task.pushable = pushable;
     if pushable {
         task.since = rq.rt.pushed;
         rq.rt.pushed += 1;
     }
-    let (level, since) = (task.level, task.since);
-    let queue = &mut rq.rt.queues().pushable;
-    if pushable {
-        queue.insert((level, since), index);
-        rq.rt.pushable |= 1 << level;
-    } else {
-        queue.remove(&(level, since));
-        if queue.range((level, 0)..=(level, u64::MAX)).next().is_none() {
-            rq.rt.pushable &= !(1 << level);
-        }
-    }
+    rq.rt.pushable.set((u64::from(task.level), task.since, index), pushable);
 }
 
 /// Returns the CPUs that lend to each other: those of the root domain.

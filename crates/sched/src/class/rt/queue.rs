@@ -1,12 +1,11 @@
 //! A CPU's real-time tasks.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 
 use super::group::RtGroups;
 use crate::attrs::{MAX_RT_PRIO, NO_RT_PRIO};
-use crate::class::callback::Callback;
 use crate::class::fair::pelt::Avg;
+use crate::class::pushable::{Callback, Pushable};
 use crate::ids::GroupId;
 use crate::list::TaskList;
 
@@ -31,8 +30,6 @@ pub(crate) enum End {
 #[derive(Debug)]
 pub(super) struct Queues {
     pub(super) lists: [TaskList; MAX_RT_PRIO as usize],
-    /// By `prio` and time of queueing. The first is pushed next.
-    pub(super) pushable: BTreeMap<(u8, u64), u32>,
 }
 
 /// A CPU's real-time tasks.
@@ -42,8 +39,7 @@ pub struct RtRq {
     pub(super) active: u128,
     /// Created with the first task.
     pub(super) queues: Option<Box<Queues>>,
-    /// Bitmap of the queues with pushable tasks.
-    pub(super) pushable: u128,
+    pub(crate) pushable: Pushable,
     /// Tasks of the class, with the running; without throttled groups' tasks.
     pub(super) nr_running: u32,
     /// The same with those of throttled groups (`rt_nr_total`).
@@ -120,14 +116,9 @@ impl RtRq {
         self.avg.last_update != 0
     }
 
-    #[inline]
-    pub(super) fn highest_pushable(&self) -> u8 {
-        if self.pushable == 0 { NO_RT_PRIO } else { self.pushable.trailing_zeros() as u8 }
-    }
-
     pub(super) fn queues(&mut self) -> &mut Queues {
         let none = [TaskList::default(); MAX_RT_PRIO as usize];
-        self.queues.get_or_insert_with(|| Box::new(Queues { lists: none, pushable: BTreeMap::new() }))
+        self.queues.get_or_insert_with(|| Box::new(Queues { lists: none }))
     }
 
     pub(super) fn list(&self, level: u8) -> TaskList {

@@ -1,6 +1,6 @@
 //! Calls from the core.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 
 pub(crate) use super::bandwidth::{charge_deadline, rq_offline, rq_online};
 pub(crate) use super::limits::{limit, may_attach, may_join};
@@ -9,8 +9,8 @@ pub(crate) use super::place::{needs_pull, select_cpu, woken};
 pub(crate) use super::queue::End;
 use super::{bandwidth, limits};
 use crate::attrs::{ClassKind, MAX_RT_PRIO, SchedPolicy, TaskState};
-pub(crate) use crate::class::callback::Callback;
 use crate::class::fair::pelt::update_avg;
+pub(crate) use crate::class::pushable::Callback;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -127,7 +127,7 @@ pub(crate) fn set_next<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32
     rq.rt.exec_start = rq.clock.now();
     set_pushable(rq, shared, index, false);
     shared.rt.publish(rq.cpu, &rq.rt);
-    if rq.rt.pushable != 0 {
+    if !rq.rt.pushable.is_empty() {
         rq.rt.callback = Some(Callback::Push);
     }
 }
@@ -271,9 +271,8 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     }
     let waits = |(index, task): &(u32, &Task<P>)| rq.curr != Some(*index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
     let waiting = rq.tasks.iter().filter(of_class).filter(waits);
-    let pushable: BTreeMap<_, _> = waiting.map(|(index, task)| ((task.rt_level(), task.rt.since), index)).collect();
-    let bits = pushable.keys().fold(0, |bits: u128, (level, _)| bits | 1 << level);
-    if bits != rq.rt.pushable || rq.rt.queues.as_ref().is_some_and(|queues| queues.pushable != pushable) {
+    let place = |(index, task): (u32, &Task<P>)| (u64::from(task.rt_level()), task.rt.since, index);
+    if *rq.rt.pushable.places() != waiting.map(place).collect::<BTreeSet<_>>() {
         return wrong("the pushable real-time tasks are not those that wait");
     }
     if !shared.rt.shows(rq.cpu, &rq.rt, !rq.dl.is_empty()) {

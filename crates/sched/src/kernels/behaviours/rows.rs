@@ -100,7 +100,7 @@ behaviours! {
         "clear the count of failures when the stopper has pushed a task";
     LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
         "push a lone task from a CPU that real-time tasks leave little of";
-    NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."4.17" Remembered
+    NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."5.0" Read
         "let a newly-idle balance that finds nothing lengthen the interval";
 
     // 4.2 to 6.0.
@@ -142,14 +142,14 @@ behaviours! {
         "tolerate 17 % of imbalance between packages and nodes, not 25 %";
     BusyFactor16 BUSY_FACTOR_16: Balance "5.10".."" Remembered
         "balance busy CPUs 16 times less often, not 32 times"
-        by "/sys/kernel/debug/sched/domains/cpu*/domain*/busy_factor";
+        by "busy_factor in /sys/kernel/debug/sched/domains/cpu*/domain* (5.13+; before, in /proc/sys/kernel/sched_domain)";
     IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Remembered
         "shorten the intervals of busy CPUs by a tick, so that levels drift apart";
     RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Remembered
         "halve the load that a task may not exceed at each failed balance";
     SmtIgnoresHeat SMT_IGNORES_HEAT: Balance "5.10".."" Remembered
         "move cache-hot tasks between the threads of a core";
-    KthreadsStay PER_CPU_KTHREADS_STAY: Balance "5.12".."" Remembered
+    KthreadsStay PER_CPU_KTHREADS_STAY: Balance "5.13".."" Remembered
         "leave per-CPU kernel threads out of balancing";
     NewidleGateCost NEWIDLE_GATE_BY_COST: Balance "5.16".."" Remembered
         "skip newly-idle balancing by its measured cost, not by migration_cost";
@@ -225,7 +225,8 @@ behaviours! {
         "let tasks ask for a slice (sched_setattr)";
     PlacesOnce NEW_TASK_PLACED_ONCE: Eevdf "6.12".."" Read
         "place a forked task once, with half a slice to its first deadline";
-    IdleGivesWay IDLE_LOSES_PROTECTION: Eevdf "6.12".."" Read
+    // Also 6.12.y, and 6.14.2.
+    IdleGivesWay IDLE_LOSES_PROTECTION: Eevdf "6.15".."" Read
         "end an idle entity's protection when another entity wakes";
     ShortOvertakes SHORT_OVERTAKES: Eevdf "6.12".."6.17" Read
         "reschedule at the next update once a shorter slice has ended the protection" by "NO_PREEMPT_SHORT";
@@ -304,7 +305,7 @@ behaviours! {
         "bound the chance of a newly-idle balance by 1, and raise it for CPUs that seldom idle" by "NO_NI_RATE";
 
     // What kernels print.
-    Schedstat14 SCHEDSTAT_14: Debug "2.6.18".."" Remembered "print version 14 of /proc/schedstat";
+    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Read "print version 14 of /proc/schedstat";
     Schedstat15 SCHEDSTAT_15: Debug "2.6.24".."" Remembered "print version 15 of /proc/schedstat";
     Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Remembered "print version 16 of /proc/schedstat";
     Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat";
