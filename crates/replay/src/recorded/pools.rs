@@ -12,6 +12,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::lives::{Ran, Thread};
 
@@ -33,7 +34,7 @@ struct Pool {
     name: String,
     /// Whether its members are threads of one process and name.
     of_threads: bool,
-    done: Done,
+    done: Arc<Done>,
 }
 
 impl Pools {
@@ -106,7 +107,7 @@ impl Pools {
             let alike = members.iter().all(|&member| threads[member].comm == first);
             let (name, of_threads) = (if alike { first } else { family }.to_owned(), alike && process.is_some());
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.all.push(Pool { name, of_threads, done: Done::new(ran) });
+            this.all.push(Pool { name, of_threads, done: Arc::new(Done::new(ran)) });
         }
         this
     }
@@ -130,7 +131,7 @@ impl Pools {
         }
         for (number, pool) in self.all.iter_mut().enumerate() {
             let members = threads.iter().zip(&self.of).filter(|(_, of)| **of == Some(number));
-            pool.done = Done::new(members.flat_map(|(thread, _)| &thread.ran));
+            pool.done = Arc::new(Done::new(members.flat_map(|(thread, _)| &thread.ran)));
         }
     }
 
