@@ -33,8 +33,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let (duration_ns, ticks) = (*duration_ns, *ticks);
     let (mut threads, mut counts) = (Cow::Borrowed(&prepared.threads[..]), prepared.counts);
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
-    let bare =
-        Causes { threads: &[], kept, rhythms, interrupted: &interrupted, keep_times: how.keep_times, ticks };
+    let bare = Causes { threads: &[], kept, rhythms, interrupted: &interrupted, keep_times: how.keep_times, ticks };
     let causes = Causes { threads: &threads, ..bare };
     let mut pools = prepared.pools.clone();
     let names_of_pools = pools.names();
@@ -62,8 +61,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     );
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
-    let mut workload =
-Workload {
+    let mut workload = Workload {
         duration: Some(duration_ns),
         hotplug: prepared.hotplug.clone(),
         pools: names_of_pools.clone(),
