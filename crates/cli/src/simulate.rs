@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
+use vruntime_replay::{Tally, TaskTotals};
 use vruntime_report::{
     Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, TimeSeries, counted,
 };
@@ -119,16 +120,45 @@ impl From<Failure> for miette::Report {
 /// Runs all jobs with one thread per CPU, and returns the runs in order. After Ctrl-C, running jobs end early, and
 /// others at their start.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
-    let meter = Meter::new(jobs.len());
     let spare = cpus() > jobs.len();
+    metered(jobs, |job, watch| one(job, spare, watch))
+}
+
+/// Runs as [`all`], and returns only the tasks' totals. None where the simulator rejects a job.
+pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
+    metered(jobs, |job, watch| {
+        let mut tally = Tally::default();
+        let outcome = match policies::named(&job.kernel) {
+            Some((policy, _)) => policy.run(job.workload, &job.config, &mut tally, &mut stoppable(watch)),
+            None => vruntime_sim::run_dyn(job.workload, &job.config, &mut tally, &mut stoppable(watch)),
+        };
+        outcome.ok().map(|_| tally.into_tasks())
+    })
+}
+
+/// Does all jobs with one thread per CPU, with a progress bar.
+fn metered<R: Send>(jobs: &[Job<'_>], work: impl Fn(&Job<'_>, &mut dyn FnMut(Progress)) -> R + Sync) -> Vec<R> {
+    let meter = Meter::new(jobs.len());
     let done = parallel(jobs, |index, job| {
-        let done = one(job, spare, &mut |progress| meter.update(index, progress));
+        let done = work(job, &mut |progress| meter.update(index, progress));
         interrupt::finished();
         done
     });
     interrupt::all_finished();
     meter.bar.finish_and_clear();
     done
+}
+
+/// Returns the watcher of a run, which Ctrl-C ends. Ctrl-C counts at once; the progress bar may be late.
+fn stoppable(watch: &mut dyn FnMut(Progress)) -> impl FnMut(Progress) -> ControlFlow<()> {
+    let mut calls = 0_u64;
+    move |progress| {
+        if calls.is_multiple_of(METER_EVERY) {
+            watch(progress);
+        }
+        calls += 1;
+        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// Runs as [`all`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
@@ -238,15 +268,7 @@ fn one_in<'scope>(
             ftrace.hear(&batch);
         }
     });
-    let mut calls = 0_u64;
-    let mut watch = |progress| {
-        // Ctrl-C counts at once; the progress bar may be late.
-        if calls.is_multiple_of(METER_EVERY) {
-            watch(progress);
-        }
-        calls += 1;
-        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
+    let mut watch = stoppable(watch);
     let outcome = match policies::named(&job.kernel) {
         Some((policy, _)) => policy.run(job.workload, &job.config, &mut sink, &mut watch),
         None => simulated(job.workload, &job.config, &mut sink, &mut watch),

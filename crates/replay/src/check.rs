@@ -17,20 +17,35 @@ pub struct Ran<'a> {
     pub end: u64,
 }
 
-/// Returns the figures of a run's tasks. If a parent continues beyond the recording, the machine calls further tasks
-/// `NAME-2`, which count for the first.
-pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
-    let names: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
-    let first = |name: &str| {
-        let (first, number) = name.rsplit_once('-')?;
-        let again = !names.contains(name) && number.bytes().all(|byte| byte.is_ascii_digit()) && names.contains(first);
-        again.then(|| first.to_owned())
-    };
+/// The names of recorded tasks. If a parent continues beyond the recording, the machine calls further tasks `NAME-2`,
+/// which count for the first.
+pub(crate) struct FirstNames<'a>(BTreeSet<&'a str>);
+
+impl<'a> FirstNames<'a> {
+    pub(crate) fn new(recorded: &'a Recorded) -> Self {
+        Self(recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect())
+    }
+
+    /// Returns the name of the task for which `name` counts.
+    pub(crate) fn of(&self, name: &str) -> String {
+        let first = || {
+            let (first, number) = name.rsplit_once('-')?;
+            let names = &self.0;
+            let again =
+                !names.contains(name) && number.bytes().all(|byte| byte.is_ascii_digit()) && names.contains(first);
+            again.then(|| first.to_owned())
+        };
+        first().unwrap_or_else(|| name.to_owned())
+    }
+}
+
+/// Returns the figures of a run's tasks, by their [first names](FirstNames).
+fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
+    let names = FirstNames::new(recorded);
     let mut measured: BTreeMap<String, ReplayMeasure> = BTreeMap::new();
     for task in &results.tasks {
         let measure: ReplayMeasure = task.into();
-        let name = first(&task.name).unwrap_or_else(|| task.name.clone());
-        let sum = measured.entry(name).or_default();
+        let sum = measured.entry(names.of(&task.name)).or_default();
         sum.cpu_ns += measure.cpu_ns;
         sum.run_delay_ns = match (sum.run_delay_ns, measure.run_delay_ns) {
             (Some(one), Some(other)) => Some(one + other),

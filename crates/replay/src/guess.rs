@@ -1,19 +1,21 @@
 //! Decides what a trace leaves open, by the nearest replay: whether the machine had autogroups, and how closely tasks
 //! that wake each other stay together.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter;
 
-use vruntime_report::Results;
 use vruntime_sim::Config;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 
 use crate::Error;
-use crate::check::by_task;
+use crate::check::FirstNames;
+use crate::parallel::parallel;
 use crate::recorded::Coupling;
-use crate::recorded::{self, Recorded, Recorder};
-use crate::recording::{How, Recording, finish};
+use crate::recorded::{self, Prepared, Recorded};
+use crate::recording::{How, Recording, prepare, programs};
 use crate::replay::Runner;
+use crate::tally::TaskTotals;
 
 /// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
@@ -43,9 +45,8 @@ pub struct Guess {
 /// the caller must report.
 pub(crate) fn autogroup(
     trace: &mut Trace,
-    recording: &Recording,
+    (recording, whole): (&Recording, &Prepared),
     overrides: &Overrides,
-    how: How,
     run: &Runner<'_>,
 ) -> Result<Option<Guess>, Error> {
     if recording.autogroup.is_some() || overrides.autogroup.is_some() {
@@ -55,7 +56,7 @@ pub(crate) fn autogroup(
         let trace = Trace { autogroup, ..trace.clone() };
         let plan =
             plan::plan(plan::Input::Trace(&trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?;
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
+        let mut recorded = programs(whole, &plan.config, How::default());
         recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
         Ok((recorded, plan))
     };
@@ -66,8 +67,9 @@ pub(crate) fn autogroup(
     let jobs: Vec<_> = replays.iter().map(|(recorded, plan)| (&recorded.workload, plan)).collect();
     let runs = run(&jobs);
     // A rejected replay is reported when it counts.
-    let off =
-        |(recorded, _): &(Recorded, Plan), run: Option<&Option<Results>>| Some(off(recorded, run?.as_ref()?, false));
+    let off = |(recorded, _): &(Recorded, Plan), run: Option<&Option<Vec<TaskTotals>>>| {
+        Some(off(recorded, &totals(recorded, run?.as_ref()?), false))
+    };
     let [Some(without), Some(with)] = [off(&replays[0], runs.first()), off(&replays[1], runs.get(1))] else {
         return Ok(None);
     };
@@ -124,39 +126,51 @@ impl Choice {
     }
 }
 
+/// The replay nearest to the recording.
+#[derive(Debug)]
+pub(crate) struct Nearest {
+    pub(crate) how: How,
+    pub(crate) choice: Choice,
+    /// The programs of the whole recording, if they are made already.
+    pub(crate) programs: Option<Recorded>,
+}
+
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches count, too.
 /// The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
-pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
-    let whole = finish(recording.recorder.clone(), &plan.config, how);
-    let names = &whole.pools;
-    if whole.counts.together == 0 && names.is_empty() {
-        return (how, Choice::new(how, &[], names));
+pub(crate) fn nearest(
+    recording: &Recording,
+    whole: &Prepared,
+    (plan, keep_times): (&Plan, bool),
+    how: How,
+    run: &Runner<'_>,
+) -> Nearest {
+    let first = how;
+    let all = programs(whole, &plan.config, how);
+    let names = &all.pools;
+    if all.counts.together == 0 && names.is_empty() {
+        return Nearest { how, choice: Choice::new(how, &[], names), programs: Some(all) };
     }
-    let trial = Trial::new(recording, &plan.config, how, &whole);
-    let cpus = plan.config.machine.topology.nr_cpus() as u32;
+    let trial = Trial::new(recording, (plan, keep_times), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
-        let program = |how: &How| {
-            let mut recorded = trial.finish(&plan.config, *how);
-            recorded::fit(&mut recorded.workload, cpus);
-            recorded
-        };
-        let replays: Vec<Recorded> = ways.iter().map(program).collect();
+        let replays = parallel(ways, |how| trial.programs(&plan.config, *how));
         let runs = run(&replays.iter().map(|recorded| (&recorded.workload, plan)).collect::<Vec<_>>());
         let all = ways.iter().zip(&replays).zip(&runs);
-        all.filter_map(|((how, recorded), results)| Some((*how, distance(*how, recorded, results.as_ref()?)))).collect()
+        all.filter_map(|((how, recorded), ran)| Some((*how, distance(*how, recorded, ran.as_ref()?)))).collect()
     };
 
-    let always = if how.goes_on { whole.counts.pools_of_threads } else { how.pools };
+    let always = if how.goes_on { all.counts.pools_of_threads } else { how.pools };
     let how = How { pools: always, ..how };
-    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && whole.counts.together > 0);
+    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && all.counts.together > 0);
     let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
     let mut tried = distances(&ways);
     // The first of equally near ones.
     let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
-    let Some(mut best) = nearest(&tried) else { return (how, Choice::new(how, &[], names)) };
+    let Some(mut best) = nearest(&tried) else {
+        return Nearest { how, choice: Choice::new(how, &[], names), programs: None };
+    };
     let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
     let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
     for pool in (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool)) {
@@ -164,28 +178,42 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
         tried.extend(distances(&couplings.iter().map(|&how| How { pools, ..how }).collect::<Vec<_>>()));
         best = nearest(&tried).unwrap_or(best);
     }
-    (best.0, Choice::new(best.0, &tried, names))
+    drop(trial);
+    Nearest { how: best.0, choice: Choice::new(best.0, &tried, names), programs: (best.0 == first).then_some(all) }
 }
 
 /// The recording's beginning, or all of it.
 struct Trial<'a> {
-    recorder: &'a Recorder,
+    prepared: Cow<'a, Prepared>,
+    cpus: u32,
     /// The beginning's number of each pool of the whole. None if trials use the whole.
     pools: Option<Vec<Option<usize>>>,
+    /// Programs of the beginning that are made already, and their choices.
+    ready: Option<(How, Recorded)>,
 }
 
 impl<'a> Trial<'a> {
     /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
-    fn new(recording: &'a Recording, config: &Config, how: How, whole: &Recorded) -> Self {
-        let all = Self { recorder: &recording.recorder, pools: None };
-        let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| whole.repeats_from <= sample.0 / 2)
+    fn new(
+        recording: &Recording,
+        (plan, keep_times): (&Plan, bool),
+        how: How,
+        (whole, all): (&'a Prepared, &Recorded),
+    ) -> Self {
+        let cpus = plan.config.machine.topology.nr_cpus() as u32;
+        let of_whole = Self { prepared: Cow::Borrowed(whole), cpus, pools: None, ready: None };
+        let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2)
         else {
-            return all;
+            return of_whole;
         };
-        let beginning = finish(recorder.clone(), config, how);
-        match same_pools(whole, &beginning) {
-            Some(pools) if beginning.repeats_from <= end / 2 => Self { recorder, pools: Some(pools) },
-            _ => all,
+        let prepared = prepare(recorder.clone(), &plan.config, keep_times);
+        let mut beginning = programs(&prepared, &plan.config, how);
+        match same_pools(all, &beginning) {
+            Some(pools) if beginning.repeats_from <= end / 2 => {
+                recorded::fit(&mut beginning.workload, cpus);
+                Self { prepared: Cow::Owned(prepared), cpus, pools: Some(pools), ready: Some((how, beginning)) }
+            }
+            _ => of_whole,
         }
     }
 
@@ -194,15 +222,20 @@ impl<'a> Trial<'a> {
         self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
     }
 
-    fn finish(&self, config: &Config, how: How) -> Recorded {
+    fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
         let renumbered = |numbers: &Vec<Option<usize>>| {
             let chosen = numbers.iter().take(32).enumerate().filter(|(pool, _)| how.pools >> pool & 1 == 1);
             chosen
                 .filter_map(|(_, &number)| number.filter(|&number| number < 32))
                 .fold(0, |all, number| all | 1 << number)
         };
-        let pools = self.pools.as_ref().map_or(how.pools, renumbered);
-        finish(self.recorder.clone(), config, How { pools, ..how })
+        let how = How { pools: self.pools.as_ref().map_or(how.pools, renumbered), ..how };
+        if let Some((_, ready)) = self.ready.as_ref().filter(|(made, _)| *made == how) {
+            return Cow::Borrowed(ready);
+        }
+        let mut recorded = programs(&self.prepared, config, how);
+        recorded::fit(&mut recorded.workload, self.cpus);
+        Cow::Owned(recorded)
     }
 }
 
@@ -225,27 +258,41 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
 }
 
 /// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches do not count.
-fn distance(how: How, recorded: &Recorded, results: &Results) -> f64 {
-    CPU_TIMES * off(recorded, results, how.goes_on) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
+fn distance(how: How, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
+    let replayed = totals(recorded, ran);
+    CPU_TIMES * off(recorded, &replayed, how.goes_on)
+        + if how.goes_on { 0.0 } else { switches_off(recorded, &replayed) }
+}
+
+/// CPU time and switches of each task, by its name.
+type Totals = BTreeMap<String, (u64, u64)>;
+
+/// Sums a run's totals by the names of recorded tasks.
+fn totals(recorded: &Recorded, ran: &[TaskTotals]) -> Totals {
+    let names = FirstNames::new(recorded);
+    let mut totals = Totals::new();
+    for task in ran {
+        let sum = totals.entry(names.of(&task.name)).or_default();
+        *sum = (sum.0 + task.cpu_ns, sum.1 + task.switches);
+    }
+    totals
 }
 
 /// Returns the difference in switches, as a part of the recorded number.
-fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
-    let replayed = by_task(recorded, results);
+fn switches_off(recorded: &Recorded, replayed: &Totals) -> f64 {
     let all: u64 = recorded.threads.iter().filter(|thread| thread.task.is_some()).map(|thread| thread.switches).sum();
-    let now: u64 = replayed.values().map(|measure| measure.switches).sum();
+    let now: u64 = replayed.values().map(|(_, switches)| switches).sum();
     now.abs_diff(all) as f64 / all.max(1) as f64
 }
 
 /// Returns the difference in CPU time, as a part of the total: twice the time that other tasks get. With `by_name`,
 /// tasks of one name count together, since chance decides which works.
-fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
-    let replayed = by_task(recorded, results);
+fn off(recorded: &Recorded, replayed: &Totals, by_name: bool) -> f64 {
     let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
-        let now = replayed.get(name).map_or(0, |measure| measure.cpu_ns);
+        let now = replayed.get(name).map_or(0, |(cpu_ns, _)| *cpu_ns);
         all += thread.cpu_ns;
         match Some(thread.comm.as_str()).filter(|_| by_name) {
             Some(name) => {

@@ -58,10 +58,12 @@ mod error;
 pub mod event;
 mod guess;
 mod identities;
+mod parallel;
 pub mod plat_info;
 pub mod recorded;
 mod recording;
 mod replay;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -71,3 +73,4 @@ pub use guess::{Choice, Guess, Tried};
 pub use identities::identities;
 pub use recording::{ReadOptions, Reader, Recording, Substitute};
 pub use replay::{LeftOut, Replay, Run, Runner, Setup, WhatIf, fit};
+pub use tally::{Tally, TaskTotals};

@@ -14,7 +14,7 @@ use vruntime_workload::program::Policy;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
-use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
+use crate::recorded::{Coupling, Event, Lateness, Prepared, Recorded, Recorder, What};
 
 /// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
@@ -23,11 +23,9 @@ const RECORDED_KERNEL: &str = "6.18";
 const SAMPLE_SWITCHES: u64 = 50_000;
 const SAMPLE_NS: u64 = 1_000_000_000;
 
-/// Settings for making programs.
+/// Choices for making programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How {
-    /// Whether wakeups keep their recorded times.
-    pub(crate) keep_times: bool,
     /// How closely tasks that wake each other stay together.
     pub(crate) coupling: Coupling,
     /// Pools whose members do each other's work, as in [`Recorder::with_pools`].
@@ -36,12 +34,15 @@ pub(crate) struct How {
     pub(crate) goes_on: bool,
 }
 
-/// Makes the programs for a machine. Cpusets may name missing CPUs without events.
-pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
-    let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
-    let recorder = if how.goes_on { recorder.going_on() } else { recorder };
-    let recorder = recorder.with_coupling(how.coupling).with_pools(how.pools);
-    let mut recorded = recorder.finish(&lateness(config));
+/// Prepares the programs for a machine.
+pub(crate) fn prepare(recorder: Recorder, config: &Config, keep_times: bool) -> Prepared {
+    let recorder = if keep_times { recorder.keep_times() } else { recorder };
+    recorder.prepare(&lateness(config))
+}
+
+/// Makes prepared programs for a machine. Cpusets may name missing CPUs without events.
+pub(crate) fn programs(prepared: &Prepared, config: &Config, how: How) -> Recorded {
+    let mut recorded = prepared.programs(how.coupling, how.pools, how.goes_on);
     if !config.autogroup {
         recorded.workload.sessions.clear();
         for task in &mut recorded.workload.tasks {

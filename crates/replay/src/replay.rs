@@ -10,10 +10,12 @@ use vruntime_workload::program::{Partition, Workload};
 
 use crate::Error;
 use crate::check::{Ran, compare};
-use crate::guess::{self, Choice, Guess};
+use crate::guess::{self, Choice, Guess, Nearest};
+use crate::parallel::parallel;
 use crate::recorded::rules::Rules;
 use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
-use crate::recording::{How, Recording, Substitute, finish};
+use crate::recording::{How, Recording, Substitute, prepare, programs};
+use crate::tally::{Tally, TaskTotals};
 
 /// Settings of a replay as recorded.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +30,9 @@ pub struct Setup {
     pub keep_times: bool,
 }
 
-/// Runs workloads by their plans. Returns results in order, None where the machine rejects one.
-pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Results>> + 'a;
+/// Runs workloads by their plans, each with a [`Tally`]. Returns the tasks' totals in order, None where the machine
+/// rejects a workload.
+pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> + 'a;
 
 /// A trace as programs, and the plan of its replay as recorded.
 #[derive(Clone, Debug)]
@@ -116,11 +119,14 @@ impl<'a> Replay<'a> {
         // A what-if's changes are not part of the recording.
         setup.overrides = Overrides { kernel: None, features: Vec::new(), settings: Vec::new(), ..setup.overrides };
         let (mut trace, substitute) = recording.says(setup.kernel.as_deref());
-        let how = How { keep_times: setup.keep_times, ..How::default() };
-        let guess = guess::autogroup(&mut trace, recording, &setup.overrides, how, run)?;
         let plan = plan_of(&trace, &setup.overrides)?;
-        let (how, choice) = guess::nearest(recording, &plan, how, run);
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
+        let whole = prepare(recording.recorder.clone(), &plan.config, setup.keep_times);
+        let guess = guess::autogroup(&mut trace, (recording, &whole), &setup.overrides, run)?;
+        let plan = plan_of(&trace, &setup.overrides)?;
+        let nearest = guess::nearest(recording, &whole, (&plan, setup.keep_times), How::default(), run);
+        let Nearest { how, choice, programs: made } = nearest;
+        let mut recorded = made.unwrap_or_else(|| programs(&whole, &plan.config, how));
+        drop(whole);
         if recorded.workload.tasks.is_empty() {
             let message = format!("nothing but the idle tasks ran in {}", recording.name());
             return Err(Error::new(message).with_help("record while something runs"));
@@ -149,11 +155,17 @@ impl<'a> Replay<'a> {
         without: BTreeSet<usize>,
         closed: BTreeMap<usize, Closed>,
     ) -> (Recorded, Choice) {
-        let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
-        let (how, choice) = guess::nearest(self.recording, &self.plan, how, &run_all);
+        let how = How { goes_on: true, ..How::default() };
+        let (plan, keep_times) = (&self.plan, self.setup.keep_times);
+        let whole = prepare(self.recording.recorder.clone(), &plan.config, keep_times);
+        let Nearest { how, choice, .. } = guess::nearest(self.recording, &whole, (plan, keep_times), how, &run_all);
+        let config = Config { autogroup: config.autogroup, ..plan.config.clone() };
+        if without.is_empty() && closed.is_empty() {
+            return (programs(&whole, &config, how), choice);
+        }
+        drop(whole);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
-        let config = Config { autogroup: config.autogroup, ..self.plan.config.clone() };
-        (finish(recorder, &config, how), choice)
+        (programs(&prepare(recorder, &config, keep_times), &config, how), choice)
     }
 
     /// Returns the trace's input of a [plan](vruntime_sim::plan::plan).
@@ -262,12 +274,12 @@ fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {
     Ok(plan::plan(Input::Trace(trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?)
 }
 
-/// Runs workloads in parallel, each in its own thread.
-pub(crate) fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            jobs.iter().map(|&(workload, plan)| scope.spawn(move || run(workload, &plan.config).ok())).collect();
-        threads.into_iter().map(|thread| Some(thread.join().ok()??.results)).collect()
+/// Runs workloads with at most one thread per CPU.
+pub(crate) fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> {
+    parallel(jobs, |(workload, plan)| {
+        let (mut tally, mut go_on) = (Tally::default(), |_| std::ops::ControlFlow::Continue(()));
+        vruntime_sim::run_dyn(workload, &plan.config, &mut tally, &mut go_on).ok()?;
+        Some(tally.into_tasks())
     })
 }
 

@@ -2,9 +2,9 @@
 
 use crate::recorded::Coupling;
 use crate::recorded::rules::Rules;
-use crate::{ReadOptions, Recording, Replay, Setup};
+use crate::{ReadOptions, Recording, Replay, Setup, Tally};
 use vruntime_sim::plan::Overrides;
-use vruntime_workload::program::{Op, Repeat, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Repeat, Task, Workload};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/groups.pftrace");
 
@@ -100,4 +100,26 @@ fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
         // The replay has the whole.
         assert_eq!(replay.recorded.threads.iter().map(|thread| thread.rounds).sum::<u64>(), rounds);
     }
+}
+
+#[test]
+fn a_tally_counts_as_the_collector_does() {
+    let trace = ping_pong(2_000);
+    let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
+    let replay = Replay::new(&recording, &Setup::default()).unwrap();
+    let (mut workload, config) = (replay.recorded.workload.clone(), &replay.plan.config);
+    // A task that is preempted, and still runs at the end.
+    workload.tasks.push(Task::new("hog", [Phase::forever(vec![Op::Run { work: 1_000_000 }])]));
+    let mut sinks = (Tally::default(), vruntime_report::Collector::new(config.machine.topology.nr_cpus()));
+    vruntime_sim::run_dyn(&workload, config, &mut sinks, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let tasks = sinks.1.into_results().tasks;
+    let collected: Vec<_> =
+        tasks.iter().map(|task| (task.name.clone(), task.account.cpu_ns, task.account.switches())).collect();
+    let counted: Vec<_> =
+        sinks.0.into_tasks().into_iter().map(|task| (task.name, task.cpu_ns, task.switches)).collect();
+    assert_eq!(counted, collected);
+    assert!(
+        counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches)| *cpu_ns > 0 && *switches > 10),
+        "{counted:?}"
+    );
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use vruntime_replay::{Guess, LeftOut, ReadOptions, Reader, Recording, Substitute};
-use vruntime_report::{Analyses, Results, counted};
+use vruntime_replay::{Guess, LeftOut, ReadOptions, Reader, Recording, Substitute, TaskTotals};
+use vruntime_report::{Analyses, counted};
 use vruntime_sim::Config;
 use vruntime_workload::program::Workload;
 
@@ -58,10 +58,9 @@ pub(super) fn read(
 }
 
 /// Runs trial replays, several at once.
-pub(super) fn run(replays: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
+pub(super) fn run(replays: &[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> {
     let jobs = replays.iter().map(|(workload, plan)| Job::new(workload, plan.config.clone(), &plan.kernel));
-    let jobs: Vec<Job<'_>> = jobs.collect();
-    simulate::all(&jobs).into_iter().map(|run| Some(run.ok()?.results)).collect()
+    simulate::totals(&jobs.collect::<Vec<Job<'_>>>())
 }
 
 /// Notes the kernel that replaces a trace's.

@@ -32,6 +32,7 @@ mod locks;
 mod pairs;
 mod placing;
 mod pools;
+mod prepared;
 mod programs;
 mod progress;
 mod roster;
@@ -43,6 +44,7 @@ mod ticks;
 
 pub use habits::Habit;
 pub use pairs::Coupling;
+pub(crate) use prepared::Prepared;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -498,10 +500,15 @@ impl Recorder {
     }
 
     /// Ends the trace and makes the programs.
-    pub fn finish(mut self, lateness: &Lateness) -> Recorded {
+    pub fn finish(self, lateness: &Lateness) -> Recorded {
+        self.prepare(lateness).as_chosen()
+    }
+
+    /// Ends the trace, and finds what all of its programs have in common.
+    pub(crate) fn prepare(mut self, lateness: &Lateness) -> Prepared {
         let (duration_ns, busy_ns) = self.lives.finish(self.cpus);
         let ticks = self.ticks();
-        programs::build(self.lives, duration_ns, busy_ns, ticks, lateness, &self.how)
+        Prepared::new(self.lives, duration_ns, busy_ns, ticks, lateness, self.how)
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::lives::{Ran, Thread};
 use super::sessions::is_kernel_thread;
@@ -34,7 +35,7 @@ struct Pool {
     name: String,
     /// Whether its members are threads of one process and name, and wake each other.
     of_threads: bool,
-    done: Done,
+    done: Arc<Done>,
 }
 
 impl Pools {
@@ -109,7 +110,7 @@ impl Pools {
             let name = if alike { first } else { family }.to_owned();
             let of_threads = alike && process.is_some() && wake_each_other(&members, woken_by);
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.all.push(Pool { name, of_threads, done: Done::new(ran) });
+            this.all.push(Pool { name, of_threads, done: Arc::new(Done::new(ran)) });
         }
         this
     }
@@ -133,7 +134,7 @@ impl Pools {
         }
         for (number, pool) in self.all.iter_mut().enumerate() {
             let members = threads.iter().zip(&self.of).filter(|(_, of)| **of == Some(number));
-            pool.done = Done::new(members.flat_map(|(thread, _)| &thread.ran));
+            pool.done = Arc::new(Done::new(members.flat_map(|(thread, _)| &thread.ran)));
         }
     }
 

@@ -1,24 +1,24 @@
 //! Makes programs of lives.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use vruntime_sim::plan::Ticks;
 use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Workload};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
-use super::endless::endless;
 use super::habits::{Rhythm, rhythm};
-use super::lives::{Act, End, Lives, Stay, Stretch};
+use super::lives::{Act, End, Stay, Stretch};
 use super::locks::{Edges, Locks};
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::pools::Pools;
-use super::roster::{Names, add_processes, before, forked, kept};
+use super::prepared::Prepared;
+use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{causes, clocks, flows, handoffs, leads, lives, placing};
+use super::{clocks, flows, leads, lives, placing};
 
 /// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -28,61 +28,30 @@ const POLL_NS: u64 = 1_000_000;
 const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of the threads' lives.
-pub(super) fn build(
-    lives: Lives,
-    duration_ns: u64,
-    busy_ns: Vec<u64>,
-    ticks: Option<Ticks>,
-    lateness: &Lateness,
-    how: &How,
-) -> Recorded {
-    let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, .. } = lives;
-    add_processes(&mut threads, &how.processes);
-    let kept = kept(&threads, how);
-    let yielded = |at, ran| causes::yielded(ticks, at, ran);
-    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
+pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
+    let Prepared { kept, endless, rhythms, paces, locks, duration_ns, busy_ns, ticks, lateness, marked, .. } = prepared;
+    let (duration_ns, ticks) = (*duration_ns, *ticks);
+    let (mut threads, mut counts) = (Cow::Borrowed(&prepared.threads[..]), prepared.counts);
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
-    let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
-    counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
-    let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
-    let by_packets = causes::by_packets(&threads, ticks);
     let bare = Causes {
         threads: &[],
-        kept: &kept,
-        rhythms: &rhythms,
+        kept,
+        rhythms,
         interrupted: &interrupted,
         keep_times: how.keep_times,
         ticks,
-        by_packets: &by_packets,
+        by_packets: &prepared.by_packets,
     };
-    let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
-    counts.hidden_handoffs = hidden.len() as u64 / 2;
-    handoffs::add(&mut threads, hidden);
     let causes = Causes { threads: &threads, ..bare };
-    let mut pools = Pools::new(
-        &threads,
-        &causes.woken_by(),
-        &|thread| {
-            let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
-            !ended
-                && kept[thread]
-                && endless[thread].is_none()
-                && paces[thread].is_none()
-                && !is_kernel_thread(&threads[thread].comm)
-        },
-        &|thread| causes.works_by_timers(thread),
-    );
+    let mut pools = prepared.pools.clone();
     let names_of_pools = pools.names();
-    let locks = Locks::new(&causes, &pools);
-    counts.lock_waits = locks.waits() as u64;
-    counts.pools_of_threads = pools.of_threads();
     let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| pools.of(thread)).collect();
     pools.retain(how.pools);
     let cycle = Cycle::new(&causes, &pools, duration_ns, &|thread| how.closed.get(&thread).copied());
     if how.goes_on {
         pools.without(&threads, &|thread| !cycle.goes_on[thread]);
     }
-    let wakes = wakes(&causes, &cycle, &pools, &locks);
+    let wakes = wakes(&causes, &cycle, &pools, locks);
     let flows = match how.coupling {
         Coupling::Flowing => flows::find(&causes, &wakes, &pools, &cycle),
         _ => flows::Flows::default(),
@@ -91,12 +60,14 @@ pub(super) fn build(
         Coupling::InStep | Coupling::Flowing => leads::find(&causes, &wakes, &pools, &cycle, &flows.pairs),
         _ => leads::Leads::default(),
     };
-    leads.add(&mut threads, &flows.acts);
+    if !leads.pairs.is_empty() || !flows.pairs.is_empty() {
+        leads.add(threads.to_mut(), &flows.acts);
+    }
     let causes = Causes { threads: &threads, ..bare };
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
-    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
+    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), marked, busy_ns.len());
     let forked = forked(
         &threads,
         |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from),
@@ -104,8 +75,12 @@ pub(super) fn build(
     );
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
-    let mut workload =
-        Workload { duration: Some(duration_ns), hotplug, pools: names_of_pools.clone(), ..Workload::default() };
+    let mut workload = Workload {
+        duration: Some(duration_ns),
+        hotplug: prepared.hotplug.clone(),
+        pools: names_of_pools.clone(),
+        ..Workload::default()
+    };
     workload.mutexes =
         locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
@@ -114,7 +89,7 @@ pub(super) fn build(
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let builder = Builder {
         numbers: &numbers,
-        endless: &endless,
+        endless,
         pairs,
         causes,
         cycle,
@@ -155,21 +130,22 @@ pub(super) fn build(
         }
         told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
-    let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
+    let said = Said { cgroups: how.cgroups.as_ref(), marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
     drop(builder);
-    for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
+    for ((told, thread), stays) in told.iter_mut().zip(&*threads).zip(cgroups) {
         told.cgroup = stays.last().map(|(path, _)| path.clone());
         told.stays = stays;
-        told.waited_ns = wakeups.then_some(thread.waited_ns);
-        told.latencies = thread.latencies;
+        told.waited_ns = prepared.wakeups.then_some(thread.waited_ns);
+        told.latencies.clone_from(&thread.latencies);
     }
+    let busy_ns = busy_ns.clone();
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, repeats_from, counts }
 }
 
 /// Returns how each thread sleeps.
-fn rhythms(
+pub(super) fn rhythms(
     threads: &[lives::Thread],
     lateness: &Lateness,
     how: &How,
@@ -236,12 +212,12 @@ struct Builder<'a> {
     /// The stretch from which a thread computes without end.
     endless: &'a [Option<usize>],
     /// How long each clock-bounded thread computes.
-    paces: Vec<Option<u64>>,
+    paces: &'a [Option<u64>],
     /// Possible pools of threads.
     pool_of: &'a [Option<usize>],
     /// Pools whose members do each other's work.
     pools: Pools,
-    locks: Locks,
+    locks: &'a Locks,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
     /// Each thread's CPUs, by the machine.

@@ -1,0 +1,129 @@
+//! What all programs of a recording have in common, however closely threads stay together and whichever pools count.
+
+use std::collections::BTreeSet;
+
+use vruntime_sim::plan::Ticks;
+use vruntime_workload::program::Hotplug;
+
+use super::causes::Causes;
+use super::endless::endless;
+use super::habits::Rhythm;
+use super::lives::{self, End, Lives};
+use super::locks::Locks;
+use super::placing::Marked;
+use super::pools::Pools;
+use super::programs::{build, rhythms};
+use super::roster::{add_processes, kept};
+use super::sessions::is_kernel_thread;
+use super::{Counts, Coupling, How, Lateness, Recorded};
+use super::{causes, clocks, handoffs};
+
+/// A recording before the choices of [`Prepared::programs`].
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(super) threads: Vec<lives::Thread>,
+    pub(super) marked: Vec<Marked>,
+    pub(super) hotplug: Vec<Hotplug>,
+    /// Counts that do not depend on the choices.
+    pub(super) counts: Counts,
+    /// The trace has wakeups.
+    pub(super) wakeups: bool,
+    /// Threads that the replay has.
+    pub(super) kept: Vec<bool>,
+    /// The stretch from which a thread computes without end.
+    pub(super) endless: Vec<Option<usize>>,
+    pub(super) rhythms: Vec<Rhythm>,
+    /// How long each clock-bounded thread computes.
+    pub(super) paces: Vec<Option<u64>>,
+    /// As [`causes::by_packets`].
+    pub(super) by_packets: BTreeSet<(usize, usize)>,
+    /// All possible pools.
+    pub(super) pools: Pools,
+    pub(super) locks: Locks,
+    pub(super) duration_ns: u64,
+    pub(super) busy_ns: Vec<u64>,
+    pub(super) ticks: Option<Ticks>,
+    pub(super) lateness: Lateness,
+    how: How,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        lives: Lives,
+        duration_ns: u64,
+        busy_ns: Vec<u64>,
+        ticks: Option<Ticks>,
+        lateness: &Lateness,
+        how: How,
+    ) -> Self {
+        let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, .. } = lives;
+        add_processes(&mut threads, &how.processes);
+        let kept = kept(&threads, &how);
+        let yielded = |at, ran| causes::yielded(ticks, at, ran);
+        let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
+        let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
+        let mut rhythms = rhythms(&threads, lateness, &how, &interrupted);
+        counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
+        let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
+        let by_packets = causes::by_packets(&threads, ticks);
+        let bare = Causes {
+            threads: &[],
+            kept: &kept,
+            rhythms: &rhythms,
+            interrupted: &interrupted,
+            keep_times: how.keep_times,
+            ticks,
+            by_packets: &by_packets,
+        };
+        let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
+        counts.hidden_handoffs = hidden.len() as u64 / 2;
+        handoffs::add(&mut threads, hidden);
+        let causes = Causes { threads: &threads, ..bare };
+        let pools = Pools::new(
+            &threads,
+            &causes.woken_by(),
+            &|thread| {
+                let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
+                !ended
+                    && kept[thread]
+                    && endless[thread].is_none()
+                    && paces[thread].is_none()
+                    && !is_kernel_thread(&threads[thread].comm)
+            },
+            &|thread| causes.works_by_timers(thread),
+        );
+        let locks = Locks::new(&causes, &pools);
+        counts.lock_waits = locks.waits() as u64;
+        counts.pools_of_threads = pools.of_threads();
+        let lateness = *lateness;
+        Self {
+            threads,
+            marked,
+            hotplug,
+            counts,
+            wakeups,
+            kept,
+            endless,
+            rhythms,
+            paces,
+            by_packets,
+            pools,
+            locks,
+            duration_ns,
+            busy_ns,
+            ticks,
+            lateness,
+            how,
+        }
+    }
+
+    /// Makes the programs.
+    pub(crate) fn programs(&self, coupling: Coupling, pools: u32, goes_on: bool) -> Recorded {
+        build(self, &How { coupling, pools, goes_on, ..self.how.clone() })
+    }
+
+    /// Makes the programs with the recorder's choices.
+    pub(super) fn as_chosen(&self) -> Recorded {
+        build(self, &self.how)
+    }
+}
