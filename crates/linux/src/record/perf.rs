@@ -214,4 +214,56 @@ fn raise_files() {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use vruntime_trace::Tracepoint;
+
+    use super::*;
+
+    /// Whatever the kernel permits here, it records a program with its switches.
+    #[test]
+    fn a_command_is_recorded_by_every_permitted_source() {
+        let found = match Access::find(true) {
+            Ok(found) => found,
+            Err(why) => {
+                crate::skip::skip(&format!("perf_event_open is not permitted ({})", why.join("; ")));
+                return;
+            }
+        };
+        let all = [Source::PerfTracepoints, Source::PerfSwitches, Source::PerfCommand];
+        let best = all.iter().position(|source| *source == found.source).unwrap();
+        // What needs fewer privileges is permitted, too.
+        for source in &all[best..] {
+            let access = Access { source: *source, ..found.clone() };
+            let folder = tempfile::tempdir().unwrap();
+            let command = ["sh", "-c", "yes | head -c 2000000 > /dev/null"].map(Into::into).to_vec();
+            let options = RecordOptions {
+                command,
+                max_bytes: 1 << 30,
+                folder: folder.path().to_owned(),
+                ..RecordOptions::default()
+            };
+            let recorded = record(&access, &options, &|| false).unwrap();
+            assert_eq!((recorded.source, recorded.lost), (*source, 0));
+            assert!(recorded.recorder.iter().all(|&tid| tid > 0), "{:?}", recorded.recorder);
+            let path = folder.path().join("r.dat");
+            recorded.write(&path, Recording::default()).unwrap();
+            let mut dat = vruntime_trace::read::TraceDat::new(fs::File::open(&path).unwrap()).unwrap();
+            let (mut switches, mut ends, mut last) = (BTreeMap::<Vec<u8>, u64>::new(), BTreeSet::new(), i64::MIN);
+            while let Some(record) = dat.next_record().unwrap() {
+                assert!(record.at >= last, "the events are in order");
+                last = record.at;
+                match record.point {
+                    Tracepoint::Switch { prev, .. } => *switches.entry(prev.comm.to_vec()).or_default() += 1,
+                    Tracepoint::ProcessExit { task, .. } => drop(ends.insert(task.comm.to_vec())),
+                    Tracepoint::Malformed { .. } => panic!("{source:?}: {record:?}"),
+                    _ => {}
+                }
+            }
+            for name in [&b"sh"[..], b"yes", b"head"] {
+                assert!(switches.get(name) > Some(&0) && ends.contains(name), "{source:?} {switches:?} {ends:?}");
+            }
+        }
+    }
+}

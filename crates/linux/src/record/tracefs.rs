@@ -68,10 +68,6 @@ impl Instance {
         fs::read_to_string(self.path.join(file))
     }
 
-    pub(super) fn has(&self, file: &str) -> bool {
-        self.path.join(file).exists()
-    }
-
     pub(super) fn stats(&self, cpu: u32) -> Stats {
         let text = self.read(&format!("per_cpu/cpu{cpu}/stats")).unwrap_or_default();
         Stats::parse(text)

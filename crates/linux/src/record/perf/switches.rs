@@ -294,3 +294,143 @@ impl Record {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vruntime_trace::recording::{Formats, PageWriter, TraceDatFile};
+    use vruntime_trace::{TaskState as Left, Tracepoint, read::TraceDat};
+
+    use super::*;
+
+    const SIZE: usize = 4096;
+
+    /// Converts records of a CPU and returns the events as text.
+    fn events(wide: bool, records: &[Noted]) -> Vec<String> {
+        let snapshot = Snapshot {
+            tasks: vec![
+                TaskState { tid: 7, comm: "seven".to_owned(), nice: 5, policy: "other", ..TaskState::default() },
+                TaskState { tid: 8, comm: "eight".to_owned(), rt_priority: 1, policy: "fifo", ..TaskState::default() },
+            ],
+            ..Snapshot::default()
+        };
+        let mut switches = Switches::new(1, wide);
+        switches.know(&snapshot);
+        let (mut pages, mut out) = (PageWriter::new(SIZE), Vec::new());
+        for (at, noted) in records.iter().enumerate() {
+            switches.convert(0, noted, &mut |record| pages.event(at as u64, record, &mut out).unwrap());
+        }
+        pages.finish(&mut out).unwrap();
+        let formats = Formats {
+            header_page: PageWriter::header_page(SIZE).into_bytes(),
+            systems: formats(),
+            ..Formats::default()
+        };
+        let file = TraceDatFile { page_size: SIZE as u32, formats, ..TraceDatFile::default() };
+        let mut bytes = Vec::new();
+        file.head(&mut bytes, &[out.len() as u64]).unwrap();
+        bytes.extend_from_slice(&out);
+        let mut dat = TraceDat::new(std::io::Cursor::new(bytes)).unwrap();
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let mut all = Vec::new();
+        while let Some(record) = dat.next_record().unwrap() {
+            all.push(match record.point {
+                Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => {
+                    assert_eq!(record.pid, prev.pid);
+                    let state = if prev_state == Left::Unknown { "?" } else { prev_state.letters() };
+                    let (from, to) = (text(prev.comm), text(next.comm));
+                    format!("{from}-{}:{prev_prio} {state} {to}-{}:{next_prio}", prev.pid, next.pid)
+                }
+                Tracepoint::ProcessFork { parent, child } => format!("fork {} {}-{}", parent.pid, text(child.comm), child.pid),
+                Tracepoint::TaskNew { task, clone_flags, .. } => format!("new {} {clone_flags:x}", task.pid),
+                Tracepoint::ProcessExit { task, prio, .. } => format!("exit {}-{}:{prio}", text(task.comm), task.pid),
+                Tracepoint::TaskRename { task, .. } => format!("name {}-{}", text(task.comm), task.pid),
+                other => panic!("{other:?}"),
+            });
+        }
+        all
+    }
+
+    fn out(tid: i32, next: Option<i32>, preempted: bool) -> Noted {
+        Noted::Out { tid, next, preempted }
+    }
+
+    #[test]
+    fn with_all_tasks_a_switch_is_one_event() {
+        let all = events(
+            true,
+            &[
+                Noted::In { tid: 7, prev: Some(0) },
+                out(7, Some(8), true),
+                Noted::In { tid: 8, prev: Some(7) },
+                out(8, Some(0), false),
+                Noted::In { tid: 0, prev: Some(8) },
+                out(0, Some(7), false),
+                Noted::In { tid: 7, prev: Some(0) },
+                Noted::Exit { tid: 7 },
+                out(7, Some(0), false),
+            ],
+        );
+        let expected = [
+            "swapper-0:120 R seven-7:125",
+            "seven-7:125 R+ eight-8:98",
+            "eight-8:98 S swapper-0:120",
+            "swapper-0:120 R seven-7:125",
+            "exit seven-7:125",
+            "seven-7:125 X swapper-0:120",
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn of_a_command_the_other_tasks_are_not_seen() {
+        let all = events(
+            false,
+            &[
+                Noted::In { tid: 7, prev: None },
+                out(7, None, false),
+                Noted::In { tid: 7, prev: None },
+                out(7, None, true),
+                Noted::In { tid: 7, prev: None },
+                Noted::Exit { tid: 7 },
+                out(7, None, false),
+            ],
+        );
+        let unseen = format!("<unseen>-{UNSEEN}:120");
+        let expected = [
+            "swapper-0:120 R seven-7:125",
+            "seven-7:125 S swapper-0:120",
+            "swapper-0:120 R seven-7:125",
+            // A preempted task leaves the CPU to a task, not to nothing.
+            &format!("seven-7:125 R+ {unseen}"),
+            &format!("{unseen} S seven-7:125"),
+            "exit seven-7:125",
+            "seven-7:125 X swapper-0:120",
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn children_have_name_and_priority_of_their_parent() {
+        let all = events(
+            true,
+            &[
+                Noted::Fork { pid: 20, tid: 20, parent_pid: 7, parent: 7 },
+                Noted::Fork { pid: 7, tid: 21, parent_pid: 7, parent: 7 },
+                Noted::Name { tid: 20, comm: comm(b"sixteen letters!") },
+                Noted::In { tid: 20, prev: Some(7) },
+                Noted::In { tid: 99, prev: Some(20) },
+            ],
+        );
+        let expected = [
+            "new 20 0",
+            "fork 7 seven-20",
+            "new 21 10000",
+            "fork 7 seven-21",
+            "name sixteen letters-20",
+            "seven-7:125 R sixteen letters-20:125",
+            // Its begin was lost.
+            "sixteen letters-20:125 R -99:120",
+        ];
+        assert_eq!(all, expected);
+    }
+}
