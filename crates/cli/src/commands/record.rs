@@ -37,7 +37,7 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         measure_cost: !arguments.no_calibrate,
     };
     let recorded = vruntime_linux::record(&options, &interrupt::asked).map_err(|error| refused(&error))?;
-    if let Some(note) = less(&recorded) {
+    for note in less(&recorded) {
         output::note(&note);
     }
     for note in calibration.notes.iter().chain(&calibration.host.notes).chain(&recorded.notes) {
@@ -55,15 +55,17 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     Ok(if told.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
 }
 
-/// Returns the note for a recording without tracefs.
-fn less(recorded: &Recorded) -> Option<String> {
+/// Returns notes on what a recording without tracefs lacks, why, and how to get it.
+fn less(recorded: &Recorded) -> Vec<String> {
     let source = recorded.source;
-    if source == EventSource::Tracefs {
-        return None;
-    }
     let lacks = section::lacks(source.name()).map_or_else(String::new, |lacks| format!(": {lacks}"));
-    let remedy = source.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"));
-    Some(format!("this is a recording of {}{lacks}. Not permitted: {}{remedy}", source.what(), recorded.why.join("; ")))
+    let mut notes = Vec::new();
+    if source != EventSource::Tracefs {
+        notes.push(format!("the events are {}{lacks}", source.what()));
+        notes.extend(recorded.why.iter().map(|why| format!("not permitted here: {why}")));
+    }
+    notes.extend(source.remedy());
+    notes
 }
 
 fn refused(error: &RecordError) -> miette::Report {

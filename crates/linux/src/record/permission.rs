@@ -44,15 +44,15 @@ impl Source {
     /// Returns what the user can do to have more events. None if the recording has all.
     pub fn remedy(self) -> Option<String> {
         let all = if rustix::process::geteuid().is_root() {
-            "for all events, use a tracefs in which instances can be made (mount -t tracefs tracefs /sys/kernel/tracing)"
+            "to record all events, mount a tracefs in which instances can be made: mount -t tracefs tracefs /sys/kernel/tracing"
         } else {
-            "for all events: sudo vruntime record ..."
+            "to record all events: sudo vruntime record ..."
         };
         match self {
             Self::Tracefs | Self::PerfTracepoints => None,
             Self::PerfSwitches => Some(all.to_owned()),
             Self::PerfCommand => Some(format!(
-                "{all}; for the switches of all tasks: CAP_PERFMON, or as root: sysctl kernel.perf_event_paranoid=0"
+                "{all} (or the switches of all tasks: with CAP_PERFMON, or as root: sysctl kernel.perf_event_paranoid=0)"
             )),
         }
     }

@@ -34,8 +34,10 @@ mod kind {
 /// `PERF_RECORD_MISC_SWITCH_OUT` and `_OUT_PREEMPT` (4.17+).
 const OUT: u16 = 1 << 13;
 const OUT_PREEMPT: u16 = 1 << 14;
-/// Bytes of thread, time and CPU at the end of a record that is no sample, and at the begin of a sample.
+/// Bytes of thread, time and CPU at the end of a record that is no sample.
 const IDS: usize = 24;
+/// Position of the tracepoint's record and its size in a sample, behind ids and period.
+const RAW: usize = IDS + 8;
 
 /// What a ring had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +204,8 @@ fn tracepoint(tracefs: &Path, name: &str, cpu: u32) -> io::Result<Builder<'stati
     let text = fs::read_to_string(&path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     let id = text.trim().parse().map_err(|_| wrong(format!("expected a number, and it has {:?}", text.trim())))?;
     let mut builder = Builder::new(Tracepoint::with_id(id));
-    ids(&mut builder, cpu).any_pid().include_kernel().sample(SampleFlag::RAW).sample_period(1);
+    // Without the period in the sample, the kernel repeats samples of sched_stat_runtime, which counts nanoseconds.
+    ids(&mut builder, cpu).any_pid().include_kernel().sample(SampleFlag::RAW | SampleFlag::PERIOD).sample_period(1);
     Ok(builder)
 }
 
@@ -242,8 +245,8 @@ fn parse_bytes(cpu: u32, ty: u32, misc: u16, bytes: &[u8]) -> Option<Option<Item
     let int = |at: usize| Some(i32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
     if ty == kind::SAMPLE {
-        let size = usize::try_from(int(IDS)?).ok()?;
-        let raw = bytes.get(IDS + 4..(IDS + 4).checked_add(size)?)?.to_vec();
+        let size = usize::try_from(int(RAW)?).ok()?;
+        let raw = bytes.get(RAW + 4..(RAW + 4).checked_add(size)?)?.to_vec();
         return Some(Some(Item { time: long(8)?, cpu, what: What::Raw(raw) }));
     }
     // The ids are at the end.
@@ -308,6 +311,7 @@ mod tests {
     #[test]
     fn samples_have_the_record_of_their_tracepoint() {
         let mut sample = bytes(&[], 7, 99);
+        sample.extend_from_slice(&1_u64.to_ne_bytes());
         sample.extend_from_slice(&4_u32.to_ne_bytes());
         sample.extend_from_slice(b"abcd");
         let item = parse_bytes(1, kind::SAMPLE, 0, &sample).flatten();
@@ -317,7 +321,9 @@ mod tests {
     #[test]
     fn records_cut_short_make_no_sense() {
         let mut sample = bytes(&[], 7, 99);
-        sample.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
+        sample.extend_from_slice(&[0; 8]);
+        sample.extend_from_slice(&4_u32.to_ne_bytes());
+        sample.extend_from_slice(&[1, 2, 3, 4]);
         for end in 0..sample.len() {
             assert_eq!(parse_bytes(1, kind::SAMPLE, 0, &sample[..end]), None, "{end}");
         }

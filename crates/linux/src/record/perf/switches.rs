@@ -41,8 +41,9 @@ struct Task {
     ended: bool,
 }
 
-/// Thread ids of tasks that are not recorded, above all real ones (`PID_MAX_LIMIT`), one for each CPU.
-pub(super) const UNSEEN: i32 = 1 << 22;
+/// Thread id of the tasks of CPU 0 that are not recorded: the highest of all (`PID_MAX_LIMIT`), which a kernel uses after
+/// 4 million forks. The next CPU has the next lower one.
+const UNSEEN: i32 = (1 << 22) - 1;
 
 /// Converts records in order of time.
 #[derive(Debug)]
@@ -93,13 +94,13 @@ impl Switches {
                     SLEEPING
                 };
                 // An unknown successor of a preempted task is no idle CPU.
-                let unseen = if preempted { UNSEEN + cpu as i32 } else { 0 };
+                let unseen = if preempted { UNSEEN - cpu as i32 } else { 0 };
                 self.switch(cpu, tid, state, next.unwrap_or(unseen), emit);
             }
             Noted::In { tid, prev } => {
                 if running != Some(tid) {
                     let prev = running.or(prev).unwrap_or(0);
-                    let state = if prev >= UNSEEN { SLEEPING } else { RUNNABLE };
+                    let state = if self.is_unseen(prev) { SLEEPING } else { RUNNABLE };
                     self.switch(cpu, prev, state, tid, emit);
                 }
             }
@@ -139,10 +140,14 @@ impl Switches {
         }
     }
 
+    fn is_unseen(&self, tid: i32) -> bool {
+        !self.wide && tid > UNSEEN - self.running.len() as i32 && !self.tasks.contains_key(&tid)
+    }
+
     fn task(&self, tid: i32) -> Task {
         let name: &[u8] = match tid {
             0 => b"swapper",
-            UNSEEN.. => b"<unseen>",
+            _ if self.is_unseen(tid) => b"<unseen>",
             _ => b"",
         };
         let unknown = Task { comm: comm(name), prio: DEFAULT_PRIO, ended: false };
