@@ -180,7 +180,8 @@ mod tests {
             ftrace: Vec::new(),
             systems: vec![("ftrace".to_owned(), vec![FORMAT.as_bytes().to_vec()])],
         };
-        let file = TraceDatFile { page_size: SIZE as u32, formats, recording: Recording::default(), ..Default::default() };
+        let file =
+            TraceDatFile { page_size: SIZE as u32, formats, recording: Recording::default(), ..Default::default() };
         let mut bytes = Vec::new();
         file.head(&mut bytes, &[pages.len() as u64]).unwrap();
         bytes.extend_from_slice(pages);

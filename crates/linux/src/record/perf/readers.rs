@@ -56,13 +56,7 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Starts to empty the rings into nameless files in `folder`.
-    pub(super) fn start(
-        source: Source,
-        rings: Rings,
-        cpus: u32,
-        folder: &Path,
-        before: &Snapshot,
-    ) -> io::Result<Self> {
+    pub(super) fn start(source: Source, rings: Rings, cpus: u32, folder: &Path, before: &Snapshot) -> io::Result<Self> {
         let mut outs = (0..cpus).map(|cpu| Ok((cpu, Out::new(folder)?))).collect::<io::Result<BTreeMap<u32, Out>>>()?;
         let of_rings = rings.cpus();
         let shared = Arc::new(Shared::default());

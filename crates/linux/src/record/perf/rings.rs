@@ -201,7 +201,8 @@ fn refuses(error: &io::Error) -> bool {
 fn tracepoint(tracefs: &Path, name: &str, cpu: u32) -> io::Result<Builder<'static>> {
     let path = tracefs.join("events").join(name).join("id");
     let wrong = |why: String| io::Error::other(format!("{}: {why}", path.display()));
-    let text = fs::read_to_string(&path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    let text = fs::read_to_string(&path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     let id = text.trim().parse().map_err(|_| wrong(format!("expected a number, and it has {:?}", text.trim())))?;
     let mut builder = Builder::new(Tracepoint::with_id(id));
     // Without the period in the sample, the kernel repeats samples of sched_stat_runtime, which counts nanoseconds.
@@ -255,9 +256,7 @@ fn parse_bytes(cpu: u32, ty: u32, misc: u16, bytes: &[u8]) -> Option<Option<Item
     let what = match ty {
         kind::LOST => What::Lost(long(8)?),
         kind::COMM => What::Noted(Noted::Name { tid: int(4)?, comm: comm(bytes.get(8..ids)?) }),
-        kind::FORK => {
-            What::Noted(Noted::Fork { pid: int(0)?, parent_pid: int(4)?, tid: int(8)?, parent: int(12)? })
-        }
+        kind::FORK => What::Noted(Noted::Fork { pid: int(0)?, parent_pid: int(4)?, tid: int(8)?, parent: int(12)? }),
         kind::EXIT => What::Noted(Noted::Exit { tid: int(8)? }),
         kind::SWITCH | kind::SWITCH_CPU_WIDE => {
             let other = if ty == kind::SWITCH_CPU_WIDE { Some(int(4)?) } else { None };

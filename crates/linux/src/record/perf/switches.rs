@@ -25,12 +25,29 @@ const DEFAULT_PRIO: i32 = 120;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Noted {
     /// The task leaves the CPU, for `next` if known.
-    Out { tid: i32, next: Option<i32>, preempted: bool },
+    Out {
+        tid: i32,
+        next: Option<i32>,
+        preempted: bool,
+    },
     /// The task gets the CPU, from `prev` if known.
-    In { tid: i32, prev: Option<i32> },
-    Fork { pid: i32, tid: i32, parent_pid: i32, parent: i32 },
-    Exit { tid: i32 },
-    Name { tid: i32, comm: Comm },
+    In {
+        tid: i32,
+        prev: Option<i32>,
+    },
+    Fork {
+        pid: i32,
+        tid: i32,
+        parent_pid: i32,
+        parent: i32,
+    },
+    Exit {
+        tid: i32,
+    },
+    Name {
+        tid: i32,
+        comm: Comm,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -345,7 +362,9 @@ mod tests {
                     let (from, to) = (text(prev.comm), text(next.comm));
                     format!("{from}-{}:{prev_prio} {state} {to}-{}:{next_prio}", prev.pid, next.pid)
                 }
-                Tracepoint::ProcessFork { parent, child } => format!("fork {} {}-{}", parent.pid, text(child.comm), child.pid),
+                Tracepoint::ProcessFork { parent, child } => {
+                    format!("fork {} {}-{}", parent.pid, text(child.comm), child.pid)
+                }
                 Tracepoint::TaskNew { task, clone_flags, .. } => format!("new {} {clone_flags:x}", task.pid),
                 Tracepoint::ProcessExit { task, prio, .. } => format!("exit {}-{}:{prio}", text(task.comm), task.pid),
                 Tracepoint::TaskRename { task, .. } => format!("name {}-{}", text(task.comm), task.pid),
