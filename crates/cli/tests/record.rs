@@ -214,7 +214,7 @@ fn what_cannot_be_recorded_is_told() {
     }
 }
 
-/// Runs the command as an ordinary user, who may use these capabilities.
+/// Runs the command as an ordinary user with these capabilities.
 fn as_user(capabilities: &str, arguments: &[&str]) -> Option<(Option<i32>, String, String, tempfile::TempDir)> {
     if !rustix::process::geteuid().is_root() {
         skip::skip("only root can give its privileges up to see what is recorded then");

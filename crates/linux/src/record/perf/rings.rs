@@ -182,7 +182,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens a ring, smaller if the kernel refuses so much locked memory.
+/// Opens a ring of `most` bytes, or of fewer if the kernel refuses that much locked memory.
 fn ring(builder: &Builder<'_>, most: u64) -> io::Result<Ring> {
     let mut size = most.max(LEAST);
     loop {
