@@ -214,31 +214,138 @@ fn what_cannot_be_recorded_is_told() {
     }
 }
 
-/// Without privileges the error names the missing ones, and how to get them.
-#[test]
-fn without_privileges_the_missing_ones_are_named() {
+/// Runs the command as an ordinary user with these capabilities.
+fn as_user(capabilities: &str, arguments: &[&str]) -> Option<(Option<i32>, String, String, tempfile::TempDir)> {
     if !rustix::process::geteuid().is_root() {
-        skip::skip("only root can give its privileges up to see what is told then");
-        return;
+        skip::skip("only root can give its privileges up to see what is recorded then");
+        return None;
     }
     let folder = folder();
-    // The command itself may lie where nobody else may read.
+    // The command itself may be where no other user may read.
     let copy = folder.path().join("vruntime");
     fs::copy(assert_cmd::cargo::cargo_bin("vruntime"), &copy).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(folder.path(), mode).unwrap();
-    let run = std::process::Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["record", "--no-calibrate", "--duration", "100ms"])
-        .current_dir(folder.path())
-        .output();
-    let Ok(output) = run else {
+    let mut run = std::process::Command::new("setpriv");
+    run.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    if !capabilities.is_empty() {
+        run.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
+    }
+    run.arg(&copy).args(arguments).current_dir(folder.path()).env("NO_COLOR", "1").env("COLUMNS", "400");
+    let Ok(output) = run.output() else {
         skip::skip("there is no setpriv");
+        return None;
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Some((output.status.code(), text(output.stdout), text(output.stderr), folder))
+}
+
+/// The level from which perf_event_open refuses users, and whether this kernel is below.
+fn users_may_record_their_own(level: i32) -> bool {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
+    let may = paranoid.and_then(|text| text.trim().parse::<i32>().ok()).is_some_and(|paranoid| paranoid < level);
+    if !may {
+        skip::skip("this kernel refuses perf_event_open to users (kernel.perf_event_paranoid)");
+    }
+    may
+}
+
+/// Without privileges the error names the missing ones, and how to get them.
+#[test]
+fn without_privileges_the_missing_ones_are_named() {
+    let Some((code, _, err, _folder)) = as_user("", &["record", "--no-calibrate", "--duration", "100ms"]) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("the kernel's events cannot be recorded: tracefs: Permission denied"), "{err}");
+    assert!(err.contains("sudo vruntime record") && err.contains("CAP_SYS_ADMIN"), "{err}");
+    assert!(err.contains("vruntime record -- COMMAND"), "{err}");
+}
+
+/// Reads a recording that was made without tracefs, and replays it. Returns `vruntime trace info` and the notes.
+fn reads(folder: &Path) -> (Value, String) {
+    let (code, out, err) = vruntime(folder, &["trace", "info", "vruntime.dat", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let info: Value = serde_json::from_str(&out).unwrap();
+    let (code, out, err) = vruntime(folder, &["replay", "vruntime.dat", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let replay: Value = serde_json::from_str(&out).unwrap();
+    let (code, _, err) = vruntime(folder, &["replay", "vruntime.dat", "--map", "yes: nice=10"]);
+    assert_eq!(code, Some(0), "{err}");
+    (info, replay["notes"].to_string())
+}
+
+#[test]
+fn without_privileges_a_command_is_recorded() {
+    if !users_may_record_their_own(3) {
+        return;
+    }
+    let record = [&["record", "--no-calibrate", "--json", "--"], &COMMAND[..]].concat();
+    let Some((code, out, err, folder)) = as_user("", &record) else { return };
+    assert_eq!(code, Some(0), "{err}");
+    for words in ["it has only the command's tasks", "sudo vruntime record", "kernel.perf_event_paranoid=0"] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-command"), Some(0)), "{told}");
+    let (info, notes) = reads(folder.path());
+    assert_eq!(info["events"], told["events"], "each event that was counted is in the file");
+    assert_eq!(info["recording"]["source"].as_str(), Some("perf-command"));
+    let names: Vec<&str> = info["tasks"].as_array().unwrap().iter().filter_map(|task| task["comm"].as_str()).collect();
+    assert!(["yes", "head"].iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(notes.contains("recorded without the necessary privileges: it has only the command's tasks"), "{notes}");
+}
+
+/// CAP_PERFMON alone, without tracefs.
+#[test]
+fn with_perf_all_switches_are_recorded() {
+    let Some((code, out, err, folder)) =
+        as_user("+perfmon", &["record", "--no-calibrate", "--json", "--duration", "200ms"])
+    else {
+        return;
+    };
+    if code != Some(0) {
+        assert!(err.contains("cannot be recorded") || err.contains("setpriv"), "{err}");
+        skip::skip(&format!("CAP_PERFMON is not enough here ({})", err.trim()));
+        return;
+    }
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-switches"), Some(0)), "{told}");
+    assert!(err.contains("it has no wakeups") && err.contains("sudo vruntime record"), "{err}");
+    let (info, notes) = reads(folder.path());
+    let count = |name: &str| info["events_by_name"][name].as_u64().unwrap_or(0);
+    assert!(count("sched_switch") > 0 && count("sched_waking") == 0, "{}", info["events_by_name"]);
+    assert!(notes.contains("it has no wakeups"), "{notes}");
+}
+
+/// With a tracefs that is mounted read-only, as in containers, root records the same events by perf.
+#[test]
+fn with_a_readable_tracefs_nothing_is_missing() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    let script = "mount -o remount,bind,ro /sys/kernel/tracing && exec \"$@\"";
+    let mut run = std::process::Command::new("unshare");
+    run.args(["--mount", "sh", "-c", script, "sh"]).arg(assert_cmd::cargo::cargo_bin("vruntime"));
+    run.args(["record", "--no-calibrate", "--json", "--"]).args(COMMAND).current_dir(folder.path());
+    let Ok(output) = run.env("NO_COLOR", "1").env("COLUMNS", "400").output() else {
+        skip::skip("there is no unshare");
         return;
     };
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("the kernel's events cannot be recorded"), "{err}");
-    assert!(err.contains("sudo vruntime record") && err.contains("CAP_SYS_ADMIN"), "{err}");
+    if output.status.code() != Some(0) {
+        assert!(err.contains("unshare") || err.contains("mount"), "{err}");
+        skip::skip(&format!("tracefs cannot be mounted read-only here ({})", err.trim()));
+        return;
+    }
+    assert!(err.contains("tracepoints by perf_event_open") && err.contains("tracefs: Read-only file system"), "{err}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-tracepoints"), Some(0)), "{told}");
+    let (info, notes) = reads(folder.path());
+    assert_eq!(info["events"], told["events"], "each event that was counted is in the file");
+    for name in ["sched_switch", "sched_waking", "sched_wakeup", "sched_process_fork", "sched_process_exit"] {
+        assert!(info["events_by_name"][name].as_u64() > Some(0), "{name}: {}", info["events_by_name"]);
+    }
+    assert!(!notes.contains("privileges"), "{notes}");
 }

@@ -123,6 +123,24 @@ fn trace_info_tells_of_the_section() {
 }
 
 #[test]
+fn a_recording_without_tracefs_says_what_it_lacks() {
+    let from = |source: &str| ABOUT.replace("\"began_ns\"", &format!("\"source\": \"{source}\", \"began_ns\""));
+    for (source, lacks) in [("perf-command", "only the command's tasks"), ("perf-switches", "it has no wakeups")] {
+        let bytes = pieces::written(section("recording", &from(source)));
+        let notes = replayed(&bytes, &[])["notes"].to_string();
+        assert!(notes.contains("without the necessary privileges") && notes.contains(lacks), "{notes}");
+        let (code, out, err) = vruntime(&bytes, &["trace", "info", "r.dat"]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.contains(&format!("events by perf_event_open ({source}): it has")), "{out}");
+    }
+    for source in ["tracefs", "perf-tracepoints"] {
+        let bytes = pieces::written(section("recording", &from(source)));
+        let notes = replayed(&bytes, &[])["notes"].to_string();
+        assert!(!notes.contains("privileges"), "{source}: {notes}");
+    }
+}
+
+#[test]
 fn what_is_wrong_in_a_part_has_its_place() {
     let about = |from: &str, to: &str| section("recording", &ABOUT.replace(from, to));
     for (section, words) in [

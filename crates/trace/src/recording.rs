@@ -18,10 +18,12 @@
 //! [`TraceDatFile`] that of the file. The content of a part is for its reader.
 
 mod file;
+mod pages;
 
 use std::fmt;
 
 pub use file::{Formats, TraceDatFile};
+pub use pages::PageWriter;
 
 use crate::read::{Error, Place};
 

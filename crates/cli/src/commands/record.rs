@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
-use vruntime_linux::{Calibration, RecordError, RecordOptions, Recorded, Snapshot, Stopped, TaskState};
+use vruntime_linux::{
+    Calibration, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped, TaskState,
+};
 use vruntime_report::{counted, fit_text};
 use vruntime_sim::Costs;
 use vruntime_trace::recording::Recording;
 
+use super::section;
 use crate::args::Record;
 use crate::output_paths::OutputPaths;
 use crate::{Ended, complaint, interrupt, machine_file, output};
@@ -22,7 +25,7 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     OutputPaths::default().file("--out", Some(path)).check()?;
     let replaced = path.is_file();
     let focus = arguments.cgroup.as_deref().map(focus).transpose()?;
-    vruntime_linux::may_record().map_err(|error| refused(&error))?;
+    vruntime_linux::may_record(!arguments.command.is_empty()).map_err(|error| refused(&error))?;
     let calibration = calibration(arguments)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let duration = arguments.duration.map(Duration::from_nanos);
@@ -34,10 +37,13 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         measure_cost: !arguments.no_calibrate,
     };
     let recorded = vruntime_linux::record(&options, &interrupt::asked).map_err(|error| refused(&error))?;
+    for note in less(&recorded) {
+        output::note(&note);
+    }
     for note in calibration.notes.iter().chain(&calibration.host.notes).chain(&recorded.notes) {
         output::note(note);
     }
-    let section = section(arguments, &calibration, &recorded, focus.as_deref());
+    let section = parts(arguments, &calibration, &recorded, focus.as_deref());
     let told = Told::of(&recorded, path, replaced);
     let size =
         recorded.write(path, section).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
@@ -47,6 +53,19 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         output::print(&told.text(size));
     }
     Ok(if told.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Returns notes on what a recording without tracefs lacks, why, and how to get it.
+fn less(recorded: &Recorded) -> Vec<String> {
+    let source = recorded.source;
+    let lacks = section::lacks(source.name()).map_or_else(String::new, |lacks| format!(": {lacks}"));
+    let mut notes = Vec::new();
+    if source != EventSource::Tracefs {
+        notes.push(format!("the events are {}{lacks}", source.what()));
+        notes.extend(recorded.why.iter().map(|why| format!("not permitted here: {why}")));
+    }
+    notes.extend(source.remedy());
+    notes
 }
 
 fn refused(error: &RecordError) -> miette::Report {
@@ -117,7 +136,7 @@ fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
 }
 
 /// Returns the section of the file, beside the events.
-fn section(arguments: &Record, calibration: &Calibration, recorded: &Recorded, focus: Option<&str>) -> Recording {
+fn parts(arguments: &Record, calibration: &Calibration, recorded: &Recorded, focus: Option<&str>) -> Recording {
     let mut section = Recording::default();
     let lines = |value: &Value| format!("{value:#}\n");
     section.add("recording", lines(&about(arguments, calibration, recorded, focus)));
@@ -167,6 +186,7 @@ fn about(arguments: &Record, calibration: &Calibration, recorded: &Recorded, foc
         "snapshot_ns": [recorded.before.at_ns, recorded.before.took_ns],
         "snapshot_after_ns": [recorded.after.at_ns, recorded.after.took_ns],
         "stopped": word(recorded.stopped),
+        "source": recorded.source.name(),
         "events": recorded.events,
         "lost": recorded.lost,
         "event_cost": cost,
@@ -230,6 +250,7 @@ fn word(stopped: Stopped) -> &'static str {
 }
 
 struct Told {
+    source: EventSource,
     stopped: Stopped,
     file: String,
     replaced: bool,
@@ -245,6 +266,7 @@ struct Told {
 impl Told {
     fn of(recorded: &Recorded, path: &Path, replaced: bool) -> Self {
         Self {
+            source: recorded.source,
             stopped: recorded.stopped,
             file: path.display().to_string(),
             replaced,
@@ -262,7 +284,7 @@ impl Told {
         json!({
             "file": self.file, "replaced": self.replaced, "bytes": size, "duration_ns": self.duration_ns, "events": self.events,
             "lost": self.lost, "event_cost_ns": self.cost_ns, "cpus": self.cpus, "tasks": self.tasks,
-            "stopped": word(self.stopped), "command_exit": self.command.and_then(|ended| ended.code),
+            "source": self.source.name(), "stopped": word(self.stopped), "command_exit": self.command.and_then(|ended| ended.code),
             "command_signal": self.command.and_then(|ended| ended.signal),
         })
     }
@@ -278,6 +300,9 @@ impl Told {
             format!("events     {events} ({rate:.0} a second)"),
             format!("lost       {lost}"),
         ];
+        if self.source != EventSource::Tracefs {
+            lines.insert(3, format!("source     {}", self.source.what()));
+        }
         lines.extend(self.cost_ns.map(|ns| {
             let share = ns as f64 * *events as f64 / (seconds.max(1e-9) * f64::from(self.cpus.max(1)) * 1e9);
             format!("cost       {ns} ns an event: {:.1} % of the CPUs' time", share * 100.0)

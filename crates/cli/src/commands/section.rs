@@ -48,8 +48,21 @@ pub(crate) struct About {
     pub(crate) events: u64,
     pub(crate) lost: u64,
     pub(crate) event_cost: Option<EventCost>,
+    /// Where the events are from, by a name of [`lacks`]; missing in older recordings, which are from tracefs.
+    pub(crate) source: Option<String>,
     #[serde(default)]
     pub(crate) recorder_tids: Vec<i32>,
+}
+
+/// Returns what a recording with events from `source` lacks, if anything.
+pub(crate) fn lacks(source: &str) -> Option<&'static str> {
+    match source {
+        "perf-switches" => Some("it has no wakeups, so time asleep and waits for a CPU cannot be separated"),
+        "perf-command" => Some(
+            "it has only the command's tasks, and no wakeups, so time asleep and waits for a CPU cannot be separated",
+        ),
+        _ => None,
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -158,13 +171,16 @@ impl Section {
         (0..*cpus).map(of).collect::<Option<Vec<u32>>>().unwrap_or_default()
     }
 
-    /// Notes lost events and the recorded group, and puts the group's tasks first.
+    /// Notes lost and missing events and the recorded group, and puts the group's tasks first.
     pub(crate) fn tell(&self, check: &mut ReplayCheck, notes: &mut Notes) {
         if self.about.lost > 0 {
             notes.is_guessed(&format!(
                 "{} could not be kept when this was recorded",
                 counted(self.about.lost, "event", "events")
             ));
+        }
+        if let Some(lacks) = self.about.source.as_deref().and_then(lacks) {
+            notes.is_guessed(&format!("this was recorded without the necessary privileges: {lacks}"));
         }
         let Some(path) = &self.about.cgroup else { return };
         let inside = |task: &ReplayTask| {

@@ -1,6 +1,7 @@
 //! The recorded program.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Sender, channel};
@@ -40,15 +41,26 @@ pub(super) struct Running {
 pub(super) struct Starter {
     thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,
     go: Sender<()>,
+    tid: i32,
 }
 
 impl Starter {
-    pub(super) fn new(command: &[OsString]) -> std::io::Result<Self> {
+    pub(super) fn new(command: &[OsString]) -> io::Result<Self> {
         let (go, wait) = channel();
         let command = command.to_vec();
-        let body = move || if wait.recv().is_ok() { Running::start(&command) } else { Ok(None) };
+        let (tell, told) = channel();
+        let body = move || {
+            let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            if wait.recv().is_ok() { Running::start(&command) } else { Ok(None) }
+        };
         let thread = thread::Builder::new().name("vruntime-start".to_owned()).spawn(body)?;
-        Ok(Self { thread: Some(thread), go })
+        let tid = told.recv().map_err(io::Error::other)?;
+        Ok(Self { thread: Some(thread), go, tid })
+    }
+
+    /// The thread, whose child is the program.
+    pub(super) fn tid(&self) -> i32 {
+        self.tid
     }
 
     /// None if there is no program.

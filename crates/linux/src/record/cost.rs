@@ -1,6 +1,5 @@
 //! The cost of recording an event.
 
-use super::tracefs::Instance;
 use crate::calibrate::message_to_a_neighbour;
 use crate::error::Error;
 
@@ -20,10 +19,8 @@ pub struct EventCost {
 const ROUNDS: usize = 4;
 
 /// Sends messages between two threads of a CPU, alternately with and without events (`enable`). The least of each
-/// counts, since other work only adds. None if no event came.
-pub(super) fn measure(instance: &Instance, cpus: u32, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
-    let seen =
-        || (0..cpus).map(|cpu| instance.stats(cpu)).map(|stats| stats.entries + stats.read + stats.lost).sum::<u64>();
+/// counts, since other work only adds. `seen` counts all events so far. None if no event came.
+pub(super) fn measure(seen: &dyn Fn() -> u64, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
     let (mut without, mut with) = (u64::MAX, u64::MAX);
     let (mut events, mut messages) = (0, 0);
     for _ in 0..ROUNDS {

@@ -49,14 +49,16 @@ const EVENTS: [Event; 18] = [
     wanted("syscalls/sys_enter_sched_yield"),
 ];
 
-/// The events that this kernel has.
-pub(super) fn choose(instance: &Instance, notes: &mut Vec<String>) -> Vec<Event> {
-    let (there, missing): (Vec<Event>, Vec<Event>) =
-        EVENTS.into_iter().partition(|event| instance.has(&format!("events/{}/enable", event.name)));
-    for event in missing.iter().filter(|event| event.needed) {
+/// The events that this kernel has. `tracefs` has a folder `events`.
+pub(super) fn there(tracefs: &Path) -> Vec<Event> {
+    EVENTS.into_iter().filter(|event| tracefs.join("events").join(event.name).exists()).collect()
+}
+
+/// Notes which events of a replay are missing.
+pub(super) fn note_missing(there: &[Event], notes: &mut Vec<String>) {
+    for event in EVENTS.iter().filter(|event| event.needed && !there.contains(event)) {
         notes.push(format!("this kernel has no event {}, which a replay uses", event.name));
     }
-    there
 }
 
 pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Result<()> {
@@ -70,18 +72,24 @@ pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Res
     Ok(())
 }
 
-/// The formats of pages and events.
-pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
-    let read = |file: &str| whole(&instance.path.join("events").join(file));
+/// The formats of events, by system.
+pub(super) fn systems(tracefs: &Path, events: &[Event]) -> io::Result<Vec<(String, Vec<Vec<u8>>)>> {
     let mut systems: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for event in events {
-        let format = read(&format!("{}/format", event.name))?;
+        let format = whole(&tracefs.join("events").join(event.name).join("format"))?;
         let system = event.name.split('/').next().unwrap_or_default();
         match systems.iter_mut().find(|(name, _)| name == system) {
             Some((_, formats)) => formats.push(format),
             None => systems.push((system.to_owned(), vec![format])),
         }
     }
+    Ok(systems)
+}
+
+/// The formats of pages and events.
+pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
+    let read = |file: &str| whole(&instance.path.join("events").join(file));
+    let systems = systems(&instance.path, events)?;
     let mut own: Vec<String> = fs::read_dir(instance.path.join("events/ftrace"))
         .into_iter()
         .flatten()

@@ -1,11 +1,14 @@
 //! Records this machine: the scheduler's events, and snapshots of machine, groups and tasks.
 //!
 //! The kernel records into our own tracing instance (`instances/vruntime-...`). Threads empty its buffers into
-//! nameless files. The result is one `trace.dat` with a [section](vruntime_trace::recording::Recording) for the rest.
+//! nameless files. Where tracefs is not permitted, [`perf`] records what is. The result is one `trace.dat` with a
+//! [section](vruntime_trace::recording::Recording) for the rest.
 
 mod command;
 mod cost;
 mod events;
+mod perf;
+mod permission;
 mod readers;
 mod snapshot;
 mod tracefs;
@@ -22,10 +25,12 @@ use vruntime_trace::recording::{Recording, TraceDatFile};
 
 pub use command::CommandEnded;
 pub use cost::EventCost;
+pub use permission::{Source, may_record};
 pub use snapshot::{Snapshot, TaskState};
 
 use self::command::{Running, Starter};
-use self::readers::{Pages, Readers};
+use self::permission::{Access, no_tracefs};
+use self::readers::{Pages, Readers, Shared};
 use self::tracefs::Instance;
 pub(crate) use self::tracefs::Mounted;
 use self::urgent::Urgent;
@@ -52,13 +57,13 @@ pub struct RecordOptions {
 /// Why recording failed. [`help`](Self::help) says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Tracefs cannot be used.
+    /// The kernel permits no recording.
     #[error("the kernel's events cannot be recorded: {why}")]
-    NoTracefs {
+    NotPermitted {
         /// Why.
         why: String,
         /// What is missing.
-        missing: &'static str,
+        missing: String,
     },
     /// The program cannot be started.
     #[error("cannot run {command}: {cause}")]
@@ -85,7 +90,7 @@ impl RecordError {
     /// Returns what the user can do.
     pub fn help(&self) -> Option<&str> {
         match self {
-            Self::NoTracefs { missing, .. } => Some(missing),
+            Self::NotPermitted { missing, .. } => Some(missing),
             Self::Command { .. } => Some("name a program and its arguments behind `--`"),
             Self::Measuring(error) => error.help(),
             Self::Io { .. } => None,
@@ -111,6 +116,10 @@ pub enum Stopped {
 /// A finished recording, with pages in nameless files until [`write`](Self::write).
 #[derive(Debug)]
 pub struct Recorded {
+    /// Where the events are from.
+    pub source: Source,
+    /// Why sources with more events were not permitted.
+    pub why: Vec<String>,
     /// Why it ended.
     pub stopped: Stopped,
     /// How the command ended, if there is one.
@@ -143,25 +152,16 @@ pub struct Recorded {
     pages: Vec<Pages>,
 }
 
-/// Checks whether this process may record.
-///
-/// # Errors
-/// If the kernel's events cannot be recorded.
-pub fn may_record() -> Result<(), RecordError> {
-    use rustix::fs::{Access, access};
-
-    let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
-    let may = access(tracefs.path.join("instances"), Access::WRITE_OK | Access::EXEC_OK);
-    may.map_err(|error| no_tracefs(&error.into()))
-}
-
 /// Records. Calls `stop` ten times a second; true ends and keeps the recording.
 ///
 /// # Errors
 /// If events cannot be recorded, or the command cannot start.
 pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Recorded, RecordError> {
+    let tracefs = match permission::find(!options.command.is_empty())? {
+        Access::Tracefs(tracefs) => tracefs,
+        Access::Perf(access) => return perf::record(&access, options, stop),
+    };
     let mut notes = crate::clean();
-    let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
     let path = tracefs.path.join("instances").join(own_name());
     // Before there is anything to clean up.
     let watchdog = Watchdog::start(&path).map_err(io_error("cannot start the process that cleans up"))?;
@@ -172,7 +172,8 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     let cpus = tracefs::cpus(&instance.path);
     let buffer_bytes = buffer(cpus);
     instance.write("buffer_size_kb", &(buffer_bytes >> 10).to_string()).map_err(refused)?;
-    let chosen = events::choose(&instance, &mut notes);
+    let chosen = events::there(&instance.path);
+    events::note_missing(&chosen, &mut notes);
     let cost = if options.measure_cost { cost(&instance, cpus, &chosen)? } else { None };
     events::enable(&instance, &chosen, true).map_err(refused)?;
     let formats = events::formats(&instance, &chosen).map_err(io_error("cannot read the formats of events"))?;
@@ -191,7 +192,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     instance.write("tracing_on", "1").map_err(refused)?;
     let began_ns = work::now();
     let mut running = starter.start()?;
-    let stopped = wait(options, stop, running.as_mut(), &readers, began_ns);
+    let stopped = wait(options, stop, running.as_mut(), readers.shared(), began_ns);
     instance.write("tracing_on", "0").map_err(refused)?;
     let ended_ns = work::now();
     let after = Snapshot::take();
@@ -219,6 +220,8 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     drop(watchdog);
     let command = running.map(|running| running.end(&mut notes));
     Ok(Recorded {
+        source: Source::Tracefs,
+        why: Vec::new(),
         stopped,
         command,
         began_ns,
@@ -242,7 +245,7 @@ fn wait(
     options: &RecordOptions,
     stop: &dyn Fn() -> bool,
     mut running: Option<&mut Running>,
-    readers: &Readers,
+    readers: &Shared,
     began_ns: u64,
 ) -> Stopped {
     let until = options.duration.map(|duration| began_ns.saturating_add(duration.as_nanos() as u64));
@@ -331,7 +334,9 @@ fn cost(instance: &Instance, cpus: u32, chosen: &[events::Event]) -> Result<Opti
         // A failed round has no events, or extra ones, so the least count is taken.
         let _enabled = events::enable(instance, chosen, on);
     };
-    let cost = cost::measure(instance, cpus, &enable);
+    let stats = || (0..cpus).map(|cpu| instance.stats(cpu));
+    let seen = || stats().map(|stats| stats.entries + stats.read + stats.lost).sum();
+    let cost = cost::measure(&seen, &enable);
     instance.write("tracing_on", "0").map_err(refused)?;
     // Any write empties the buffers.
     instance.write("trace", "").map_err(refused)?;
@@ -370,24 +375,4 @@ fn uname() -> String {
 fn io_error(what: &str) -> impl FnOnce(io::Error) -> RecordError {
     let what = what.to_owned();
     move |cause| RecordError::Io { what, cause }
-}
-
-fn no_tracefs(error: &io::Error) -> RecordError {
-    let root = rustix::process::geteuid().is_root();
-    let missing = match error.kind() {
-        io::ErrorKind::PermissionDenied if root => {
-            "root is not enough here: the kernel is locked down (/sys/kernel/security/lockdown), or this is a container without CAP_SYS_ADMIN \
-             and without tracefs; record on its host"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "run it as root: sudo vruntime record ... (CAP_SYS_ADMIN mounts tracefs; or let a group use it, as root: mount -o \
-             remount,mode=770,gid=GROUP /sys/kernel/tracing)"
-        }
-        io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {
-            "this kernel has no tracefs (CONFIG_FTRACE, CONFIG_EVENT_TRACING), or no instances in it"
-        }
-        _ if root => "mount tracefs: mount -t tracefs tracefs /sys/kernel/tracing",
-        _ => "run it as root: sudo vruntime record ...",
-    };
-    RecordError::NoTracefs { why: error.to_string(), missing }
 }

@@ -28,11 +28,41 @@ struct Cpu {
     bytes: u64,
 }
 
+/// What the recording threads and the waiting one share.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     over: AtomicBool,
     bytes: AtomicU64,
     failed: AtomicBool,
+}
+
+impl Shared {
+    /// The size of the recorded events.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a thread has ended with an error.
+    pub(super) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_failed(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the recording has ended.
+    pub(super) fn over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_over(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The file of a CPU's pages, and its bytes.
@@ -63,7 +93,7 @@ impl Readers {
                 let _urgent = Urgent::take();
                 let done = read(mine, page as usize, &shared);
                 if done.is_err() {
-                    shared.failed.store(true, Ordering::Relaxed);
+                    shared.has_failed();
                 }
                 done
             };
@@ -77,19 +107,14 @@ impl Readers {
         &self.tids
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.shared.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether a thread has ended with an error.
-    pub(super) fn failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Relaxed)
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Reads the rest, and returns each CPU's file and size, even if incomplete.
     pub(super) fn finish(mut self) -> (Vec<Pages>, Option<io::Error>) {
         let (mut files, mut failed) = (Vec::new(), None);
-        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.is_over();
         for thread in std::mem::take(&mut self.threads) {
             thread.thread().unpark();
             match thread.join() {
@@ -104,7 +129,7 @@ impl Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.is_over();
         for thread in &self.threads {
             thread.thread().unpark();
         }
@@ -116,7 +141,7 @@ impl Drop for Readers {
 }
 
 /// A nameless file, which ends with the process.
-fn scratch(folder: &Path) -> io::Result<File> {
+pub(super) fn scratch(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
 
     match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
@@ -137,7 +162,7 @@ fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Page
     let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     loop {
         // Read first, so that later events are read below.
-        let over = shared.over.load(Ordering::Relaxed);
+        let over = shared.over();
         for cpu in &mut cpus {
             loop {
                 let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
@@ -149,7 +174,7 @@ fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Page
                             left -= splice(&from, None, &cpu.file, None, left, SpliceFlags::MOVE)?;
                         }
                         cpu.bytes += moved as u64;
-                        shared.bytes.fetch_add(moved as u64, Ordering::Relaxed);
+                        shared.add(moved as u64);
                     }
                     Err(Errno::INTR) => {}
                     Err(error) => return Err(error.into()),

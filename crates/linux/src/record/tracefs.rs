@@ -38,6 +38,15 @@ fn mounted(mounts: &str, kind: &str) -> Option<PathBuf> {
     })
 }
 
+/// Returns a tracefs whose events this process may read. debugfs has one at `tracing`.
+pub(super) fn readable() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let path = mounted(&mounts, "tracefs").unwrap_or_else(|| PathBuf::from("/sys/kernel/debug/tracing"));
+    let id = path.join("events/sched/sched_switch/id");
+    let read = fs::read_to_string(&id);
+    read.map(|_| path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", id.display())))
+}
+
 /// A tracing instance, removed on drop.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -57,10 +66,6 @@ impl Instance {
 
     pub(super) fn read(&self, file: &str) -> io::Result<String> {
         fs::read_to_string(self.path.join(file))
-    }
-
-    pub(super) fn has(&self, file: &str) -> bool {
-        self.path.join(file).exists()
     }
 
     pub(super) fn stats(&self, cpu: u32) -> Stats {

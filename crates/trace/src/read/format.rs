@@ -257,7 +257,8 @@ impl<'a> Read<'a> {
             Point::New => Tracepoint::TaskNew {
                 task: self.named(1, 0)?,
                 clone_flags: self.int(slots[2])? as u64,
-                oom_score_adj: self.i32(3)?,
+                // `vruntime record` does not know it without tracefs.
+                oom_score_adj: self.i32(3).unwrap_or(0),
             },
             Point::Exec => {
                 Tracepoint::ProcessExec { filename: self.chars(slots[0])?, pid: self.i32(1)?, old_pid: self.i32(2)? }

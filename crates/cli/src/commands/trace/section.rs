@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vruntime_report::counted;
 use vruntime_trace::read::Notes;
 
-use crate::commands::section::Section;
+use crate::commands::section::{Section, lacks};
 
 pub(super) fn section(path: &Path, notes: &Notes) -> miette::Result<Option<Section>> {
     let Some(recording) = &notes.recording else { return Ok(None) };
@@ -38,6 +38,10 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
         Some(_) => "costs of its kernel: measured before the recording".to_owned(),
         None => "costs of its kernel: not measured (--no-calibrate)".to_owned(),
     });
+    if let Some(source) = about.source.as_deref().filter(|&source| source != "tracefs") {
+        let lacks = lacks(source).map_or_else(String::new, |lacks| format!(": {lacks}"));
+        lines.push(format!("events by perf_event_open ({source}){lacks}"));
+    }
     lines.push(match about.event_cost {
         Some(cost) => format!("an event took {} ns", cost.ns),
         None => "the cost of an event was not measured".to_owned(),
@@ -79,6 +83,7 @@ pub(super) fn as_json(section: &Section) -> Value {
         "topology": crate::machine::words(&machine.topology),
         "calibrated": machine.costs.is_some(),
         "event_cost_ns": about.event_cost.map(|cost| cost.ns),
+        "source": about.source,
         "events": about.events,
         "lost": about.lost,
         "recorder_tids": about.recorder_tids,
