@@ -481,12 +481,12 @@ fn what_is_asked_for_in_the_wrong_form_is_told_the_right_one() {
         assert!(twice.contains(&tip), "{twice}");
     }
     let nothing = told(&["run", "beat.json", "--kernel", "6.12+"]);
-    assert!(nothing.contains("nothing stands behind a + of `6.12+`"), "{nothing}");
+    assert!(nothing.contains("a + is followed by nothing in `6.12+`"), "{nothing}");
     let machine = told(&["run", "beat.json", "--machine", "-4"]);
-    assert!(machine.contains("`-4` is no number of CPUs") && !machine.contains("-4:2"), "{machine}");
+    assert!(machine.contains("`-4` is not a number of CPUs") && !machine.contains("-4:2"), "{machine}");
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
     let words = told(&["trace", "analyse", &trace, "latency,runqueue"]);
-    assert!(words.contains("here words are separated by blanks: latency runqueue"), "{words}");
+    assert!(words.contains("separate words by spaces: latency runqueue"), "{words}");
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn a_machine_file_says_what_is_wrong_with_it() {
     let besides = "[machine]\ntopology = \"2\"\n[[background]]\nname = \"d\"\nwork_ns = 1\n";
     assert!(refused(besides).contains("missing field `period_ns`"));
     let err = refused(&format!("{besides}period_ns = 5\nnice = 30\n"));
-    assert!(err.contains("`d` has nice 30: -20 to 19 are possible") && err.contains("m.toml:3"), "{err}");
+    assert!(err.contains("`d` has nice 30, expected -20 to 19") && err.contains("m.toml:3"), "{err}");
 }
 
 /// A machine's other load is a row of its own, and `real` reports it.

@@ -341,7 +341,7 @@ impl<'a> Measuring<'a> {
         let tick = probes::tick(cpu, hz);
         match tick {
             Some(tick) => self.cost("tick_ns", tick, "time that a computing thread loses at each tick"),
-            None => self.notes.push("no gaps at the distance of ticks were found: tick_ns keeps its value".to_owned()),
+            None => self.notes.push("no ticks were detected: tick_ns keeps its value".to_owned()),
         }
         self.go_on()?;
         let measured = |slack| probes::sleep(cpu, tick.unwrap_or(0), hz, slack);

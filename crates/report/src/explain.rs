@@ -119,9 +119,9 @@ impl Explained {
         }
         let waited = self.share(self.groups[at].run_delay_ns);
         if waited < self.missing(at) / 2.0 {
-            return "no limit and no cpuset is the reason, and its tasks hardly waited".to_owned();
+            return "no limit or cpuset restricted it, and its tasks hardly waited".to_owned();
         }
-        "no limit and no cpuset is the reason; its tasks waited for CPUs that had other work".to_owned()
+        "no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs".to_owned()
     }
 
     fn why_more(&self, at: usize) -> String {
@@ -313,7 +313,7 @@ mod tests {
         let reason = |run: &Results| run.group_sentences()[0].split_once(": ").map(|(_, why)| why.to_owned());
         assert_eq!(
             reason(&run).as_deref(),
-            Some("no limit and no cpuset is the reason; its tasks waited for CPUs that had other work.")
+            Some("no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs.")
         );
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-1,3".to_owned(), partition: "member".to_owned() });
         assert_eq!(reason(&run).as_deref(), Some("its cpuset has only the CPUs 0-1,3."));

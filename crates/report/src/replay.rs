@@ -123,59 +123,73 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// Returns the what-if's effects in a sentence.
+    /// Returns the what-if's largest effects: on latency, on limits, on CPU time. The sum of all tasks follows.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
-        let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
-        let both = |task: &ReplayTask| {
-            let (before, behind) = (task.replayed, task.what_if?);
-            Some((share(before.cpu_ns, of), share(behind.cpu_ns, what_if_of), before.wakeup, behind.wakeup))
-        };
-        let recorded = || self.tasks.iter().filter(|task| !task.is_added());
-        let sum = |pick: fn((f64, f64)) -> f64| {
-            recorded().filter_map(both).map(|(before, behind, ..)| pick((before, behind))).sum::<f64>()
-        };
-        let (before, behind) = (sum(|pair| pair.0), sum(|pair| pair.1));
-        let added = self.tasks.iter().filter(|task| task.is_added()).filter_map(both).map(|both| both.1).sum::<f64>();
-        let who = if added > 0.0 { "recorded tasks" } else { "tasks" };
-        let mut text = match (percent(behind), percent(before)) {
-            (behind, before) if behind == before => format!("All {who} together get {behind} % of a CPU, as before"),
-            (behind, before) => format!("All {who} together get {behind} % of a CPU instead of {before}"),
-        };
-        if added > 0.0 {
-            text.extend([", and added tasks ", &percent(added)]);
-        }
         let each = Each::new(self);
-        let shares = recorded().filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
-        let shares = shares.filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
-        if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
-            && by.abs() >= 0.001
-        {
-            let change = format!(
-                "; most changes for {}, from {} to {} %",
-                printable(&task.name),
-                percent(before),
-                percent(behind)
-            );
-            text.push_str(&change);
-        }
+        let clauses: Vec<String> = [self.latency_clause(&each), self.throttling_clause(), self.share_clause(&each)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut text = match clauses[..] {
+            [] => "Nothing stands out.".to_owned(),
+            _ => format!("What stands out: {}.", clauses.join("; ")),
+        };
+        text.extend([" ", &self.sum_sentence()]);
+        text.extend(self.throttled_sentence().map(|sentence| format!(" {sentence}")));
+        Some(text)
+    }
+
+    /// Returns a task's shares of CPU time in the replay as recorded and in the what-if.
+    fn shares(&self, task: &ReplayTask) -> Option<(f64, f64)> {
+        Some((share(task.replayed.cpu_ns, self.elapsed_ns.1), share(task.what_if?.cpu_ns, self.elapsed_ns.2)))
+    }
+
+    /// `the p99 wakeup latency of `web` falls from 5.00 ms to 1.00 ms`: the largest change.
+    fn latency_clause(&self, each: &Each<'_>) -> Option<String> {
         let waits = self.large().filter_map(|task| {
             let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
             let enough =
                 before.count.min(behind.count) >= HUNDRED && each.is_certain(task, |run| Some(run.wakeup?.p99_ns));
             let (before, behind) = (before.p99_ns, behind.p99_ns);
-            let (by, before, behind) = (before.abs_diff(behind), time(before as f64), time(behind as f64));
+            let (by, verb) = (before.abs_diff(behind), if behind > before { "rises" } else { "falls" });
+            let (before, behind) = (time(before as f64), time(behind as f64));
             // Equal text is no change.
-            (enough && before != behind).then_some((by, before, behind, task))
+            (enough && before != behind).then_some((by, verb, before, behind, task))
         });
-        if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by) {
-            let change =
-                format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", printable(&task.name));
-            text.push_str(&change);
+        let (_, verb, before, behind, task) = waits.max_by_key(|(by, ..)| *by)?;
+        Some(format!("the p99 wakeup latency of `{}` {verb} from {before} to {behind}", printable(&task.name)))
+    }
+
+    /// `the CPU time of `web` changes most, from 5.00 to 1.00 % of a CPU`.
+    fn share_clause(&self, each: &Each<'_>) -> Option<String> {
+        let recorded = self.tasks.iter().filter(|task| !task.is_added());
+        let certain = recorded.filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
+        let by = |(before, behind): (f64, f64)| (behind - before).abs();
+        let all = certain.filter_map(|task| Some((self.shares(task)?, task)));
+        let (shares, task) = all.max_by(|a, b| by(a.0).total_cmp(&by(b.0))).filter(|(shares, _)| by(*shares) >= 0.001)?;
+        let (before, behind) = (percent(shares.0), percent(shares.1));
+        Some(format!("the CPU time of `{}` changes most, from {before} to {behind} % of a CPU", printable(&task.name)))
+    }
+
+    fn sum_sentence(&self) -> String {
+        let (mut before, mut behind, mut added) = (0.0, 0.0, 0.0);
+        for task in &self.tasks {
+            let Some(shares) = self.shares(task) else { continue };
+            if task.is_added() {
+                added += shares.1;
+            } else {
+                before += shares.0;
+                behind += shares.1;
+            }
         }
-        text.extend(self.throttling_what_if());
-        text.push('.');
-        Some(text)
+        let tasks = if added > 0.0 { "recorded tasks" } else { "tasks" };
+        let than = match (percent(before), percent(behind)) {
+            (before, behind) if before == behind => ", as before".to_owned(),
+            (before, _) => format!(" instead of {before} %"),
+        };
+        let added = if added > 0.0 { format!(", and the added tasks {} %", percent(added)) } else { String::new() };
+        format!("All {tasks} together get {} % of a CPU{than}{added}.", percent(behind))
     }
 
     /// Returns the tasks with enough CPU time to be judged.
@@ -267,7 +281,7 @@ impl ReplayCheck {
     /// Returns a sentence on how far to trust a what-if.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
-            return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by."
+            return "No task had half a percent of a CPU: the trace is too short or too idle for a verdict."
                 .to_owned();
         };
         let (switches, all_switches) = (self.switches_off().unwrap_or(0.0), self.all_switches_off().unwrap_or(0.0));
@@ -301,7 +315,7 @@ impl ReplayCheck {
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
             format!(
-                "; {} % of the charged CPU time has no place in the recording, because switches are missing",
+                "; {} % of the charged CPU time is assigned to no task in the recording, because switches are missing",
                 percent(part)
             )
         });
@@ -450,9 +464,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_goes_is_told() {
-        let told = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
-            let with = |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, ..Default::default() });
+    fn changed_throttling_is_reported_with_its_limit() {
+        let sentence = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
+            let max = Some((20_000_000, 100_000_000));
+            let with = |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, max, ..Default::default() });
             let group = |path: &str, before, behind| ReplayGroup {
                 path: path.to_owned(),
                 recorded_ns: None,
@@ -461,15 +476,21 @@ mod tests {
             };
             let mut check = check(400_000_000, 100);
             check.groups = vec![group("/", None, None), group("/app", before, behind), group("/b", Some((1, 9)), None)];
-            let sentence = check.what_if_sentence().unwrap();
-            sentence.split_once("; /app is ").map(|(_, told)| told.to_owned())
+            check.what_if_sentence().unwrap()
         };
         let (often, rarely) = (Some((40, 5_150_000_000)), Some((4, 150_000_000)));
-        assert_eq!(told(often, None).as_deref(), Some("no longer throttled (40 times, 5.15 s before)."));
-        assert_eq!(told(often, Some((0, 0))), told(often, None));
-        assert_eq!(told(None, often).as_deref(), Some("throttled, 40 times, 5.15 s."));
-        assert_eq!(told(often, rarely).as_deref(), Some("throttled 4 times, 150 ms, instead of 40 times, 5.15 s."));
-        assert_eq!(told(often, often), None);
+        let gone = sentence(often, None);
+        assert!(gone.contains("; group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"), "{gone}");
+        assert_eq!(sentence(often, Some((0, 0))), gone);
+        let new = sentence(None, often);
+        assert!(new.contains("the CPU limit of 20.0 ms in 100 ms throttles group `/app` 40 times, for 5.15 s; "), "{new}");
+        let less = sentence(often, rarely);
+        assert!(less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "), "{less}");
+        // The largest change is that of `/b`.
+        let same = sentence(often, often);
+        assert!(same.contains("group `/b` is no longer throttled"), "{same}");
+        let limit = "The CPU limit of 20.0 ms in 100 ms throttles group `/app` 40 times, for 5.15 s, about as before.";
+        assert!(same.ends_with(limit), "{same}");
     }
 
     #[test]
@@ -568,14 +589,15 @@ mod tests {
         assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All tasks together get 20.15 % of a CPU instead of 40.30; most changes for web-1, from 40.30 to 20.15 %."
+            "What stands out: the CPU time of `web-1` changes most, from 40.30 to 20.15 % of a CPU. All tasks together get \
+             20.15 % of a CPU instead of 40.30 %."
         );
         // Added tasks have no change.
         check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and added tasks 60.00; most changes for web-1, \
-             from 40.30 to 20.15 %."
+            "What stands out: the CPU time of `web-1` changes most, from 40.30 to 20.15 % of a CPU. All recorded tasks together \
+             get 20.15 % of a CPU instead of 40.30 %, and the added tasks 60.00 %."
         );
         // Equal digits are no change.
         check.tasks.truncate(1);
@@ -583,7 +605,7 @@ mod tests {
         let waits = |ns: u64| latency_of(&vec![ns; 100]);
         check.tasks[0].replayed.wakeup = waits(2_420_000);
         check.tasks[0].what_if = check.tasks[0].what_if.map(|run| ReplayMeasure { wakeup: waits(2_421_000), ..run });
-        assert_eq!(check.what_if_sentence().unwrap(), "All tasks together get 40.30 % of a CPU, as before.");
+        assert_eq!(check.what_if_sentence().unwrap(), "Nothing stands out. All tasks together get 40.30 % of a CPU, as before.");
         check.what_if_cpus = None;
         assert_eq!(check.what_if_sentence(), None);
     }

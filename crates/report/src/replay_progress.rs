@@ -42,13 +42,13 @@ impl Progress {
     fn words(&self, recorded_ns: u64, range: &str) -> String {
         let done = match self.done_ns {
             Some(done_ns) => format!(
-                "the recorded {:.3} s of its work are done after {:.3} s",
-                recorded_ns as f64 / 1e9,
-                done_ns as f64 / 1e9
+                "it does the recorded work in {:.3} s instead of {:.3} s",
+                done_ns as f64 / 1e9,
+                recorded_ns as f64 / 1e9
             ),
-            None => format!("{:.0} % of its recorded work is done", self.progress * 100.0),
+            None => format!("it does {:.0} % of the recorded work", self.progress * 100.0),
         };
-        format!("{} gets on {:.2}{range} times as fast ({done})", printable(&self.of), self.progress)
+        format!("`{}` works {:.2}{range} times as fast ({done})", printable(&self.of), self.progress)
     }
 
     fn fields(&self) -> [(&'static str, Value); 4] {
@@ -394,9 +394,9 @@ mod tests {
         let sentence = check().progress_sentence().unwrap();
         assert_eq!(
             sentence,
-            "Progress: hog gets on 0.50 times as fast (50 % of its recorded work is done); server gets on 2.00 times as fast (the \
-             recorded 1.000 s of its work are done after 0.500 s); client gets on 2.00 times as fast (the recorded 1.000 s of its \
-             work are done after 0.500 s); /web gets on 2.00 times as fast (the recorded 1.000 s of its work are done after 0.500 s)."
+            "Progress: `hog` works 0.50 times as fast (it does 50 % of the recorded work); `server` works 2.00 times as fast (it does the \
+             recorded work in 0.500 s instead of 1.000 s); `client` works 2.00 times as fast (it does the recorded work in 0.500 s \
+             instead of 1.000 s); `/web` works 2.00 times as fast (it does the recorded work in 0.500 s instead of 1.000 s)."
         );
     }
 

@@ -52,13 +52,13 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     waiting.retain(|&task| !told[task as usize]);
     if stuck {
         notes.push(format!(
-            "the run ended at {} because nothing could ever happen again: every task left waits",
+            "the run ended at {}: every remaining task waits, and no event is left that could wake one",
             Moment(end)
         ));
     }
     for &task in waiting.iter().take(NAMED) {
         let since = machine.tasks[task as usize].due;
-        notes.push(format!("{}, since {}, and was not woken", chain(machine, &[task], false), Moment(since)));
+        notes.push(format!("{} since {}, and was never woken", chain(machine, &[task], false), Moment(since)));
     }
     match waiting.len().saturating_sub(NAMED) {
         0 => {}

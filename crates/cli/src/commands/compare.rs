@@ -93,8 +93,13 @@ fn read_files(compare: &Compare) -> impl Iterator<Item = &PathBuf> {
 fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()> {
     match compare.files.iter().find(|file| !input::is_workload(file)) {
         Some(trace) if !rules.is_empty() => {
-            let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
-            Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()))
+            let trace = trace.display();
+            let (option, more) = match compare.map.is_empty() {
+                true => ("--vary", ", once for each value"),
+                false => ("--map", ""),
+            };
+            let help = format!("vruntime replay {trace} --map RULE does that with a trace{more}");
+            Err(miette!(help = help, "{option} changes tasks and groups of a workload file, and {trace} is a trace"))
         }
         _ => Ok(()),
     }

@@ -83,9 +83,8 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     let replaced = plausible(&mut calibration);
     if !replaced.is_empty() {
         calibration.notes.push(format!(
-            "the machine was busy during the measurement of its costs: {} as usual ({}); run `vruntime calibrate` on the idle machine, and \
-             replay with --recorded-machine host",
-            if replaced.len() == 1 { "one is taken to be" } else { "some are taken to be" },
+            "the machine was busy during the measurement of its costs: usual values replace {}; run `vruntime calibrate` on the idle \
+             machine, and replay with --recorded-machine host",
             replaced.join(", ")
         ));
     }

@@ -175,7 +175,7 @@ impl Section {
         // A stable sort.
         check.tasks.sort_by_key(|task| !inside(task));
         notes.all.push(format!(
-            "the recording is of the task group {path}: the table begins with its {}, and all other tasks are background",
+            "the recording is of the task group {path}: the first rows are its {}, and all other tasks are background",
             counted(count, "task", "tasks")
         ));
     }

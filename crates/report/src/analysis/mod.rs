@@ -362,9 +362,9 @@ impl Analyses {
             (faults.broken, "switches away from a task that was not running (its switch to the CPU is missing)"),
             (faults.unwoken, "sleeps that ended without a wakeup event"),
             (faults.unseen, "wakeups of a task that already waited since a wakeup: it ran in between without an event"),
-            (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
+            (faults.jumps, "jumps of the clock: the time of a jump is left out, and later times are shifted"),
             (faults.unordered, "events earlier than the event before them (read as simultaneous)"),
-            (faults.impossible, "mentions of pids or CPUs that no Linux has"),
+            (faults.impossible, "pids or CPUs beyond the limits of Linux"),
             (self.world.cgroups.refused, "mentions of groups beyond the first 65536 or more than 256 deep (left out)"),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());

@@ -73,7 +73,7 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
         (sum + number("avg_delay_ns") * number("count"), count + number("count"))
     });
     Some(format!(
-        "Tasks waited {} for a CPU{} {}; the longest wait was one of {}: {}.",
+        "Tasks waited {} for a CPU{} {}; the longest wait was {}'s: {}.",
         time(sum / f64::max(count, 1.0)),
         if limited { " or a limit" } else { "" },
         if count as u64 == 1 { "once".to_owned() } else { format!("on average ({count} waits)") },

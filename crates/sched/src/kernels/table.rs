@@ -231,7 +231,7 @@ fn rows() -> Vec<Kernel> {
             vendor: ".el8",
             plus: &[Behaviour::SlicesExpire],
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-            unverified: "facts of RHEL 8.0's text; Red Hat updates the scheduler at minor releases, and later ones were not looked at",
+            unverified: "the facts are of RHEL 8.0; Red Hat updates the scheduler at minor releases, and later ones were not read",
             change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing compares averages of load over \
                  ticks (LB_BIAS), and calls a group overloaded by its utilisation. \
                  What a CPU has left of a quota expires with the period.",
@@ -241,8 +241,8 @@ fn rows() -> Vec<Kernel> {
             name: "4.19",
             release: "4.19",
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-            unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load \
-                         is not told apart from 4.18",
+            unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
+                         is not distinguished from 4.18",
             change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
                  removed that).",
             ..row()
@@ -251,7 +251,7 @@ fn rows() -> Vec<Kernel> {
             name: "5.4",
             release: "5.4",
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9]),
-            unverified: "its releases of changes are remembered; misfit tasks are moved only from 5.5 on here",
+            unverified: "the releases of its changes are from memory; the simulator moves misfit tasks only from 5.5 on",
             change: "CFS (November 2019): the last balancer by load, of the present load alone (LB_BIAS went with 4.20, cpu_load[] with 5.3); \
                  CPUs that run only SCHED_IDLE tasks count as idle for wakeups.",
             ..row()
@@ -260,7 +260,7 @@ fn rows() -> Vec<Kernel> {
             name: "5.10",
             release: "5.10",
             features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_5_5]),
-            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is remembered",
+            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is from memory",
             change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU, both bounded by what searches cost (SIS_PROP); \
                  two tasks may stay together on a node; real-time tasks no longer borrow from other CPUs (RT_RUNTIME_SHARE).",
             ..row()
@@ -271,7 +271,7 @@ fn rows() -> Vec<Kernel> {
             vendor: ".el9",
             features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
             extra: &[Feature::SisUtil],
-            unverified: "Red Hat updates the scheduler at minor releases; this is taken to be 5.19 with SIS_UTIL",
+            unverified: "Red Hat updates the scheduler at minor releases; 5.19 with SIS_UTIL is assumed",
             change: "Red Hat Enterprise Linux 9: 5.14 by name, with a later scheduler. CFS.",
             ..row()
         },
@@ -279,7 +279,7 @@ fn rows() -> Vec<Kernel> {
             name: "5.15",
             release: "5.15",
             features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_6_1]),
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "CFS (October 2021): one search finds an idle core or CPU; slices have a least length in groups (BASE_SLICE), and SCHED_IDLE groups; \
                  a quarter of a node may fill up before tasks go to another.",
             ..row()
@@ -299,7 +299,7 @@ fn rows() -> Vec<Kernel> {
             release: "6.4",
             features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "CFS (June 2023), as in 6.1: a task keeps the CPUs it asked for when its cpuset changes (6.2), and limits of different groups \
                  begin their periods at different instants.",
             ..row()
@@ -320,7 +320,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a real-time task that waits is offered to other \
                  CPUs (6.7); utilisation estimates do not fall for tasks that had to wait.",
             ..row()
@@ -331,7 +331,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "The last EEVDF without delayed dequeue: a forked task starts with its share of the queue's utilisation, and misfit tasks no longer \
                  lengthen balancing intervals (6.10).",
             ..row()
@@ -353,7 +353,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "6.12 with changed weights that place an entity again (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
                  leaves tasks that are not eligible until it has failed. The base slice is 0.75 ms.",
             ..row()
@@ -364,7 +364,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
             base_slice_ns: 700_000,
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "The running task is protected for the shortest slice that waits, as in 6.18; CPU limits still take a whole group off its queue, \
                  as in 6.12.",
             ..row()

@@ -300,7 +300,7 @@ mod tests {
             task("b", None, vec![Op::Fork(2)]),
             task("c", None, vec![Op::Fork(1)]),
         ];
-        let expected = ["task `c` leads to forking itself again", "task `b` leads to forking itself again"];
+        let expected = ["task `c` forks itself again, through other tasks", "task `b` forks itself again, through other tasks"];
         assert_eq!(messages(circle), expected);
     }
 

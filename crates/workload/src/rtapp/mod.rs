@@ -122,7 +122,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
         if tasks[index.saturating_sub(256)..index].iter().any(|earlier| earlier.key == member.key) {
             let message = format!("task `{}` is given twice", member.key);
             let error = problems
-                .new_error(member.key_span.clone(), message, "each is run; this one gets a number to its name")
+                .new_error(member.key_span.clone(), message, "each is run; a number is added to the name of this one")
                 .with_help("give it a name of its own, or say `instance` : 2");
             problems.warn(error);
         }

@@ -378,7 +378,7 @@ fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
         let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
         if features[index + 1..].iter().any(|(later, _)| *later == other) {
             let message = format!("`{name}` has no effect: `{other}` overrides it");
-            let error = fields.problems.new_error(span.clone(), message, "this one is turned round");
+            let error = fields.problems.new_error(span.clone(), message, "this one is the opposite");
             fields.warn(error.with_help("leave one out"));
         }
     }

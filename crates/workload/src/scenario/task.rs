@@ -55,7 +55,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     }
     if let (Some(value), Some(_), None, None) = (fields.get("period"), period, written, run) {
         let message = "a task with a `period` and no work".to_owned();
-        fields.bad(value.span(), message, "nothing is done in each period", "add run = \"1ms\", or steps");
+        fields.bad(value.span(), message, "expected work to do in each period", "add run = \"1ms\", or steps");
         return fields.finish();
     }
     let spins = !periodic && written.is_none() && run.is_none() && sleep.is_none();
@@ -70,7 +70,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
             span.clone(),
             message,
             "it neither runs nor sleeps",
-            "add run = \"1ms\", and sleep = \"4ms\" if it is no hog",
+            "add run = \"1ms\", and sleep = \"4ms\" unless it computes without a pause",
         );
     }
     fields.finish();
