@@ -82,10 +82,10 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
         let Some(at) = task.start.filter(|&at| at >= end) else { continue };
         let Some((source, span)) = input.places.start(index) else { continue };
         // Instances of a task, and tasks of a workload, share a place.
-        let told = |error: &vruntime_workload::Error| {
+        let is_reported = |error: &vruntime_workload::Error| {
             error.span().as_ref() == Some(&span) && error.source_text().name() == source.name()
         };
-        if found.iter().any(told) {
+        if found.iter().any(is_reported) {
             continue;
         }
         if found.len() == TOLD {

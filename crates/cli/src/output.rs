@@ -87,7 +87,7 @@ pub(crate) fn note(text: &str) {
         return;
     }
     let note = Told::new("note", &plain(text));
-    if for_programs() { tell(&[note]) } else { told(&note.text) }
+    if for_programs() { tell(&[note]) } else { write_message(&note.text) }
 }
 
 /// Prints the notes of several runs. Notes that differ only in times are printed once.
@@ -117,7 +117,7 @@ pub(crate) fn complain(report: &miette::Report) {
     if for_programs() {
         tell(&complaint::messages(report));
     } else {
-        told(&complaint::text(report));
+        write_message(&complaint::text(report));
     }
 }
 
@@ -155,12 +155,12 @@ fn for_programs() -> bool {
 
 fn tell(messages: &[Told]) {
     for message in messages {
-        told(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
+        write_message(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
     }
 }
 
 /// Prints to standard error, and ignores failures.
-fn told(text: &str) {
+fn write_message(text: &str) {
     let _told = writeln!(io::stderr(), "{text}");
 }
 

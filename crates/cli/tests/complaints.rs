@@ -264,29 +264,29 @@ fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
 #[test]
 fn what_is_given_twice_is_told() {
     let web = data("beat.json").display().to_string();
-    let told_of = |options: &[&str]| {
+    let warnings_of = |options: &[&str]| {
         let arguments: Vec<&str> = ["run", &web, "--machine", "2"].into_iter().chain(options.iter().copied()).collect();
         on_one_line(&text(&vruntime(&arguments).stderr))
     };
     let with = |features: &[&str]| {
         let options = features.iter().flat_map(|feature| ["--feature", feature]);
-        told_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
+        warnings_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
     };
     let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
     assert!(told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"), "{told}");
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
-    let slices = told_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
+    let slices = warnings_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
     assert!(
         slices.contains("--set base_slice_ns=1000000 has no effect: --set base_slice_ns=2000000 overrides it"),
         "{slices}"
     );
-    let kernel = told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
+    let kernel = warnings_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
     assert!(
         kernel.contains("+NO_WA_BIAS of --kernel 6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS has no effect"),
         "{kernel}"
     );
-    assert!(!told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000"]).contains("no effect"));
+    assert!(!warnings_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000"]).contains("no effect"));
 }
 
 #[test]
@@ -557,7 +557,7 @@ fn standard_input_is_read_once() {
 }
 
 /// The lines that a failing command prints for programs.
-fn told_programs(arguments: &[&str]) -> Vec<serde_json::Value> {
+fn messages_as_json(arguments: &[&str]) -> Vec<serde_json::Value> {
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
     let output =
         command.current_dir(data("")).env("VRUNTIME_MESSAGES", "json").args(arguments).output().expect("it runs");
@@ -570,7 +570,7 @@ fn programs_are_told_each_part_by_its_name() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file =
         written(folder.path(), "two.json", "{\"tasks\": {\n  \"a\": {\"run\": \"x\"},\n  \"b\": {\"loop\": \"y\"}}}");
-    let told = told_programs(&["run", &file]);
+    let told = messages_as_json(&["run", &file]);
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0]["level"], "error");
     assert_eq!(told[0]["message"], "`run` is a string");
@@ -580,28 +580,28 @@ fn programs_are_told_each_part_by_its_name() {
     let shown = told[0]["text"].as_str().expect("all of it, too");
     assert!(shown.contains("╰── expected a number of microseconds") && !shown.contains('\u{1b}'), "{shown}");
 
-    let [missing] = &told_programs(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
+    let [missing] = &messages_as_json(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
     assert_eq!(missing["message"], "cannot read nowhere.json");
     assert_eq!(missing["causes"], serde_json::json!(["No such file or directory (os error 2)"]));
     assert!(missing["help"].is_string() && missing.get("line").is_none());
 
-    let [mistake] = &told_programs(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
+    let [mistake] = &messages_as_json(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
     assert_eq!(mistake["message"], "unexpected argument '--nothing' found");
     assert!(mistake["text"].as_str().is_some_and(|text| text.contains("Usage: vruntime run")));
     assert!(mistake["help"].as_str().is_some_and(|help| help.contains("'-- --nothing'")), "{mistake}");
-    let [missing] = &told_programs(&["compare"])[..] else { panic!("it is one error") };
+    let [missing] = &messages_as_json(&["compare"])[..] else { panic!("it is one error") };
     assert_eq!(missing["message"], "the following required arguments were not provided: <FILE>...");
-    assert_eq!(told_programs(&[])[0]["message"], "a command is missing");
+    assert_eq!(messages_as_json(&[])[0]["message"], "a command is missing");
 }
 
 #[test]
 fn programs_are_told_notes_and_warnings_beside_the_results() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = written(folder.path(), "odd.json", "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1, \"rum\": 2}}}");
-    let told = told_programs(&["run", &file, "--json"]);
+    let told = messages_as_json(&["run", &file, "--json"]);
     assert_eq!((told.len(), &told[0]["level"]), (1, &"warning".into()), "{told:?}");
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/demo/demo.toml");
-    let told = told_programs(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
+    let told = messages_as_json(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
     assert_eq!((told.len(), &told[0]["level"]), (1, &"note".into()), "{told:?}");
     assert!(told[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
 }

@@ -564,10 +564,10 @@ mod tests {
         assert!(all.over_seeds_text(true).lines().count() > text.lines().count());
         let sentence = all.what_if_sentence().unwrap();
         assert!(!sentence.contains("changes most"), "{sentence}");
-        let told = |one: u64, other: u64| {
+        let sentence_of = |one: u64, other: u64| {
             ReplayCheck::over(vec![seed(200_000_000, one), seed(200_000_000, other)]).unwrap().progress_sentence()
         };
-        assert_eq!((told(190_000_000, 230_000_000), told(210_000_000, 230_000_000).is_some()), (None, true));
+        assert_eq!((sentence_of(190_000_000, 230_000_000), sentence_of(210_000_000, 230_000_000).is_some()), (None, true));
         let apart = ReplayCheck::over(vec![seed(190_000_000, 230_000_000), seed(200_000_000, 250_000_000)]).unwrap();
         assert!(apart.what_if_sentence().unwrap().contains("the CPU time of `server-1` changes most"));
     }

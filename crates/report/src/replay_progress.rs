@@ -165,21 +165,21 @@ impl ReplayCheck {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
         let group = |seed: &Self, of: &str| seed.progress_of_group(seed.groups.iter().find(|group| group.path == of)?);
-        let told = |all: Vec<Progress>, find: &Find| {
+        let words_of = |all: Vec<Progress>, find: &Find| {
             let with_spread = all.into_iter().filter(|one| self.changes(one)).map(|one| {
                 let spread = self.spread_of_progress(|seed| find(seed, &one.of));
                 (one, spread)
             });
             // A direction that depends on the seed is chance.
             let certain = with_spread.filter(|(_, spread)| spread.is_none_or(|all| all.min > 1.0 || all.max < 1.0));
-            let told = certain.take(NAMED).map(|(one, spread)| {
+            let words = certain.take(NAMED).map(|(one, spread)| {
                 let half = spread.map(|all| format!(" ±{:.2}", (all.max - all.min) / 2.0)).unwrap_or_default();
                 one.words(self.elapsed_ns.0, &half)
             });
-            told.collect::<Vec<String>>()
+            words.collect::<Vec<String>>()
         };
-        let told = [told(names, &name), told(groups, &group)].concat();
-        (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
+        let words = [words_of(names, &name), words_of(groups, &group)].concat();
+        (!words.is_empty()).then(|| format!("Progress: {}.", words.join("; ")))
     }
 
     fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
@@ -383,10 +383,10 @@ mod tests {
             check.groups.push(ReplayGroup { path: path.to_owned(), ..ReplayGroup::default() });
         }
         check.tasks.remove(2);
-        let told = |check: &ReplayCheck| check.groups_that_get_on().into_iter().map(|one| one.of).collect::<Vec<_>>();
-        assert_eq!(told(&check), ["/slice/web"]);
+        let paths = |check: &ReplayCheck| check.groups_that_get_on().into_iter().map(|one| one.of).collect::<Vec<_>>();
+        assert_eq!(paths(&check), ["/slice/web"]);
         check.tasks[0].removed = true;
-        assert_eq!((told(&check), check.progress().len()), (Vec::<String>::new(), 1), "only the client is left");
+        assert_eq!((paths(&check), check.progress().len()), (Vec::<String>::new(), 1), "only the client is left");
     }
 
     #[test]

@@ -213,9 +213,9 @@ impl Cgroups {
     pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
         // Before the first session, only the machine's setting shows that the file covers autogroups.
-        let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
+        let has_autogroups = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
         match self.autogroups.get(&process) {
-            None if !told || self.processes.get(&thread) != Some(&process) => None,
+            None if !has_autogroups || self.processes.get(&thread) != Some(&process) => None,
             found => Some(found.copied()),
         }
     }

@@ -53,8 +53,8 @@ const NAMES: usize = 16;
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
-    let told = names[..names.len() - more].join(", ");
-    if more > 0 { format!("{told} and {more} more") } else { told }
+    let listed = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{listed} and {more} more") } else { listed }
 }
 
 /// Checks that the task of the critical path exists, and notes which of several is used. `trace`: the trace, not a run.

@@ -350,10 +350,10 @@ impl<'a> Compared<'a> {
         }
         if let (Some(out), Some(first)) = (&options.out, ran.first()) {
             let (out, first) = (out.display(), folder_name(&first.side.label));
-            let told = format!(
+            let line = format!(
                 "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
             );
-            lines.push(format!("{}\n", fit_text(&told, "")));
+            lines.push(format!("{}\n", fit_text(&line, "")));
         }
         lines.join("\n")
     }

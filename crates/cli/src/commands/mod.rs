@@ -69,8 +69,8 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
         if let Value::Object(fields) = &mut json {
             fields.insert("notes".to_owned(), json!(run.outcome.notes));
             if !run.benchmarks.is_empty() {
-                let told: Vec<Value> = run.benchmarks.iter().map(Output::json).collect();
-                fields.insert("benchmarks".to_owned(), json!(told));
+                let outputs: Vec<Value> = run.benchmarks.iter().map(Output::json).collect();
+                fields.insert("benchmarks".to_owned(), json!(outputs));
             }
             if let Some(detected) = &run.detected {
                 fields.insert("detected".to_owned(), json!(detected));

@@ -360,11 +360,11 @@ mod tests {
             ..Measured::default()
         };
         let groups = groups_of(&workload, &measured, &[]);
-        let told =
+        let settings =
             |index: usize| (groups[index].weight, groups[index].idle, groups[index].limit.map(|limit| limit.max));
-        assert_eq!(told(1), (300, false, Some(Some((50_000_000, 100_000_000)))));
-        assert_eq!(told(2), (0, true, Some(None)), "it had one");
-        assert_eq!((told(3), told(4)), ((100, false, None), (100, false, None)));
+        assert_eq!(settings(1), (300, false, Some(Some((50_000_000, 100_000_000)))));
+        assert_eq!(settings(2), (0, true, Some(None)), "it had one");
+        assert_eq!((settings(3), settings(4)), ((100, false, None), (100, false, None)));
         assert_eq!(groups[2].limit.unwrap().nr_periods, 7);
     }
 

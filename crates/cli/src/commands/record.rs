@@ -38,15 +38,15 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         output::note(note);
     }
     let section = section(arguments, &calibration, &recorded, focus.as_deref());
-    let told = Told::of(&recorded, path, replaced);
+    let result = Told::of(&recorded, path, replaced);
     let size =
         recorded.write(path, section).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     if arguments.json {
-        output::print_json(&told.json(size));
+        output::print_json(&result.json(size));
     } else {
-        output::print(&told.text(size));
+        output::print(&result.text(size));
     }
-    Ok(if told.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
+    Ok(if result.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
 }
 
 fn refused(error: &RecordError) -> miette::Report {

@@ -45,7 +45,7 @@ pub(super) struct IdleWaiting {
     tasks: Vec<Task>,
     places: Vec<u32>,
     /// Whether affinities are known, so that `might` is unused.
-    told: bool,
+    affinities_known: bool,
 }
 
 impl IdleWaiting {
@@ -67,9 +67,9 @@ impl IdleWaiting {
         }
         let said = world.cgroups.allows(world.pid(task), cpu as u32);
         let cpu = vruntime_trace::CpuId(cpu as u32);
-        let told = self.told;
+        let affinities_known = self.affinities_known;
         let it = self.task(task);
-        let (could, might) = match (&it.allowed, said, told) {
+        let (could, might) = match (&it.allowed, said, affinities_known) {
             (Some(mask), ..) => (mask.contains(cpu), false),
             (None, Some(allowed), _) => (allowed, false),
             (None, None, true) => (true, false),
@@ -180,7 +180,7 @@ impl Analysis for IdleWaiting {
     }
 
     fn affinity(&mut self, task: u32, cpus: Option<&CpuMask>, world: &World) {
-        self.told = true;
+        self.affinities_known = true;
         let at = world.elapsed();
         self.task(task);
         let waits = world.state(task).state == State::Waiting;
@@ -210,7 +210,7 @@ impl Analysis for IdleWaiting {
     }
 
     fn simulated(&mut self, cpus: usize) {
-        self.told = true;
+        self.affinities_known = true;
         (0..cpus).for_each(|cpu| self.idle.begin(cpu, 0));
     }
 
@@ -232,7 +232,7 @@ impl Analysis for IdleWaiting {
             ("waits", "Waits", Kind::Count),
             ("could_ns", "Could run elsewhere", Kind::Nanoseconds),
         ];
-        if !self.told {
+        if !self.affinities_known {
             columns.push(("might_ns", "Might", Kind::Nanoseconds));
         }
         columns.extend([
@@ -248,7 +248,7 @@ impl Analysis for IdleWaiting {
         rows.sort_by_key(|&(index, task)| (most(task), world.pid(index), index));
         for (index, task) in rows {
             let mut row = vec![world.name(index).into(), task.waits.into(), task.could_ns.into()];
-            if !self.told {
+            if !self.affinities_known {
                 row.push(task.might_ns.into());
             }
             row.extend([task.worst.into(), task.worst_start.into(), task.worst_end.into(), task.worst_cpu.into()]);

@@ -66,9 +66,9 @@ impl Analyses {
 }
 
 impl Analyses {
-    fn tell(&mut self, at: u64, told: Update) {
+    fn tell(&mut self, at: u64, update: Update) {
         if self.world.cgroups.wanted {
-            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Update(told) });
+            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Update(update) });
         }
     }
 

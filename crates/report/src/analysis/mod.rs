@@ -289,8 +289,8 @@ impl Analyses {
         if !self.world.apply(&step) {
             return;
         }
-        if let What::Update(told) = step.what {
-            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(told, &self.world));
+        if let What::Update(update) = step.what {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(update, &self.world));
         } else {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);
@@ -353,7 +353,7 @@ impl Analyses {
     /// Returns caveats, a line each.
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
-        let told = [
+        let losses = [
             (faults.losses, "gaps where events were lost"),
             (
                 self.gaps.arrivals,
@@ -368,9 +368,9 @@ impl Analyses {
             (self.world.cgroups.refused, "mentions of groups beyond the first 65536 or more than 256 deep (left out)"),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
-        let told = told.into_iter().chain(notes).filter(|(count, _)| *count > 0);
-        let told = told.map(|(count, what)| format!("{what}: {count}"));
-        self.damage.iter().cloned().chain(told).collect()
+        let losses = losses.into_iter().chain(notes).filter(|(count, _)| *count > 0);
+        let losses = losses.map(|(count, what)| format!("{what}: {count}"));
+        self.damage.iter().cloned().chain(losses).collect()
     }
 
     /// Returns all tables by name, and the notes.

@@ -113,7 +113,7 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
     /// By group.
-    told: Vec<Option<LimitResult>>,
+    counters: Vec<Option<LimitResult>>,
     /// For recordings: use by limited groups, and bounds of throttled time.
     uses: BTreeMap<u32, Use>,
     bounds: BTreeMap<u32, (u64, u64)>,
@@ -129,14 +129,14 @@ impl Throttling {
     }
 
     fn limit(&mut self, group: u32) -> &mut LimitResult {
-        if group as usize >= self.told.len() {
-            self.told.resize(group as usize + 1, None);
+        if group as usize >= self.counters.len() {
+            self.counters.resize(group as usize + 1, None);
         }
-        self.told[group as usize].get_or_insert_default()
+        self.counters[group as usize].get_or_insert_default()
     }
 
     fn limited(&mut self, at: u64, group: u32, max: Option<(u64, u64)>) {
-        if max.is_some() || self.told.get(group as usize).is_some_and(Option::is_some) {
+        if max.is_some() || self.counters.get(group as usize).is_some_and(Option::is_some) {
             self.limit(group).max = max;
         }
         match (self.uses.get_mut(&group), max) {
@@ -225,10 +225,10 @@ impl Throttling {
         }
     }
 
-    fn told_table(&self, world: &World) -> DataTable {
+    fn limits_table(&self, world: &World) -> DataTable {
         let title = "Groups with a limit, and how often and for how long it throttled them (summed over CPUs)";
         let mut table = table("throttling", title, &[&[("group", "Group", Kind::Text)], &LIMIT]);
-        for (limit, row) in self.told.iter().zip(world.cgroups.rows()).filter(|(limit, _)| limit.is_some()) {
+        for (limit, row) in self.counters.iter().zip(world.cgroups.rows()).filter(|(limit, _)| limit.is_some()) {
             let cells = std::iter::once(row.path.as_str().into()).chain(limit_cells(*limit));
             table.push(cells.collect());
         }
@@ -252,10 +252,10 @@ impl Analysis for Throttling {
         }
     }
 
-    fn update(&mut self, told: Update, world: &World) {
+    fn update(&mut self, update: Update, world: &World) {
         let at = world.elapsed();
         self.know(world);
-        match told {
+        match update {
             Update::Moved { task, group } if !world.cgroups.exact => {
                 let was = self.tasks.get(task as usize).copied().unwrap_or_default();
                 self.put(at, task, Counted { group, ..was }, world);
@@ -290,7 +290,7 @@ impl Analysis for Throttling {
             return Vec::new();
         }
         if world.cgroups.exact {
-            return vec![self.told_table(world)];
+            return vec![self.limits_table(world)];
         }
         let columns = [
             ("group", "Group", Kind::Text),

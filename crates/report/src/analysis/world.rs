@@ -441,7 +441,7 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
-            What::Update(told) => self.cgroups.apply(told),
+            What::Update(update) => self.cgroups.apply(update),
             What::Fork { child } => {
                 if let On::Task(parent) = by {
                     self.cgroups.inherits(child, parent);
@@ -483,10 +483,10 @@ impl World {
         self.set_cpu(at, cpu, on);
     }
 
-    /// Gives a CPU to a task. `told`: whether the CPU was known to be idle.
-    fn comes(&mut self, at: i64, task: u32, cpu: u32, told: bool) {
+    /// Gives a CPU to a task. `was_idle`: whether the CPU was known to be idle.
+    fn comes(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
-        self.faults.unwoken += u64::from(told && unwoken && !self.is_stopper(task));
+        self.faults.unwoken += u64::from(was_idle && unwoken && !self.is_stopper(task));
         self.leave_elsewhere(at, task, cpu);
         self.enter(at, task, State::Running, cpu);
     }

@@ -25,7 +25,7 @@ pub(super) struct Row<'a> {
 
 impl Row<'_> {
     /// Whether a class has the same row: CPU time and waits of a group in `of_one_class`.
-    pub(super) fn is_told(&self, of_one_class: &BTreeSet<&str>) -> bool {
+    pub(super) fn repeats_class(&self, of_one_class: &BTreeSet<&str>) -> bool {
         let shared = OF_CLASSES.iter().any(|metric| metric.key == self.metric.key);
         matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
     }
@@ -129,9 +129,9 @@ impl Comparison {
             let alone = shown.len() == 1 && row.base().is_some();
             alone || row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
-        let told = self.of_one_class();
+        let covered = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
-            self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
+            self.rows().into_iter().filter(|row| !row.repeats_class(&covered) && differs(row)).collect();
         // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the files' order.
         let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
@@ -224,10 +224,10 @@ fn short_names(paths: &[&str]) -> Vec<String> {
     let mut names = short.clone();
     for alike in namesakes.values().filter(|alike| alike.len() > 1) {
         let from = differ_from(&alike.iter().map(|&index| whole[index].as_str()).collect::<Vec<_>>());
-        let told: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
-        let distinct = told.iter().collect::<BTreeSet<_>>().len() == told.len();
-        for (&index, told) in alike.iter().zip(told) {
-            names[index] = if distinct { told } else { whole[index].clone() };
+        let covered: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
+        let distinct = covered.iter().collect::<BTreeSet<_>>().len() == covered.len();
+        for (&index, covered) in alike.iter().zip(covered) {
+            names[index] = if distinct { covered } else { whole[index].clone() };
         }
     }
     names

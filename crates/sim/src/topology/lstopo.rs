@@ -200,7 +200,7 @@ fn bitmap(text: &str) -> Vec<u32> {
 
 fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
     let mut capacities = BTreeMap::new();
-    let mut untold = Vec::new();
+    let mut unknown = Vec::new();
     let kinds = || root.children().filter(|child| child.has_tag_name("cpukind"));
     for kind in kinds() {
         let cpus = bitmap(kind.attribute("cpuset").unwrap_or(""));
@@ -213,13 +213,13 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
             capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity)));
         } else {
             let name = info("CoreType").unwrap_or("of one kind");
-            untold.push(format!("{} {name}", list(&cpus)));
+            unknown.push(format!("{} {name}", list(&cpus)));
         }
     }
-    if !untold.is_empty() && kinds().count() > 1 {
+    if !unknown.is_empty() && kinds().count() > 1 {
         notes.push(format!(
             "the file has kinds of CPUs ({}) without capacities (LinuxCapacity): capacity 1024 is assumed; `capacities` of a scenario's [machine] sets others",
-            untold.join("; ")
+            unknown.join("; ")
         ));
     }
     capacities
