@@ -415,8 +415,8 @@ mod tests {
             let text = write(&calibration);
             let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(file.residents, residents, "{text}");
-            let said = "during the measurement: 4.0 wakeups a second, 4.00 % of a CPU";
-            assert_eq!(text.contains(said), residents.is_some_and(|residents| residents.len() == 2), "{text}");
+            let expected_line = "during the measurement: 4.0 wakeups a second, 4.00 % of a CPU";
+            assert_eq!(text.contains(expected_line), residents.is_some_and(|residents| residents.len() == 2), "{text}");
         }
     }
 

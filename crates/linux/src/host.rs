@@ -277,7 +277,7 @@ mod tests {
         use io::ErrorKind::{NotFound, PermissionDenied};
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("proc")).unwrap();
-        let said = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
+        let message = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
             fs::write(root.path().join("proc/mounts"), mounts).unwrap();
             without_debugfs(root.path(), is_root, &io::Error::from(kind))
         };
@@ -291,8 +291,8 @@ mod tests {
             (mounted, true, PermissionDenied, "this is root, but the kernel refuses it", "mount -t"),
             (mounted, true, NotFound, "this kernel has no sched/features", "mount -t"),
         ] {
-            let said = said(mounts, is_root, kind);
-            assert!(said.contains(expected) && !said.contains(never), "{said}");
+            let message = message(mounts, is_root, kind);
+            assert!(message.contains(expected) && !message.contains(never), "{message}");
         }
     }
 

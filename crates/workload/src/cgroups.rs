@@ -142,14 +142,14 @@ impl Cgroups {
             let error = Error::new(&source, "it does not say of any thread in which group it is");
             return Err(error.with_help(format!("this writes such a file:\n{COMMAND}")));
         }
-        let mut said: BTreeMap<String, Said> = BTreeMap::new();
+        let mut by_path: BTreeMap<String, GroupFiles> = BTreeMap::new();
         for line in &files {
             let Some((folder, file)) = line.file.rsplit_once('/') else { continue };
             if let Some(path) = cgroups.path(folder) {
-                said.entry(path).or_default().file(&source, file, line)?;
+                by_path.entry(path).or_default().file(&source, file, line)?;
             }
         }
-        for (path, Said { limits, limit, clamps, cpuset }) in said {
+        for (path, GroupFiles { limits, limit, clamps, cpuset }) in by_path {
             if cpuset != Cpuset::default() {
                 cgroups.cpusets.insert(path.clone(), cpuset);
             }
@@ -344,7 +344,7 @@ fn above(path: &str) -> &str {
 }
 
 #[derive(Clone, Debug)]
-struct Said {
+struct GroupFiles {
     /// Without `max`.
     limits: Limits,
     limit: Option<Limit>,
@@ -354,13 +354,13 @@ struct Said {
 
 const NOT_CLAMPED: Clamps = Clamps { min: 0, max: 1024 };
 
-impl Default for Said {
+impl Default for GroupFiles {
     fn default() -> Self {
         Self { limits: Limits::default(), limit: None, clamps: NOT_CLAMPED, cpuset: Cpuset::default() }
     }
 }
 
-impl Said {
+impl GroupFiles {
     fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
         let content = line.content.trim();
         let wrong = |expected: &str| {

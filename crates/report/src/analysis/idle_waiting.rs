@@ -65,11 +65,11 @@ impl IdleWaiting {
         if world.is_held(task, cpu as u32) {
             return;
         }
-        let said = world.cgroups.allows(world.pid(task), cpu as u32);
+        let cpuset_allows = world.cgroups.allows(world.pid(task), cpu as u32);
         let cpu = vruntime_trace::CpuId(cpu as u32);
         let affinities_known = self.affinities_known;
         let it = self.task(task);
-        let (could, might) = match (&it.allowed, said, affinities_known) {
+        let (could, might) = match (&it.allowed, cpuset_allows, affinities_known) {
             (Some(mask), ..) => (mask.contains(cpu), false),
             (None, Some(allowed), _) => (allowed, false),
             (None, None, true) => (true, false),

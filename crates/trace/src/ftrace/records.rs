@@ -308,7 +308,7 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             text(buffer, b" (", if function.is_empty() { b"0x0" } else { function });
             buffer.push(b')');
         }
-        Tracepoint::Print { text: said } => text(buffer, b"", said),
+        Tracepoint::Print { text: printed } => text(buffer, b"", printed),
         Tracepoint::Other { fields } | Tracepoint::Malformed { fields } => text(buffer, b"", fields),
         Tracepoint::Lost { .. } => {}
     }

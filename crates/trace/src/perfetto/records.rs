@@ -279,7 +279,7 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
         Tracepoint::CpuhpEnter { cpu_id, target, step, .. } => {
             FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(cpu_id), idx: Some(step), target: Some(target) })
         }
-        Tracepoint::Print { text: said } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(said)) }),
+        Tracepoint::Print { text: printed } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(printed)) }),
         Tracepoint::StatRuntime { task, runtime_ns, vruntime_ns } => {
             let pid = GenericField { int_value: Some(task.pid.into()), ..named("pid") };
             let number = |name, value| GenericField { uint_value: Some(value), ..named(name) };

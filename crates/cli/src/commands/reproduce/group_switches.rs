@@ -185,7 +185,7 @@ impl Measured {
     /// all.
     fn cost_of_counting(&self, depths: Range<usize>) -> (f64, String) {
         let mut worst = f64::MIN;
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         for (kernel, name) in KERNELS.iter().enumerate() {
             for depth in depths.clone() {
                 let [off, on] = [false, true].map(|counting| Self::at(kernel, depth, counting));
@@ -193,10 +193,10 @@ impl Measured {
                 worst = worst.max(count.unwrap_or(time));
                 let count =
                     count.map_or_else(String::new, |count| format!("{:+.2} % instructions, ", (count - 1.0) * 100.0));
-                said.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(time)));
+                sentences.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(time)));
             }
         }
-        (worst - 1.0, said.join("; "))
+        (worst - 1.0, sentences.join("; "))
     }
 
     fn findings(&self) -> Vec<String> {
