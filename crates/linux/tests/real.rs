@@ -238,7 +238,7 @@ fn it_stops_when_asked_and_has_what_there_was() {
 }
 
 /// The same workload with one process for each task.
-fn apart(mut workload: Workload) -> Workload {
+fn in_processes(mut workload: Workload) -> Workload {
     workload.tasks.iter_mut().for_each(|task| task.process = None);
     workload
 }
@@ -272,7 +272,7 @@ fn processes_meet_answer_and_are_measured() {
     let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
     all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
-    let measured = of(&apart(all), None);
+    let measured = of(&in_processes(all), None);
     assert_eq!(measured.tasks.len(), 14, "{measured:?}");
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
     let (begun, forked) = measured.tasks.split_at(11);
@@ -302,7 +302,7 @@ fn processes_that_wait_are_woken_by_the_end() {
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.pipes =
         [Channel::Pipe, Channel::Socket].map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
-    let measured = of(&apart(all), Some(50 * MS));
+    let measured = of(&in_processes(all), Some(50 * MS));
     assert_eq!(measured.tasks.len(), 7, "{measured:?}");
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
     assert!((50 * MS..HANGS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
@@ -347,7 +347,7 @@ fn processes_are_changed_from_outside() {
         let mut all = workload(vec![sleeper("nicer"), sleeper("as it was")]);
         let settings = Settings::default();
         all.changes = vec![Change { at: 20 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: Some(7) } }];
-        let measured = of(&apart(all), None);
+        let measured = of(&in_processes(all), None);
         let changed = measured.tasks[0].nice == 7 || own > 7 && refuses(&measured);
         (measured, changed)
     });

@@ -390,13 +390,13 @@ impl World {
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
-        let apart = moved.saturating_sub(last);
-        if !(-JUMP_NS..=JUMP_NS).contains(&apart) {
+        let difference = moved.saturating_sub(last);
+        if !(-JUMP_NS..=JUMP_NS).contains(&difference) {
             self.moved_by = last.saturating_sub(at);
             self.jumped = true;
             return last;
         }
-        self.faults.unordered += u64::from(apart < 0);
+        self.faults.unordered += u64::from(difference < 0);
         moved.max(last)
     }
 

@@ -72,8 +72,8 @@ impl Sink for Detector {
             let root = roots.iter().find(|root| root.contains(cpu)).cloned();
             root.unwrap_or_else(|| [cpu].into_iter().collect())
         };
-        let apart = roots.len() > 1 || !isolated.is_empty();
-        let cpus = if apart { self.cpus.len() as u32 } else { 0 };
+        let is_partitioned = roots.len() > 1 || !isolated.is_empty();
+        let cpus = if is_partitioned { self.cpus.len() as u32 } else { 0 };
         self.reach = (0..cpus).map(|cpu| reach(CpuId(cpu))).collect();
         self.within.clear();
         for (task, place) in waiting() {

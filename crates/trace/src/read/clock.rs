@@ -187,8 +187,8 @@ mod tests {
             [(0, S), (1, S), (0, 5001 * S), (0, 5002 * S), (1, 5002 * S), (1, 5003 * S), (2, 5003 * S), (2, 5004 * S)];
         assert_eq!(counts(&clock(&ahead)), (3, 0, 1, 0));
         // One CPU after the other in the file.
-        let apart = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
-        assert_eq!(counts(&clock(&apart)).2, 1);
+        let distant = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
+        assert_eq!(counts(&clock(&distant)).2, 1);
         // Back within the hour, and twice.
         let back = [
             (0, 90 * S),
