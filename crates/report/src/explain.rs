@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 use crate::results::{GroupResult, Results};
-use crate::units::{percent, time};
+use crate::units::{self, percent};
 
 /// Deviations below this part of the entitlement need no explanation.
 const DEVIATION: u64 = 20;
@@ -146,13 +146,13 @@ impl Explained {
         format!("{} {why}", self.name(most))
     }
 
-    /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
+    /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
         let Throttled { owner, periods, hits: throttled } = limit;
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
-        let max = max.map(|(quota, period)| format!(" of {} in {}", time(quota as f64), time(period as f64)));
+        let max = max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
         format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
     }
 
@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its CPU limit of 50.0 \
-                 ms in 100 ms throttled it in 9 of 10 periods.",
+                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its CPU limit of 0.5 \
+                 CPUs (50.0 ms in each 100 ms) throttled it in 9 of 10 periods.",
                 "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` was \
                  throttled by a limit and could not use its entitlement.",
             ]
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 50.0 ms in 100 ms throttled it in \
+                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in \
               9 of 10 periods."
             ]
         );
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(
             sentences[0],
             "Group `/shop/web` got 30.00 % of a CPU, less than its entitlement of 40.00 % of a CPU: the CPU limit of group \
-             `/shop` of 50.0 ms in 100 ms throttled it in 5 of 10 periods."
+             `/shop` of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 5 of 10 periods."
         );
         assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
         let explained =
@@ -332,7 +332,7 @@ mod tests {
         run.groups[1].limit = Some(limit(9));
         assert_eq!(
             run.group_sentences(),
-            ["Group `/web`: its CPU limit of 50.0 ms in 100 ms throttled it in 9 of 10 periods."]
+            ["Group `/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 9 of 10 periods."]
         );
     }
 

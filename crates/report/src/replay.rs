@@ -483,13 +483,13 @@ mod tests {
         assert!(gone.contains("; group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"), "{gone}");
         assert_eq!(sentence(often, Some((0, 0))), gone);
         let new = sentence(None, often);
-        assert!(new.contains("the CPU limit of 20.0 ms in 100 ms throttles group `/app` 40 times, for 5.15 s; "), "{new}");
+        assert!(new.contains("the CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s; "), "{new}");
         let less = sentence(often, rarely);
         assert!(less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "), "{less}");
         // The largest change is that of `/b`.
         let same = sentence(often, often);
         assert!(same.contains("group `/b` is no longer throttled"), "{same}");
-        let limit = "The CPU limit of 20.0 ms in 100 ms throttles group `/app` 40 times, for 5.15 s, about as before.";
+        let limit = "The CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s, about as before.";
         assert!(same.ends_with(limit), "{same}");
     }
 

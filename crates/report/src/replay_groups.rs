@@ -8,7 +8,7 @@ use crate::replay::ReplayCheck;
 use crate::replay_progress::Progress;
 use crate::results::{GroupResult, Results};
 use crate::table::grid;
-use crate::units::{counted, percent, time};
+use crate::units::{self, counted, percent, time};
 
 /// A task group with its descendants in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl ReplayGroupMeasure {
         Some(format!("{}, for {}", counted(times, "time", "times"), time(ns as f64)))
     }
 
-    /// `the CPU limit of 20 ms in 100 ms`.
+    /// `the CPU limit of 0.2 CPUs (20 ms in each 100 ms)`.
     fn limit(&self) -> String {
-        let max = self.max.map(|(quota, period)| format!(" of {} in {}", time(quota as f64), time(period as f64)));
+        let max = self.max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
         format!("the CPU limit{}", max.unwrap_or_default())
     }
 }

@@ -333,7 +333,7 @@ fn recordings() {
 fn checked(tasks: &str) -> String {
     let text = format!("{{ \"tasks\" : {{ {tasks} }}, \"global\" : {{ \"duration\" : 1 }} }}");
     let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect(tasks);
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert!(!found.is_empty(), "{tasks}");
     found.iter().fold(String::new(), |all, error| format!("{all}{}\n\n", render(error)))
 }
@@ -365,7 +365,7 @@ fn workloads_that_cannot_do_what_was_meant() {
 fn a_workload_that_nothing_ends() {
     let read =
         rtapp::parse("web.json", b"{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }", &Options::default()).expect("right");
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert_eq!(
         found.iter().map(Error::message).collect::<Vec<_>>(),
         ["nothing ends this workload: task `a` loops for ever"]
@@ -378,7 +378,7 @@ fn loops_of_nothing_but_system_calls_and_locks() {
     for ops in [r#""yield" : """#, r#""lock" : "m", "unlock" : "m""#, r#""sem_post" : "s""#] {
         let text = format!(r#"{{ "tasks" : {{ "a" : {{ {ops} }} }}, "global" : {{ "duration" : 1 }} }}"#);
         let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect("right");
-        assert!(check::check(&read.workload, &read.places).is_empty(), "{ops}");
+        assert!(check::check(&read.workload, &read.source_map).is_empty(), "{ops}");
     }
 }
 
@@ -391,6 +391,6 @@ fn a_sound_workload_has_no_findings() {
         "d" : { "instance" : 0, "loop" : 1, "run" : 1 } },
         "global" : { "duration" : 1 } }"#;
     let read = rtapp::parse("web.json", sound.as_bytes(), &Options::default()).expect("right");
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert!(found.is_empty(), "{found:?}");
 }

@@ -10,7 +10,7 @@ use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
-use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
+use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
@@ -118,13 +118,13 @@ fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
 }
 
 /// Runs every side with each seed, and then the replay of each trace as recorded.
-fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
+fn run(sides: &[Side<'_>], traces: &[ComparedTrace], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
     let seeds = compare.options.seeds;
     let of_sides = sides.iter().flat_map(|side| {
         let numbered = seeds.from(side.plan.config.seed).enumerate();
         numbered.map(|(index, seed)| side.job(index == 0, seed, compare))
     });
-    let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
+    let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(ComparedTrace::job)).collect();
     let repeat = usize::from(seeds.repeat);
     let runs = simulate::all_by_seed(&jobs, sides.len(), repeat).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
@@ -360,7 +360,7 @@ impl<'a> Compared<'a> {
 }
 
 /// Reads the workloads and traces. `None`: Ctrl-C stopped the reading of a trace.
-fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> {
+fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<ComparedTrace>)>> {
     let Options { duration, strict, model, .. } = &compare.options;
     let cgroups = compare.cgroups.iter().map(|file| cgroups(file)).collect::<miette::Result<Vec<_>>>()?;
     let of_traces = compare.files.iter().filter(|file| !input::is_workload(file)).count();

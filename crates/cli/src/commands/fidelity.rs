@@ -333,7 +333,7 @@ fn scenario(
         example: None,
         folder: PathBuf::new(),
         workload,
-        places: SourceMap::default(),
+        source_map: SourceMap::default(),
         says: Says::Recording(Box::new(recording)),
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };

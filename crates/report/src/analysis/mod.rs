@@ -23,7 +23,6 @@ mod cgroups;
 mod critical;
 mod gaps;
 mod groups;
-mod held;
 mod idle_waiting;
 mod latency;
 mod live;
@@ -33,6 +32,7 @@ mod overview;
 mod records;
 mod runqueue;
 mod sentences;
+mod task_throttles;
 mod throttling;
 mod timehist;
 mod world;
@@ -46,7 +46,7 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
-use crate::holds::Hold;
+use crate::throttle_state::ThrottleCause;
 use crate::table::fit_text;
 pub use cgroups::MachineGroups;
 use cgroups::Update;
@@ -155,7 +155,7 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
     /// Reports why a task waits, if not for a CPU. Only in simulated runs with throttled tasks.
-    fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
+    fn throttling_changed(&mut self, _task: u32, _cause: Option<ThrottleCause>, _world: &World) {}
     /// Announces a change of a CPU's limits. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// Announces an event at this time, perhaps no step. Only in simulated runs.

@@ -100,7 +100,7 @@ struct Place {
     waiting: u32,
     /// Start of the wait beside an idle CPU, and of the wait without a running task of the group.
     beside_idle: Option<u64>,
-    held: Option<u64>,
+    stopped: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) struct Throttling {
     uses: BTreeMap<u32, Use>,
     bounds: BTreeMap<u32, (u64, u64)>,
     /// By CPU and group.
-    places: BTreeMap<(u32, u32), Place>,
+    queues: BTreeMap<(u32, u32), Place>,
     tasks: Vec<Counted>,
     known: usize,
 }
@@ -188,7 +188,7 @@ impl Throttling {
                 above = world.cgroups.rows().get(group as usize).and_then(|row| row.parent);
                 let Some(used) = self.uses.get_mut(&group) else { continue };
                 used.advance(at);
-                let place = self.places.entry((it.cpu, group)).or_default();
+                let place = self.queues.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
                 // Skips tasks that were runnable before the limit.
                 if comes {
@@ -207,7 +207,7 @@ impl Throttling {
     }
 
     fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
-        for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
+        for (&(_, group), place) in self.queues.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
                 if goes_on {
                     since.get_or_insert(at);
@@ -216,11 +216,11 @@ impl Throttling {
                 since.take().map_or(0, |since| at.saturating_sub(since))
             };
             let beside_idle = ended(&mut place.beside_idle, place.waiting > 0 && idle);
-            let held = ended(&mut place.held, place.waiting > 0 && place.running == 0);
-            if beside_idle >= LEAST_NS || held > 0 {
+            let stopped = ended(&mut place.stopped, place.waiting > 0 && place.running == 0);
+            if beside_idle >= LEAST_NS || stopped > 0 {
                 let (least, most) = self.bounds.entry(group).or_default();
                 *least += if beside_idle >= LEAST_NS { beside_idle } else { 0 };
-                *most += held;
+                *most += stopped;
             }
         }
     }
@@ -276,8 +276,8 @@ impl Analysis for Throttling {
         self.know(world);
         let at = world.elapsed();
         self.uses.values_mut().for_each(|it| it.advance(at));
-        let cpus: Vec<u32> = self.places.keys().map(|&(cpu, _)| cpu).collect();
-        for place in self.places.values_mut() {
+        let cpus: Vec<u32> = self.queues.keys().map(|&(cpu, _)| cpu).collect();
+        for place in self.queues.values_mut() {
             place.waiting = 0;
         }
         for cpu in cpus {

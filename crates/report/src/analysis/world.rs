@@ -6,7 +6,7 @@ pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Update};
-use super::held::Held;
+use super::task_throttles::TaskThrottles;
 use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
@@ -189,7 +189,7 @@ pub(crate) struct World {
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,
     /// For our runs.
-    pub(super) held: Held,
+    pub(super) throttles: TaskThrottles,
 }
 
 impl World {

@@ -133,10 +133,10 @@ impl Comparison {
         let mut rows: Vec<Row<'_>> =
             self.rows().into_iter().filter(|row| !row.repeats_class(&covered) && differs(row)).collect();
         // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the files' order.
-        let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
+        let mut order: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
             let changes = self.changes(row);
-            places.entry(row.subject).or_insert_with(|| (false, self.cpu(row.subject))).0 |= changes;
+            order.entry(row.subject).or_insert_with(|| (false, self.cpu(row.subject))).0 |= changes;
         }
         let kind = |subject| match subject {
             Subject::Class(_) => 0,
@@ -144,7 +144,7 @@ impl Comparison {
             Subject::Machine => 2,
         };
         rows.sort_by(|a, b| {
-            let [(a_fares, a_cpu), (b_fares, b_cpu)] = [a, b].map(|row| places[&row.subject]);
+            let [(a_fares, a_cpu), (b_fares, b_cpu)] = [a, b].map(|row| order[&row.subject]);
             kind(a.subject)
                 .cmp(&kind(b.subject))
                 .then_with(|| b_fares.cmp(&a_fares))

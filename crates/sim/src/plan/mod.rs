@@ -366,7 +366,7 @@ impl Planner<'_> {
     }
 
     fn autogroup(&self, kernel: &Kernel) -> bool {
-        let traced =
+        let of_trace =
             self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least(kernel::AUTOGROUP_SINCE));
         let of_file = self.input.scenario().into_iter().flat_map(|scenario| &scenario.set);
         let of_file = of_file.map(|set| (set.name.as_str(), set.value.value == 1));
@@ -375,7 +375,7 @@ impl Planner<'_> {
         set.or(self.overrides.autogroup)
             .or(self.input.scenario().and_then(|scenario| scenario.autogroup))
             .or(self.input.recording().map(|recording| recording.autogroup))
-            .or(traced)
+            .or(of_trace)
             .or(self.machine().and_then(|machine| machine.autogroup))
             .unwrap_or(false)
     }

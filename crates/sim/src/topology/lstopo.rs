@@ -106,7 +106,7 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
             counts[kind] - 1
         })
     };
-    let places = walk.cpus.iter().map(|&(index, above)| {
+    let cpus_of_machine = walk.cpus.iter().map(|&(index, above)| {
         let core = id(0, Some(above.core.unwrap_or(u32::MAX - index)));
         // Any cache above the core is shared. Without L3, the object around cores has the last level.
         let llc = id(2, above.l3.or(above.die).or(above.package).or(above.node));
@@ -119,8 +119,8 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
             capacity: capacities.get(&index).copied().unwrap_or(1024),
         }
     });
-    let places: Vec<CpuPlace> = places.collect();
-    let topology = Topology::new(places, distances(root, node_ranks.len()))
+    let cpus_of_machine: Vec<CpuPlace> = cpus_of_machine.collect();
+    let topology = Topology::new(cpus_of_machine, distances(root, node_ranks.len()))
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))?;
     Ok(Lstopo { topology, notes })
 }

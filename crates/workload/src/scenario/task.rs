@@ -107,9 +107,9 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let tasks = tasks.collect();
     let workload = Workload { tasks, timers, groups: groups.into_groups(), ..Workload::default() };
     let tasks = 0..workload.tasks.len();
-    let places = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
+    let source_map = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
     let placement = Placement { session, background, ..Placement::default() };
-    merged.add(&workload, places, &placement);
+    merged.add(&workload, source_map, &placement);
 }
 
 /// The meaning of `period` outside of SCHED_DEADLINE.
