@@ -61,8 +61,15 @@ impl Explained {
             // A limit is explained at its own group.
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
-            if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
-                let often = throttled.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
+            let limit = if elsewhere { self.own_limit(at) } else { throttled };
+            let sentence = if elsewhere {
+                limit.map(|limit| format!("{}: {}.", self.name(at), self.limit_clause(at, limit)))
+            } else {
+                self.sentence(at)
+            };
+            if let Some(sentence) = sentence {
+                let deviates = deviates && !elsewhere;
+                let often = limit.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
                 found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
             }
         }
@@ -158,12 +165,16 @@ impl Explained {
 
     /// Returns the own or inherited limit that throttled a group most often.
     fn throttled(&self, at: usize) -> Option<Throttled> {
-        let limits = self.lineage(at).filter_map(|owner| {
-            let limit = self.groups[owner].limit?;
-            Some(Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled })
-        });
         let often = |limit: &Throttled| limit.hits as f64 / limit.periods.max(1) as f64;
-        limits.filter(|limit| limit.hits > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
+        self.lineage(at).filter_map(|owner| self.own_limit(owner)).max_by(|a, b| often(a).total_cmp(&often(b)))
+    }
+
+    /// Returns the group's own limit, if it throttled often.
+    fn own_limit(&self, owner: usize) -> Option<Throttled> {
+        let limit = self.groups[owner].limit?;
+        let throttled = Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled };
+        let often = throttled.hits as f64 / throttled.periods.max(1) as f64;
+        (throttled.hits > 0 && often >= OFTEN).then_some(throttled)
     }
 
     /// Returns a group and its ancestors, up to the root.
@@ -276,6 +287,19 @@ mod tests {
         );
         run.groups[1].limit = Some(limit(0));
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
+    }
+
+    /// Both limits of a nested group are named.
+    #[test]
+    fn a_limit_below_a_limit_is_named_too() {
+        let mut run = results(&[("/", None, 150, 150), ("/shop", Some(0), 150, 150), ("/shop/web", Some(1), 60, 60)]);
+        (run.groups[1].limit, run.groups[2].limit) = (Some(limit(9)), Some(limit(8)));
+        let sentences = run.group_sentences();
+        assert!(sentences[0].starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and "), "{sentences:?}");
+        let nested = "Group `/shop/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 8 of 10 periods.";
+        assert_eq!(sentences[1..], [nested]);
+        run.groups[2].limit = Some(limit(0));
+        assert_eq!(run.group_sentences().len(), 1, "the parent's limit is explained at the parent");
     }
 
     #[test]

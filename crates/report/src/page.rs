@@ -179,7 +179,7 @@ impl Page {
         let folded = match self.folded.len() {
             0 => String::new(),
             count => format!(
-                "<details class=\"know\"><summary>{count} more notes</summary><ul class=\"said\">{}</ul></details>",
+                "<details class=\"notes\"><summary>{count} more notes</summary><ul class=\"sentences\">{}</ul></details>",
                 list(&self.folded)
             ),
         };
@@ -188,7 +188,7 @@ impl Page {
             ("CSS", format!("{UPLOT_CSS}\n{STYLE}")),
             ("LEAD", escape(&self.lead)),
             ("SUMMARY", list(&self.summary)),
-            ("KNOW", folded),
+            ("NOTES", folded),
             ("MADE", escape(&made)),
             ("LICENCE", escape(UPLOT_LICENSE)),
             ("DATA", in_script(&data.to_string())),
