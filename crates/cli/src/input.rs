@@ -285,8 +285,14 @@ fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &O
         rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
     }
     let says = Says::RtApp(Box::new(file.global));
-    let input =
-        Input { name: stem.to_owned(), example: None, folder, workload: file.workload, source_map: file.source_map, says };
+    let input = Input {
+        name: stem.to_owned(),
+        example: None,
+        folder,
+        workload: file.workload,
+        source_map: file.source_map,
+        says,
+    };
     Ok((input, file.warnings))
 }
 
@@ -296,7 +302,10 @@ fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -
     let workload = std::mem::take(&mut scenario.workload);
     let (source_map, warnings) = (std::mem::take(&mut scenario.source_map), std::mem::take(&mut scenario.warnings));
     let name = scenario.name.clone();
-    Ok((Input { name, example: None, folder, workload, source_map, says: Says::Scenario(Box::new(scenario)) }, warnings))
+    Ok((
+        Input { name, example: None, folder, workload, source_map, says: Says::Scenario(Box::new(scenario)) },
+        warnings,
+    ))
 }
 
 fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Told> {

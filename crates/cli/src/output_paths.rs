@@ -278,7 +278,10 @@ mod tests {
     use super::*;
 
     fn file(path: &Path) -> String {
-        OutputPaths::default().file("--html", Some(path)).check().map_or_else(|error| message_of(&error), |()| String::new())
+        OutputPaths::default()
+            .file("--html", Some(path))
+            .check()
+            .map_or_else(|error| message_of(&error), |()| String::new())
     }
 
     fn folder(path: &Path) -> String {

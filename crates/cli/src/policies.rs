@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn names_and_kernels_are_checked() {
-        let message_of = |policies: Vec<UserPolicy>| add(policies).map_or_else(|error| error.to_string(), |()| String::new());
+        let message_of =
+            |policies: Vec<UserPolicy>| add(policies).map_or_else(|error| error.to_string(), |()| String::new());
         assert_eq!(message_of(vec![policy("6.12", KERNEL)]), "`6.12` is no name of a policy");
         assert_eq!(message_of(vec![policy("a b", KERNEL)]), "`a b` is no name of a policy");
         assert_eq!(message_of(vec![policy("a", "1.0")]), "policy `a` is on an unknown kernel, 1.0");

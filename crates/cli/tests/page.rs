@@ -248,14 +248,14 @@ fn a_replay_fits_the_screen_and_the_paper() {
         document.body.dataset.beyond = table.scrollWidth - table.clientWidth;
         document.body.dataset.groups = [...table.querySelectorAll("th.group")].map(head => `${head.textContent} ${head.colSpan}`).join();
         document.body.dataset.labels = table.querySelectorAll("th button")[2].getAttribute("aria-label");
-        document.body.dataset.closed = document.querySelectorAll("details.know:not([open]) li").length;
+        document.body.dataset.closed = document.querySelectorAll("details.notes:not([open]) li").length;
         dispatchEvent(new Event("beforeprint"));
         await null;
-        document.body.dataset.open = document.querySelectorAll("details.know[open] li").length;
+        document.body.dataset.open = document.querySelectorAll("details.notes[open] li").length;
         document.body.dataset.heights = [...document.querySelectorAll("canvas.draw")].map(node => node.style.height).join();
         document.body.dataset.paper = document.querySelector(".u-wrap").style.width;
         dispatchEvent(new Event("afterprint"));
-        document.body.dataset.again = document.querySelectorAll("details.know:not([open]) li").length;
+        document.body.dataset.again = document.querySelectorAll("details.notes:not([open]) li").length;
         })();
     "#;
     let Some(dom) = used(&page, script) else { return };

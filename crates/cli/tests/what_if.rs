@@ -132,5 +132,8 @@ fn a_comparison_of_a_file_with_what_if() {
     let varied = fails(&["compare", trace, "--vary", "cgroup=/iron: weight=100,300"]);
     assert!(varied.contains("--vary changes tasks and groups") && varied.contains("once for each value"), "{varied}");
     let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
-    assert!(told.contains("--map changes tasks and groups of a workload file") && told.contains("vruntime replay"), "{told}");
+    assert!(
+        told.contains("--map changes tasks and groups of a workload file") && told.contains("vruntime replay"),
+        "{told}"
+    );
 }

@@ -167,7 +167,8 @@ impl Reader {
         if let Some(machine) = &self.options.machine {
             let described = machine.nr_cpus();
             if cpus > described {
-                let message = format!("{} names CPU {}, and the machine has {described} CPUs", recording.name, cpus - 1);
+                let message =
+                    format!("{} names CPU {}, and the machine has {described} CPUs", recording.name, cpus - 1);
                 return Err(Error::new(message).with_help("describe all CPUs with --recorded-machine"));
             }
             recording.has_cpus(described);

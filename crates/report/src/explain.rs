@@ -295,8 +295,12 @@ mod tests {
         let mut run = results(&[("/", None, 150, 150), ("/shop", Some(0), 150, 150), ("/shop/web", Some(1), 60, 60)]);
         (run.groups[1].limit, run.groups[2].limit) = (Some(limit(9)), Some(limit(8)));
         let sentences = run.group_sentences();
-        assert!(sentences[0].starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and "), "{sentences:?}");
-        let nested = "Group `/shop/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 8 of 10 periods.";
+        assert!(
+            sentences[0].starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and "),
+            "{sentences:?}"
+        );
+        let nested =
+            "Group `/shop/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 8 of 10 periods.";
         assert_eq!(sentences[1..], [nested]);
         run.groups[2].limit = Some(limit(0));
         assert_eq!(run.group_sentences().len(), 1, "the parent's limit is explained at the parent");

@@ -339,7 +339,11 @@ mod tests {
             bars_of(all.clone()),
             [pair("/a", "1.000 1.000"), pair("/d", "0.001 0.500"), pair("2 others", "0.003 0.002")]
         );
-        assert_eq!(bars_of(all[..2].to_vec()), [pair("/a", "1.000 1.000"), pair("/b", "0.003 0.002")], "one is no others");
+        assert_eq!(
+            bars_of(all[..2].to_vec()),
+            [pair("/a", "1.000 1.000"), pair("/b", "0.003 0.002")],
+            "one is no others"
+        );
         assert_eq!(bars_of(all[1..3].to_vec()).len(), 2, "of small ones none is too short");
         let many: Vec<_> = (0..30).map(|index| bar(&format!("/{index}"), 0.5, 0.5)).collect();
         assert_eq!((bars_of(many.clone()).len(), &*bars_of(many)[MOST_BARS].0), (MOST_BARS + 1, "6 others"));

@@ -167,7 +167,8 @@ impl ReplayCheck {
         let certain = recorded.filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
         let by = |(before, behind): (f64, f64)| (behind - before).abs();
         let all = certain.filter_map(|task| Some((self.shares(task)?, task)));
-        let (shares, task) = all.max_by(|a, b| by(a.0).total_cmp(&by(b.0))).filter(|(shares, _)| by(*shares) >= 0.001)?;
+        let (shares, task) =
+            all.max_by(|a, b| by(a.0).total_cmp(&by(b.0))).filter(|(shares, _)| by(*shares) >= 0.001)?;
         let (before, behind) = (percent(shares.0), percent(shares.1));
         Some(format!("the CPU time of `{}` changes most, from {before} to {behind} % of a CPU", printable(&task.name)))
     }
@@ -281,8 +282,7 @@ impl ReplayCheck {
     /// Returns a sentence on how far to trust a what-if.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
-            return "No task had half a percent of a CPU: the trace is too short or too idle for a verdict."
-                .to_owned();
+            return "No task had half a percent of a CPU: the trace is too short or too idle for a verdict.".to_owned();
         };
         let (switches, all_switches) = (self.switches_off().unwrap_or(0.0), self.all_switches_off().unwrap_or(0.0));
         let switches_off = switches.abs().max(all_switches.abs());
@@ -467,7 +467,8 @@ mod tests {
     fn changed_throttling_is_reported_with_its_limit() {
         let sentence = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
             let max = Some((20_000_000, 100_000_000));
-            let with = |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, max, ..Default::default() });
+            let with =
+                |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, max, ..Default::default() });
             let group = |path: &str, before, behind| ReplayGroup {
                 path: path.to_owned(),
                 recorded_ns: None,
@@ -480,12 +481,23 @@ mod tests {
         };
         let (often, rarely) = (Some((40, 5_150_000_000)), Some((4, 150_000_000)));
         let gone = sentence(often, None);
-        assert!(gone.contains("; group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"), "{gone}");
+        assert!(
+            gone.contains("; group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"),
+            "{gone}"
+        );
         assert_eq!(sentence(often, Some((0, 0))), gone);
         let new = sentence(None, often);
-        assert!(new.contains("the CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s; "), "{new}");
+        assert!(
+            new.contains(
+                "the CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s; "
+            ),
+            "{new}"
+        );
         let less = sentence(often, rarely);
-        assert!(less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "), "{less}");
+        assert!(
+            less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "),
+            "{less}"
+        );
         // The largest change is that of `/b`.
         let same = sentence(often, often);
         assert!(same.contains("group `/b` is no longer throttled"), "{same}");
@@ -605,7 +617,10 @@ mod tests {
         let waits = |ns: u64| latency_of(&vec![ns; 100]);
         check.tasks[0].replayed.wakeup = waits(2_420_000);
         check.tasks[0].what_if = check.tasks[0].what_if.map(|run| ReplayMeasure { wakeup: waits(2_421_000), ..run });
-        assert_eq!(check.what_if_sentence().unwrap(), "Nothing stands out. All tasks together get 40.30 % of a CPU, as before.");
+        assert_eq!(
+            check.what_if_sentence().unwrap(),
+            "Nothing stands out. All tasks together get 40.30 % of a CPU, as before."
+        );
         check.what_if_cpus = None;
         assert_eq!(check.what_if_sentence(), None);
     }

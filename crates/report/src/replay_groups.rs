@@ -133,7 +133,8 @@ impl ReplayCheck {
             let run = group.what_if?;
             Some((run.throttled?.1, group.path.as_str(), run.throttlings()?, run.limit()))
         });
-        let (_, path, often, limit) = throttled.max_by_key(|(ns, ..)| *ns).filter(|(_, path, ..)| named != Some(*path))?;
+        let (_, path, often, limit) =
+            throttled.max_by_key(|(ns, ..)| *ns).filter(|(_, path, ..)| named != Some(*path))?;
         let mut limit = limit;
         limit[..1].make_ascii_uppercase();
         Some(format!("{limit} throttles group `{}` {often}, about as before.", printable(path)))

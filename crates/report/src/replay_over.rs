@@ -567,7 +567,10 @@ mod tests {
         let sentence_of = |one: u64, other: u64| {
             ReplayCheck::over(vec![seed(200_000_000, one), seed(200_000_000, other)]).unwrap().progress_sentence()
         };
-        assert_eq!((sentence_of(190_000_000, 230_000_000), sentence_of(210_000_000, 230_000_000).is_some()), (None, true));
+        assert_eq!(
+            (sentence_of(190_000_000, 230_000_000), sentence_of(210_000_000, 230_000_000).is_some()),
+            (None, true)
+        );
         let disjoint = ReplayCheck::over(vec![seed(190_000_000, 230_000_000), seed(200_000_000, 250_000_000)]).unwrap();
         assert!(disjoint.what_if_sentence().unwrap().contains("the CPU time of `server-1` changes most"));
     }

@@ -124,7 +124,10 @@ impl ReplayCheck {
             parts.push(format!("{never} of {ran} tasks never run"));
         }
         if let Some(part) = self.unplaced() {
-            parts.push(format!("{} % of the CPU time is assigned to no task, because switches are missing", percent(part)));
+            parts.push(format!(
+                "{} % of the CPU time is assigned to no task, because switches are missing",
+                percent(part)
+            ));
         }
         let seeds = self.verdicts_of_seeds().map_or_else(String::new, |seeds| format!(" Of the seeds, {seeds}."));
         format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))

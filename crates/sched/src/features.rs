@@ -333,7 +333,12 @@ pub const FEATURES: &[FeatureRow] = &[
         between("2.6.23", "2.6.24"),
         "a sleeper gets credit for the time it could have run",
     ),
-    row(Feature::SleeperAvg, "SLEEPER_AVG", between("2.6.23", "2.6.24"), "with the feature above: as if the sleeper had run meanwhile"),
+    row(
+        Feature::SleeperAvg,
+        "SLEEPER_AVG",
+        between("2.6.23", "2.6.24"),
+        "with the feature above: as if the sleeper had run meanwhile",
+    ),
     row(
         Feature::SleeperLoadAvg,
         "SLEEPER_LOAD_AVG",

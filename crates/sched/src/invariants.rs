@@ -59,7 +59,8 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
-    let throttled_count = of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
+    let throttled_count =
+        of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
     // The class checks that all are there.
     let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =

@@ -174,7 +174,8 @@ impl RtApp {
             Some(0 | 124) => Ok(()),
             Some(127) => Err(miette!("cannot start rt-app; on Debian: apt-get install rt-app")),
             _ => {
-                let last = messages.iter().rev().find_map(|messages| messages.lines().last()).unwrap_or("it said nothing");
+                let last =
+                    messages.iter().rev().find_map(|messages| messages.lines().last()).unwrap_or("it said nothing");
                 Err(miette!("rt-app itself ended with {}: {last}", done.status))
             }
         }

@@ -39,7 +39,10 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
 pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<AnalysisKind>, AnalysisOptions)> {
     let tasks: Vec<&String> = what.iter().filter_map(|asked| asked.task.as_ref()).collect();
     if tasks.len() > 1 {
-        return Err(miette!(help = "run the command again for the other task", "critical-path accepts one task at a time"));
+        return Err(miette!(
+            help = "run the command again for the other task",
+            "critical-path accepts one task at a time"
+        ));
     }
     let options = AnalysisOptions { each_task, task: tasks.first().map(|&task| task.clone()), replayed: false };
     let kinds: Vec<AnalysisKind> = what.iter().map(|asked| asked.kind).collect();

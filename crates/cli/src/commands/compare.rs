@@ -94,10 +94,8 @@ fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()
     match compare.files.iter().find(|file| !input::is_workload(file)) {
         Some(trace) if !rules.is_empty() => {
             let trace = trace.display();
-            let (option, more) = match compare.map.is_empty() {
-                true => ("--vary", ", once for each value"),
-                false => ("--map", ""),
-            };
+            let (option, more) =
+                if compare.map.is_empty() { ("--vary", ", once for each value") } else { ("--map", "") };
             let help = format!("vruntime replay {trace} --map RULE does that with a trace{more}");
             Err(miette!(help = help, "{option} changes tasks and groups of a workload file, and {trace} is a trace"))
         }

@@ -113,7 +113,9 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
             lines.push(String::new());
         }
     };
-    let section_lines = |sentences: &[String]| sentences.iter().map(|section_lines| fit_text(section_lines, "  ")).collect::<Vec<String>>();
+    let section_lines = |sentences: &[String]| {
+        sentences.iter().map(|section_lines| fit_text(section_lines, "  ")).collect::<Vec<String>>()
+    };
     section("Recorded beside the events", &section_lines(recorded));
     section("Notes", &section_lines(&findings(summary, notes, &tasks)));
     let verdict = if needs.replayable { "A replay lacks" } else { "A replay is impossible without" };

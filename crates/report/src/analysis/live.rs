@@ -145,7 +145,9 @@ impl Sink for Analyses {
             self.step(&Step { at: at as i64, cpu: cpu.0, by, irq, what });
         }
         match (changed, event) {
-            (Changed::On(_), _) => (0..self.world.throttles.throttle_state.tasks()).for_each(|task| self.update_throttled(TaskId(task))),
+            (Changed::On(_), _) => {
+                (0..self.world.throttles.throttle_state.tasks()).for_each(|task| self.update_throttled(TaskId(task)))
+            }
             (Changed::Task(task), _) => self.update_throttled(task),
             _ if self.world.throttles.throttle_state.is_empty() => {}
             (

@@ -46,8 +46,8 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
-use crate::throttle_state::ThrottleCause;
 use crate::table::fit_text;
+use crate::throttle_state::ThrottleCause;
 pub use cgroups::MachineGroups;
 use cgroups::Update;
 use world::{Step, What, World};

@@ -150,7 +150,8 @@ fn groups(table: &DataTable) -> Option<String> {
 
 fn throttling(table: &DataTable) -> Option<String> {
     let has_counters = cell(table, 0, "nr_throttled").is_some();
-    let (times, share) = if has_counters { ("nr_throttled", "throttled_periods") } else { ("used_up", "used_up_share") };
+    let (times, share) =
+        if has_counters { ("nr_throttled", "throttled_periods") } else { ("used_up", "used_up_share") };
     let of = |row: usize| number(table, row, share).unwrap_or(0.0);
     let row = (0..table.rows.len()).max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
     let name = text(table, row, "group")?;

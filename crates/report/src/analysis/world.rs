@@ -6,8 +6,8 @@ pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Update};
-use super::task_throttles::TaskThrottles;
 use super::names::{Name, Names};
+use super::task_throttles::TaskThrottles;
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;

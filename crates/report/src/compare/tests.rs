@@ -386,7 +386,8 @@ fn latency_is_first_and_the_limit_behind_it_is_named() {
     let (first, also) = sentence.split_once(" Also: ").unwrap();
     assert!(first.contains("lateness of `web` is"), "{sentence}");
     assert!(also.contains("the CPU time of `web` is 8.00 times lower"), "{sentence}");
-    let reason = "With b, group `/all/web`: its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in 9 of 10 periods.";
+    let reason =
+        "With b, group `/all/web`: its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in 9 of 10 periods.";
     assert!(sentence.ends_with(reason) && !sentence.contains("With a, "), "{sentence}");
 }
 

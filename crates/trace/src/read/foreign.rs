@@ -263,7 +263,10 @@ mod tests {
             for flags in [0x01, 0x5e, 0x9c, 0xda] {
                 let bytes = [head.as_bytes(), &[0x78, flags, 0xa5, b'\n', 0x8d]].concat();
                 let message_of = message_of(&bytes);
-                assert!(message_of.starts_with("what `atrace -z` prints is not read") && message_of.contains("zlib"), "{message_of}");
+                assert!(
+                    message_of.starts_with("what `atrace -z` prints is not read") && message_of.contains("zlib"),
+                    "{message_of}"
+                );
             }
         }
         let event =
@@ -278,7 +281,10 @@ mod tests {
         for head in ["", "> # tracer: nop\n>\n", "On Monday, somebody wrote:\n"] {
             for mark in [">  ", ">> ", "> > "] {
                 let message_of = message_of(format!("{head}{mark}{event}").as_bytes());
-                assert!(message_of.starts_with("a trace quoted in a mail is not read; remove the marks: sed"), "{message_of}");
+                assert!(
+                    message_of.starts_with("a trace quoted in a mail is not read; remove the marks: sed"),
+                    "{message_of}"
+                );
             }
         }
         let mut reader = TextReader::new(event.as_bytes());
@@ -316,7 +322,11 @@ mod tests {
         assert!(message_of(b"").starts_with("the file is empty; the recording"), "{}", message_of(b""));
         let header = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n";
         let message_of_text = |text: &str| message_of(text.as_bytes());
-        assert!(message_of_text(header).starts_with("there is no event in this ftrace text; "), "{}", message_of_text(header));
+        assert!(
+            message_of_text(header).starts_with("there is no event in this ftrace text; "),
+            "{}",
+            message_of_text(header)
+        );
         assert!(message_of_text(header).contains("trace-cmd record"));
         assert!(message_of_text("cpus=2\n").starts_with("there is no event in this text of trace-cmd report; "));
     }

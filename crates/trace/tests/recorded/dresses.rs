@@ -125,9 +125,11 @@ fn a_line_of_time_zero_is_one_that_strays() {
 fn raw_states_of_an_older_kernel() {
     let states = |text: &str| {
         let (lines, summary, notes) =
-            read_events(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), |record| match record.point {
-                Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
-                _ => String::new(),
+            read_events(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), |record| {
+                match record.point {
+                    Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
+                    _ => String::new(),
+                }
             });
         without_loss(&notes, Kind::TraceCmdRaw);
         assert_eq!(summary.broken_switches(), 0);

@@ -172,7 +172,8 @@ impl Finder<'_> {
     }
 
     fn general(&mut self, message: &str, help: &str) {
-        let source = self.source_map.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
+        let source =
+            self.source_map.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
         self.found.push(Error::new(&source, message).with_help(help).warning());
     }
 }
@@ -300,7 +301,8 @@ mod tests {
             task("b", None, vec![Op::Fork(2)]),
             task("c", None, vec![Op::Fork(1)]),
         ];
-        let expected = ["task `c` forks itself again, through other tasks", "task `b` forks itself again, through other tasks"];
+        let expected =
+            ["task `c` forks itself again, through other tasks", "task `b` forks itself again, through other tasks"];
         assert_eq!(messages(circle), expected);
     }
 

@@ -174,6 +174,7 @@ fn unknown_subject(figure: &Figure, runs: &[Results]) -> miette::Report {
     let classes =
         runs.first().map_or_else(Vec::new, |run| run.classes.iter().map(|class| class.name.as_str()).collect());
     let groups = runs.first().map_or_else(Vec::new, |run| run.groups.iter().map(|group| group.path.as_str()).collect());
-    let help = format!("name one of these tasks: {}; or one of these groups: {}", classes.join(", "), groups.join(", "));
+    let help =
+        format!("name one of these tasks: {}; or one of these groups: {}", classes.join(", "), groups.join(", "));
     miette!(help = help, "no run has the figure {}", figure.name())
 }

@@ -76,7 +76,10 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
     let collected = printed.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse::<u64>().ok());
     match collected {
         Some(count) if output.status.success() => Ok(count),
-        _ => Err(format!("instructions are not counted: valgrind failed: {}", printed.lines().last().unwrap_or_default())),
+        _ => Err(format!(
+            "instructions are not counted: valgrind failed: {}",
+            printed.lines().last().unwrap_or_default()
+        )),
     }
 }
 
