@@ -311,7 +311,7 @@ fn what_a_machine_does_besides_is_shown() {
     let (well, out, err) = vruntime(folder.path(), &["real", "w.json", "--duration", "100ms"]);
     assert!(well, "{err}");
     if out.contains("other tasks used ") {
-        assert!(out.contains(" % of a CPU in ") && out.contains(" turns a second"), "{out}");
+        assert!(out.contains(" % of a CPU, and got a CPU ") && out.contains(" times a second"), "{out}");
     } else {
         skip::skip("this kernel keeps no accounts of tasks (schedstats)");
     }

@@ -51,10 +51,11 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains groups with deviations, largest first, and then names limits of others. At most [`MOST`] sentences, and
+    /// Explains groups with deviations, largest first, groups that got less before others. Then names limits of others. At most [`MOST`] sentences, and
     /// one that counts the rest.
     fn sentences(&self) -> Vec<String> {
-        let mut found: Vec<(bool, f64, String)> = Vec::new();
+        // Deviating groups are first, and of these the groups that lack time.
+        let mut found: Vec<(u8, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
             let throttled = self.throttled(at);
             let deviates = self.deviates(at);
@@ -68,9 +69,10 @@ impl Explained {
                 self.sentence(at)
             };
             if let Some(sentence) = sentence {
-                let deviates = deviates && !elsewhere;
+                let missing = self.missing(at);
+                let rank = if !deviates || elsewhere { 0 } else { 1 + u8::from(missing > 0.0) };
                 let often = limit.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
-                found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
+                found.push((rank, if rank > 0 { missing.abs() } else { often }, sentence));
             }
         }
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1)));

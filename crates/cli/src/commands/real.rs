@@ -152,7 +152,7 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
         let most: Vec<String> =
             others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
         let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
-        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU in {rate:.1} turns a second{most}");
+        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU, and got a CPU {rate:.1} times a second{most}");
     }
     if let Some(unseen) = unseen.filter(|&unseen| unseen >= LEAST) {
         let took = 100.0 * unseen;
@@ -380,7 +380,7 @@ mod tests {
         let others = [other("make", 500), other("sh", 55)];
         assert_eq!(
             besides(Some(&others), Some(1.071)),
-            "other tasks used 55.50 % of a CPU in 2000000.0 turns a second: make 50.00 %, sh 5.50 %\n\
+            "other tasks used 55.50 % of a CPU, and got a CPU 2000000.0 times a second: make 50.00 %, sh 5.50 %\n\
              tasks that ended meanwhile, interrupts and the host took 107.10 % more\n"
         );
         assert_eq!(besides(Some(&others), Some(0.009)), besides(Some(&others), None));

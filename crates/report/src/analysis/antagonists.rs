@@ -213,7 +213,7 @@ impl Analysis for Antagonists {
             ("waited", "Waited", Kind::Text),
             ("for_task", "Waited for", Kind::Text),
             ("total_ns", "Total", Kind::Nanoseconds),
-            ("share", "Of its waits", Kind::Share),
+            ("share", "Share of wait", Kind::Share),
             ("waits", "Waits", Kind::Count),
             ("worst_ns", "Worst", Kind::Nanoseconds),
             ("worst_end_ns", "Until", Kind::Instant),

@@ -146,7 +146,7 @@ impl Sink for Analyses {
         }
         match (changed, event) {
             (Changed::On(_), _) => {
-                (0..self.world.throttles.throttle_state.tasks()).for_each(|task| self.update_throttled(TaskId(task)))
+                (0..self.world.throttles.throttle_state.tasks()).for_each(|task| self.update_throttled(TaskId(task)));
             }
             (Changed::Task(task), _) => self.update_throttled(task),
             _ if self.world.throttles.throttle_state.is_empty() => {}
