@@ -51,10 +51,10 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains groups with deviations, largest first, groups that got less before others. Then names limits of others. At most [`MOST`] sentences, and
-    /// one that counts the rest.
+    /// Explains groups that got less than their entitlement, and then those that got more, each with the largest
+    /// deviation first. Limits of other groups follow. At most [`MOST`] sentences, and one that counts the rest.
     fn sentences(&self) -> Vec<String> {
-        // Deviating groups are first, and of these the groups that lack time.
+        // Rank 2: less than the entitlement; 1: more; 0: no deviation.
         let mut found: Vec<(u8, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
             let throttled = self.throttled(at);

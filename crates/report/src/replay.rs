@@ -481,10 +481,7 @@ mod tests {
         };
         let (often, rarely) = (Some((40, 5_150_000_000)), Some((4, 150_000_000)));
         let gone = sentence(often, None);
-        assert!(
-            gone.contains("; group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"),
-            "{gone}"
-        );
+        assert!(gone.contains(" group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"), "{gone}");
         assert_eq!(sentence(often, Some((0, 0))), gone);
         let new = sentence(None, often);
         assert!(
@@ -542,14 +539,15 @@ mod tests {
     }
 
     #[test]
-    fn time_without_a_place_is_told() {
+    fn time_of_no_task_is_reported() {
         let mut check = check(403_000_000, 105);
         check.charged_ns = 405_000_000;
         assert_eq!(check.unplaced(), None);
         check.charged_ns = 800_000_000;
         let told = check.summary();
         assert!(
-            told.contains("; 50.00 % of the charged CPU time has no place") && told.contains("trust only changes"),
+            told.contains("; 50.00 % of the charged CPU time is assigned to no task")
+                && told.contains("trust only changes"),
             "{told}"
         );
     }
