@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_preemption_model_is_told() {
+    fn an_unknown_preemption_model_is_reported() {
         let text = write(&calibration(None));
         assert!(
             text.contains("\n# preempt is not known, and simulated as voluntary: as the \"test\" says\n"),

@@ -113,7 +113,7 @@ fn the_table_of_cpus_is_a_file() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told() {
+fn what_cannot_be_compared_is_reported() {
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), "nothing\n", &[]);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("b.txt"), "{err}");

@@ -176,7 +176,7 @@ fn what_was_recorded_is_replayed_with_its_groups() {
 }
 
 #[test]
-fn what_cannot_run_is_told_with_what_to_do() {
+fn what_cannot_run_is_reported_with_what_to_do() {
     let folder = folder();
     let (well, _, err) = vruntime(folder.path(), &["real", "w.json"]);
     assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
@@ -184,7 +184,7 @@ fn what_cannot_run_is_told_with_what_to_do() {
 
 /// A limit in the way is reported once, with its remedy.
 #[test]
-fn limits_are_told_with_what_to_do() {
+fn limits_are_reported_with_what_to_do() {
     let folder = folder();
     let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 process 10\"\n";
     fs::write(folder.path().join("pipes.toml"), text).unwrap();

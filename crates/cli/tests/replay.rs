@@ -436,7 +436,7 @@ fn births_ends_names_and_pids() {
 }
 
 #[test]
-fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
+fn hostile_traces_end_in_an_error_or_with_the_loss_reported() {
     // All at one time: nobody works, and nothing goes on for ever.
     let mut at_once = line(0, "5.000000", "<idle>-0", "sched_waking: comm=a pid=1 prio=120 target_cpu=000");
     for _ in 0..5_000 {

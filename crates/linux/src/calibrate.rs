@@ -466,7 +466,7 @@ mod tests {
     use crate::skip;
 
     #[test]
-    fn a_machine_that_others_use_is_told_from_an_idle_one() {
+    fn a_machine_that_others_use_is_distinguished_from_an_idle_one() {
         assert_eq!(too_busy(0.03), None, "daemons");
         let note = too_busy(1.2).expect("a compilation");
         assert!(note.starts_with("other tasks used 120 % of a CPU") && note.contains("calibrate again"), "{note}");

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn why_debugfs_says_nothing_is_told() {
+    fn why_debugfs_says_nothing_is_reported() {
         use io::ErrorKind::{NotFound, PermissionDenied};
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("proc")).unwrap();
@@ -297,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn emulators_are_told_from_machines() {
+    fn emulators_are_distinguished_from_machines() {
         assert!(is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"));
         assert!(!is_emulated("model name\t: AMD EPYC\nflags\t: fpu hypervisor\n"));
     }
 
     #[test]
-    fn virtual_machines_are_told_from_machines() {
+    fn virtual_machines_are_distinguished_from_machines() {
         assert!(is_virtual("model name\t: AMD EPYC\nflags\t\t: fpu hypervisor lahf_lm\n"));
         assert!(!is_virtual("model name\t: hypervisor\nflags\t\t: fpu vme\n"));
     }

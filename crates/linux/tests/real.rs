@@ -175,7 +175,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
+fn what_the_kernel_refuses_is_reported_and_the_rest_runs() {
     let mut odd = once("odd", vec![Op::Run { work: MS }]);
     // More than a CPU of runtime, and a missing CPU: refused even to root.
     let (runtime, deadline) = (20 * MS, 10 * MS);
@@ -190,7 +190,7 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
 
 /// With root and a writable hierarchy the groups exist; otherwise a note says that they do not.
 #[test]
-fn groups_are_made_or_told_and_leave_nothing_behind() {
+fn groups_are_made_or_reported_and_leave_nothing_behind() {
     let mut one = task("one", Repeat::Forever, vec![Op::Run { work: MS }]);
     one.settings.group = Some(2);
     let mut all = workload(vec![one]);

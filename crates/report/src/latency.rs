@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_told_in_full() {
+    fn the_tail_is_reported_in_full() {
         let mut recorder = Recorder::default();
         (0..992).for_each(|_| recorder.record(10));
         (1..=8).for_each(|late| recorder.record(late * 1_000_000));

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_with_the_same_tasks_the_innermost_is_told() {
+    fn of_groups_with_the_same_tasks_the_innermost_is_reported() {
         let mut check = check();
         check.tasks.iter_mut().for_each(|task| task.group = task.group.as_ref().map(|path| format!("/slice{path}")));
         for path in ["/slice", "/slice/web", "/slice/web/none", "/autogroup-7"] {

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_and_not_paid_at_the_end_is_overhead() {
+    fn what_is_reported_and_not_paid_at_the_end_is_overhead() {
         for curr in [IDLE, 0] {
             let mut cpu = Cpu::new(1024);
             (cpu.curr, cpu.overhead_reported) = (curr, 50);

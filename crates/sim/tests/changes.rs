@@ -228,7 +228,7 @@ fn what_the_kernel_refuses_is_refused() {
 }
 
 #[test]
-fn observers_are_told() {
+fn observers_receive_changes() {
     #[derive(Default)]
     struct Changes(Vec<(u64, GroupId, String)>);
     impl Sink for Changes {

@@ -668,7 +668,7 @@ fn many_messages_in_sockets_are_cold() {
 }
 
 #[test]
-fn kinds_and_patterns_of_memory_accesses_are_told_to_mean_nothing() {
+fn kinds_and_patterns_of_memory_accesses_are_reported_to_mean_nothing() {
     let notes = |kind: &str, pattern: &str| {
         let (kind, pattern) = (kind.to_owned(), pattern.to_owned());
         let access = MemRun { kind, pattern, buffer: String::new(), size: 4096, count: 64, stride: 64 };

@@ -129,7 +129,7 @@ fn one_without_a_mistake_runs() {
 }
 
 #[test]
-fn losing_a_task_is_told_once_the_cpu_would_idle() {
+fn losing_a_task_is_reported_once_the_cpu_would_idle() {
     for (mistake, lost, name) in [(LOSES_WOKEN, 0, "a"), (LOSES_ONE, 1, "b"), (PICKS_NOBODY, 0, "a")] {
         let (fault, task) = fault_of(mistake);
         assert!(matches!(fault, Fault::PickedNobody { task: TaskId(task), .. } if task == lost), "{fault:?}");
@@ -140,7 +140,7 @@ fn losing_a_task_is_told_once_the_cpu_would_idle() {
 
 /// Another task always has the CPU, so only the end of the run shows the fault.
 #[test]
-fn losing_a_task_beside_others_is_told_at_the_end() {
+fn losing_a_task_beside_others_is_reported_at_the_end() {
     let hog = |name: &str, nice| {
         let mut hog = task(name, vec![phase(vec![run(1000)], Repeat::Forever)]);
         hog.settings.policy = Some(vruntime_workload::program::Policy::Other { nice, slice: None });
@@ -158,20 +158,20 @@ fn losing_a_task_beside_others_is_told_at_the_end() {
 }
 
 #[test]
-fn picking_who_is_not_queued_is_told() {
+fn picking_who_is_not_queued_is_reported() {
     assert_eq!(fault_of(PICKS_SLEEPERS), (Fault::PickedUnqueued { task: TaskId(0) }, Some("a".to_owned())));
     assert_eq!(fault_of(PICKS_NO_TASK), (Fault::PickedNoTask { index: 77 }, None));
 }
 
 #[test]
-fn selecting_a_cpu_that_is_not_there_is_told() {
+fn selecting_a_cpu_that_is_not_there_is_reported() {
     let nowhere = (Fault::SelectedNoCpu { task: TaskId(0), cpu: CpuId(2) }, Some("a".to_owned()));
     assert_eq!(fault_of(SELECTS_NO_CPU), nowhere);
     assert_eq!(fault_of(EXECS_ON_NO_CPU), nowhere);
 }
 
 #[test]
-fn keeping_who_does_not_sleep_and_finishing_twice_are_told() {
+fn keeping_who_does_not_sleep_and_finishing_twice_are_reported() {
     assert!(matches!(fault_of(KEEPS_ALL), (Fault::Kept { why: Dequeue::Move, .. }, Some(_))));
     assert_eq!(fault_of(FINISHES_TWICE), (Fault::FinishedTwice { task: TaskId(0) }, Some("a".to_owned())));
 }
@@ -199,7 +199,7 @@ fn every_fault_says_what_was_done_wrong() {
 
 /// Only the fair class has limits: for other policies a note says so.
 #[test]
-fn a_limit_that_nobody_keeps_is_told() {
+fn a_limit_that_nobody_keeps_is_reported() {
     let limit = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
     let groups = ["/", "/a"].map(|path| Group {
         path: path.to_owned(),

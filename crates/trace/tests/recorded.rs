@@ -147,7 +147,7 @@ fn trace_cmd_with_differences_says_the_same() {
 }
 
 #[test]
-fn wakeups_by_interrupts_are_told() {
+fn wakeups_by_interrupts_are_reported() {
     let wakeups = |name: &str| {
         let (lines, _, _) = read_lines(&fixture(name), |record| match record.name {
             b"sched_waking" => format!("{} {:?}", record.at / 1000, record.context),
@@ -213,7 +213,7 @@ fn perf_knows_who_was_there_and_whose_child() {
 
 /// For exiting tasks perf has no ids, but the event has.
 #[test]
-fn who_ran_is_told_by_the_event_where_perf_does_not_know() {
+fn who_ran_is_reported_by_the_event_where_perf_does_not_know() {
     let mut bytes = std::fs::read(fixture("perf.data")).unwrap();
     let (before, ..) = read_lines(&fixture("perf.data"), bare);
     let ids = [12_691_u32.to_le_bytes(), 12_691_u32.to_le_bytes()].concat();

@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn what_is_wrong_is_reported_with_its_place() {
         for (text, place, message) in [
             ("/proc/7/task/7/cgroup:0::/a\nnonsense\n", (2, 1), "this is not FILE:CONTENT"),
             ("/proc/7/task/7/cgroup:0:/a\n", (1, 23), "`0:/a` does not name a group"),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn what_cannot_be_is_reported() {
         for (fields, says) in [
             (r#""period_ns": 0"#, "period_ns of 0"),
             (r#""period_ns": 1, "nice": 20"#, "nice 20"),

@@ -206,7 +206,7 @@ fn lines(read: impl Fn(&str) -> Result<(), Error>, text: &str) -> Vec<(usize, St
 }
 
 #[test]
-fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
+fn a_key_given_at_the_top_level_and_in_scenario_is_reported_with_both_places() {
     let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
     let both = |text: &str| {
         let text = format!("{text}{task}");
@@ -238,7 +238,7 @@ fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
 }
 
 #[test]
-fn what_follows_from_an_error_is_not_told_beside_it() {
+fn what_follows_from_an_error_is_not_reported_beside_it() {
     let task = |keys: &str| lines(scenario_file, &format!("[[task]]\nname = \"a\"\nrun = \"1ms\"\n{keys}"));
     let one = |line, message: &str| vec![(line, message.to_owned())];
     assert_eq!(task("policy = \"ffo\"\npriority = 30\n"), one(4, "unknown policy `ffo`"));
@@ -285,7 +285,7 @@ fn what_has_no_effect_is_warned_of() {
 }
 
 #[test]
-fn names_that_are_nearly_right_are_told_the_right_one() {
+fn similar_names_are_suggested() {
     let steps = |steps: &str| {
         let text = format!("[[task]]\nname = \"a\"\nsteps = [{{ run = \"1ms\" }}, {{ {steps} }}]\n");
         let error = scenario_file(&text).expect_err(&text);

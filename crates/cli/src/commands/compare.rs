@@ -660,7 +660,7 @@ mod tests {
     use super::{PathBuf, file_names, folder_name};
 
     #[test]
-    fn files_of_one_name_are_told_apart_by_their_folders() {
+    fn files_of_one_name_are_distinguished_by_their_folders() {
         let named = |files: &[(&str, &str)]| {
             let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
             file_names(&names, &files.iter().map(|(_, path)| PathBuf::from(path)).collect::<Vec<_>>())

@@ -216,7 +216,7 @@ mod tests {
     use super::made_for;
 
     #[test]
-    fn groups_of_a_run_are_told_from_others() {
+    fn groups_of_a_run_are_distinguished_from_others() {
         assert_eq!(made_for("/vruntime-77-1234-0/app"), Some("/app"));
         assert_eq!(
             made_for("/user.slice/vruntime-77-1234-0/app/db"),

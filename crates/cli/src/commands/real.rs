@@ -336,7 +336,7 @@ mod tests {
 
     /// As in `run`, changes after the end do not apply.
     #[test]
-    fn groups_are_told_as_changes_have_left_them() {
+    fn groups_are_reported_as_changes_have_left_them() {
         let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };
         let change = |at, group, to| Change { at, what: Changed::Group { group, to } };
         let none = GroupChange::default();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_accounts_for_is_told_besides() {
+    fn what_nobody_accounts_for_is_reported_besides() {
         let other = |name: &str, work| Resident {
             name: name.to_owned(),
             policy: Policy::Other { nice: 0, slice: None },

@@ -155,7 +155,7 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
 
 /// With one allowed thread, comparisons still run. If observers need threads, the error names the limit.
 #[test]
-fn without_threads_it_takes_longer_or_is_told() {
+fn without_threads_it_takes_longer_or_is_reported() {
     let out = tempfile::tempdir().unwrap();
     std::fs::set_permissions(out.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let bin = tempfile::tempdir().unwrap();

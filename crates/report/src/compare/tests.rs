@@ -121,7 +121,7 @@ fn what_rests_on_a_few_sleeps_does_not_stand_out() {
 }
 
 #[test]
-fn classes_of_different_sizes_are_told() {
+fn classes_of_different_sizes_are_reported() {
     let mut other = variant("b", &[(100, 5000)]);
     other.runs[0].classes[0].tasks = 4;
     let table = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap().table();

@@ -362,7 +362,7 @@ mod tests {
 
     /// A second task with more work than fits overloads a single CPU.
     #[test]
-    fn groups_are_told_apart_at_their_limits() {
+    fn groups_are_distinguished_at_their_limits() {
         let domains = machine();
         let [pair, single, _] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
         let of = |group, nr_running, util, runnable| {

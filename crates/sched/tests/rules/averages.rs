@@ -10,7 +10,7 @@ use crate::bench::{CPU, MS, Machine};
 
 /// A put group updates its part of the load at the next tick (`UPDATE_TG`).
 #[test]
-fn a_group_is_not_told_when_its_task_gives_way() {
+fn a_group_is_not_updated_when_its_task_gives_way() {
     let mut machine = Machine::<Eevdf>::new("6.12");
     let group = machine.group;
     let [task, _other] = [group, vruntime_sched::ids::GroupId::ROOT].map(|group| {
@@ -53,7 +53,7 @@ fn a_group_is_not_told_when_its_task_gives_way() {
 
 /// The dequeue before the put updates it.
 #[test]
-fn a_group_is_told_when_its_running_task_is_changed() {
+fn a_group_is_updated_when_its_running_task_is_changed() {
     let mut machine = Machine::<Eevdf>::new("6.12");
     let group = machine.group;
     let task = machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });

@@ -120,7 +120,7 @@ fn what_makes_no_difference_is_noted() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told_with_its_place() {
+fn what_cannot_be_planned_is_reported_with_its_place() {
     let none = Overrides::default();
     for (head, wrong, at) in [
         ("kernel = \"9.9\"", "there is no kernel `9.9`", "\"9.9\""),
@@ -174,7 +174,7 @@ fn what_cannot_be_planned_is_told_with_its_place() {
 }
 
 #[test]
-fn what_may_follow_a_kernels_plus_is_told() {
+fn what_may_follow_a_kernels_plus_is_reported() {
     let told = |text: &str| {
         let error = parse_kernel(text).unwrap_err();
         format!("{error}; {}", error.help())
@@ -191,7 +191,7 @@ fn what_may_follow_a_kernels_plus_is_told() {
 }
 
 #[test]
-fn a_speed_of_siblings_without_siblings_is_told() {
+fn a_speed_of_siblings_without_siblings_is_reported() {
     let notes = |head: &str, machine: Option<&str>| {
         let machine = machine.map(|text| Machine::described(text).unwrap());
         planned(head, &Overrides { machine, ..Overrides::default() }).notes

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_capacities_are_told() {
+    fn kinds_without_capacities_are_reported() {
         let types = HYBRID.replace("LinuxCapacity\" value=\"718", "CoreType\" value=\"IntelAtom");
         let Lstopo { topology, notes } = read_lstopo(&types).unwrap();
         assert_eq!(topology.cpus().iter().map(|p| p.capacity).collect::<Vec<_>>(), [1024, 1024, 1024, 1024, 997]);

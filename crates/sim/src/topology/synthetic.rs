@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_none_are_told() {
+    fn attributes_that_are_none_are_reported() {
         for (text, offset, message, help) in [
             ("core:4(capcity=512)", 7, "there is no attribute `capcity`", "did you mean `capacity`?"),
             ("core:4(colour=red)", 7, "`colour`", "attributes are capacity, size, memory"),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_files_are_told_from_text() {
+    fn compressed_files_are_distinguished_from_text() {
         for (bytes, what, help) in [
             (&b"\x1f\x8b\x08\0rest"[..], "a file compressed by gzip is not read", "gunzip"),
             (b"\x28\xb5\x2f\xfdrest", "a file compressed by zstd is not read", "unzstd"),

@@ -614,7 +614,7 @@ fn cpus_come_and_go_in_order_of_time() {
 }
 
 #[test]
-fn a_wrong_hotplug_is_told_where() {
+fn a_wrong_hotplug_is_reported_with_its_place() {
     let wrong = |hotplug: &str| {
         let text = format!("{TASK}\n[[hotplug]]\n{hotplug}");
         scenario::parse("test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err()
