@@ -58,7 +58,7 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
     for &task in waiting.iter().take(NAMED) {
         let since = machine.tasks[task as usize].due;
-        notes.push(format!("{} since {}, and was never woken", chain(machine, &[task], false), Moment(since)));
+        notes.push(format!("{}, from {} to the end", chain(machine, &[task], false), Moment(since)));
     }
     match waiting.len().saturating_sub(NAMED) {
         0 => {}

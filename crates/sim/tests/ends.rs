@@ -33,7 +33,7 @@ fn a_deadlock_is_reported_with_its_circle() {
         [
             "deadlock: task `a` waits for mutex `n` held by `b`, which waits for mutex `m` held by `a`, closing the circle",
             "the run ended at 20 us because nothing could ever happen again: every task left waits",
-            "task `c` waits for mutex `m` held by `a` since 20 us, and was never woken",
+            "task `c` waits for mutex `m` held by `a`, from 20 us to the end",
         ]
     );
 }
@@ -73,7 +73,7 @@ fn forgotten_tasks_are_reported_though_others_run_on() {
     let config = Config { duration: Some(100 * MS), ..exact("6.12", "2") };
     let outcome = simulate(&workload(tasks), &config, &mut NoSink).unwrap();
     assert_eq!(outcome.end, 100 * MS);
-    assert_eq!(outcome.notes, ["task `a` waits for semaphore `s` since 0 ns, and was never woken"]);
+    assert_eq!(outcome.notes, ["task `a` waits for semaphore `s`, from 0 ns to the end"]);
 }
 
 #[test]
