@@ -170,8 +170,7 @@ mod tests {
 
     #[test]
     fn notes_of_several_runs_differ_by_more_than_times() {
-        let note =
-            |task: &str, at: &str| format!("task `{task}` waits for mutex `m 3`, from {at} to the end");
+        let note = |task: &str, at: &str| format!("task `{task}` waits for mutex `m 3`, from {at} to the end");
         assert_eq!(without_times(&note("a", "3.25095 ms")), without_times(&note("a", "11 ns")));
         assert_ne!(without_times(&note("a", "1 s")), without_times(&note("b", "1 s")));
         assert_eq!(without_times("2 groups at 7 ns: 3 of 4"), "2 groups at 3 of 4");

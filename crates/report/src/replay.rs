@@ -297,40 +297,43 @@ impl ReplayCheck {
         // Small tasks are not judged singly, and a recording may consist of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
-            (true, _) => "a what-if of this trace is as accurate as these differences",
+            (true, _) => "A what-if of this trace is as accurate as these differences",
             (false, true) => {
-                "trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
+                "Trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
             }
-            (false, false) => "trust only changes that are much larger than these differences",
+            (false, false) => "Trust only changes that are much larger than these differences",
         };
         let latencies = match of {
-            0 => "no task has enough wakeups for a comparison of latency".to_owned(),
+            0 => "No task has enough wakeups for a comparison of latency".to_owned(),
             _ => format!(
-                "p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
+                "The p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
                 counted(of as u64, "task", "tasks")
             ),
         };
         let names = by_name.map_or_else(String::new, |(off, name)| {
-            format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
+            format!(
+                ". Small tasks of one name together differ by at most {:.2} points ({})",
+                off * 100.0,
+                printable(name)
+            )
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
             format!(
-                "; {} % of the charged CPU time is assigned to no task in the recording, because switches are missing",
+                " {} % of the charged CPU time is assigned to no task in the recording, because switches are missing.",
                 percent(part)
             )
         });
         let missing = match never {
             0 => String::new(),
-            1 if ran == 1 => "; the task that ran in the recording never gets to run in the replay".to_owned(),
-            1 => format!("; 1 of {ran} tasks that ran in the recording never gets to run in the replay"),
-            _ => format!("; {never} of {ran} tasks that ran in the recording never get to run in the replay"),
+            1 if ran == 1 => " The task that ran in the recording never runs in the replay.".to_owned(),
+            1 => format!(" 1 of {ran} tasks that ran in the recording never runs in the replay."),
+            _ => format!(" {never} of {ran} tasks that ran in the recording never run in the replay."),
         };
         format!(
-            "{} with half a percent of a CPU or more, which {} {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
-             {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} % \
-              (all tasks together: {:+.1} %), {latencies}{missing}{unplaced}: {verdict}.",
-            if judged == 1 { "Of the one task".to_owned() } else { format!("Of the {judged} tasks") },
-            if judged == 1 { "has" } else { "have" },
+            "{} half a percent of a CPU or more, and together {:.0} % of the CPU time and {:.0} % of the switches. Their \
+             CPU shares are within {:.2} points of the recording (the worst: {name}){names}. Their switches differ by \
+             {:+.1} % (all tasks together: {:+.1} %). {latencies}.{missing}{unplaced} {verdict}.",
+            if judged == 1 { "One task has".to_owned() } else { format!("{judged} tasks have") },
             cpu * 100.0,
             of_switches * 100.0,
             worst * 100.0,
@@ -456,7 +459,7 @@ mod tests {
         assert!(check(415_000_000, 105).summary().contains("for CPU time"));
         let bad = check(600_000_000, 105);
         assert!(
-            bad.summary().contains("within 20.00 points") && bad.summary().contains("trust only changes"),
+            bad.summary().contains("within 20.00 points") && bad.summary().contains("Trust only changes"),
             "{}",
             bad.summary()
         );
@@ -515,7 +518,7 @@ mod tests {
         let tail = |count: usize, worst: u64| [vec![10_000; count - 1], vec![worst]].concat();
         let few = with(&tail(19, 10_000), &tail(19, 5_000_000));
         assert_eq!(few.latencies_within(), (0, 0));
-        assert!(few.summary().contains("no task has enough wakeups"), "{}", few.summary());
+        assert!(few.summary().contains("No task has enough wakeups"), "{}", few.summary());
         assert!(!few.what_if_sentence().unwrap().contains("p99"));
         assert_eq!(with(&tail(20, 10_000), &tail(20, 5_000_000)).latencies_within(), (1, 1));
         assert!(!with(&tail(99, 1), &tail(99, 1)).what_if_sentence().unwrap().contains("p99"));
@@ -533,7 +536,7 @@ mod tests {
         assert_eq!((check.switches_off(), check.all_switches_off()), (Some(0.0), Some(-0.4)));
         let told = check.summary();
         assert!(
-            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("trust only changes"),
+            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("Trust only changes"),
             "{told}"
         );
     }
@@ -546,8 +549,8 @@ mod tests {
         check.charged_ns = 800_000_000;
         let told = check.summary();
         assert!(
-            told.contains("; 50.00 % of the charged CPU time is assigned to no task")
-                && told.contains("trust only changes"),
+            told.contains(" 50.00 % of the charged CPU time is assigned to no task")
+                && told.contains("Trust only changes"),
             "{told}"
         );
     }
@@ -576,11 +579,9 @@ mod tests {
             all.summary()
         );
         let some = children(|number| if number < 20 { 0 } else { 2_000_000 }).summary();
-        assert!(some.contains("(small ones of one name together: 2.00 points, true)"), "{some}");
+        assert!(some.contains("Small tasks of one name together differ by at most 2.00 points (true)"), "{some}");
         assert!(
-            some.contains(
-                "; 10 of 31 tasks that ran in the recording never get to run in the replay: trust only changes"
-            ),
+            some.contains(" 10 of 31 tasks that ran in the recording never run in the replay. Trust only changes"),
             "{some}"
         );
     }

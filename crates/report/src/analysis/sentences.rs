@@ -136,8 +136,10 @@ fn migrations(table: &DataTable) -> Option<String> {
     let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
     let least = if table.title == FROM_SWITCHES { "at least " } else { "" };
     Some(match total as u64 {
-        1 => format!("There was {least}1 migration, by cause {cause}."),
-        _ => format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)),
+        1 => format!("There was {least}1 migration, caused by `{cause}`."),
+        _ => {
+            format!("There were {least}{total} migrations. The most frequent cause is `{cause}`: {} %.", percent(share))
+        }
     })
 }
 

@@ -299,7 +299,7 @@ impl Analysis for Throttling {
             ("limit", "Limit", Kind::Share),
             ("periods", "Periods", Kind::Count),
             ("used_up", "Used up", Kind::Count),
-            ("used_up_share", "Of the periods", Kind::Share),
+            ("used_up_share", "Share of periods", Kind::Share),
             ("used", "Used / quota", Kind::Share),
             ("most_used", "Most / quota", Kind::Share),
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
