@@ -481,7 +481,7 @@ fn a_wrong_form_is_reported_with_the_right_one() {
         assert!(twice.contains(&tip), "{twice}");
     }
     let nothing = told(&["run", "beat.json", "--kernel", "6.12+"]);
-    assert!(nothing.contains("a + is followed by nothing in `6.12+`"), "{nothing}");
+    assert!(nothing.contains("a + of `6.12+` is followed by nothing"), "{nothing}");
     let machine = told(&["run", "beat.json", "--machine", "-4"]);
     assert!(machine.contains("`-4` is not a number of CPUs") && !machine.contains("-4:2"), "{machine}");
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();

@@ -330,10 +330,10 @@ impl ReplayCheck {
             _ => format!(" {never} of {ran} tasks that ran in the recording never run in the replay."),
         };
         format!(
-            "{} half a percent of a CPU or more, and together {:.0} % of the CPU time and {:.0} % of the switches. Their \
-             CPU shares are within {:.2} points of the recording (the worst: {name}){names}. Their switches differ by \
+            "Of all tasks, {judged} {} half a percent of a CPU or more. Together they have {:.0} % of the CPU time and {:.0} % \
+             of the switches. Their CPU shares are within {:.2} points of the recording (the worst: {name}){names}. Their switches differ by \
              {:+.1} % (all tasks together: {:+.1} %). {latencies}.{missing}{unplaced} {verdict}.",
-            if judged == 1 { "One task has".to_owned() } else { format!("{judged} tasks have") },
+            if judged == 1 { "has" } else { "have" },
             cpu * 100.0,
             of_switches * 100.0,
             worst * 100.0,

@@ -82,7 +82,7 @@ impl TryFrom<Form> for Resident {
     fn try_from(form: Form) -> Result<Self, String> {
         let Form { name, policy, nice, priority, cpus, period_ns: period, work_ns: work } = form;
         if !(-20..=19).contains(&nice) {
-            return Err(format!("`{name}`has nice {nice}, expected -20 to 19"));
+            return Err(format!("`{name}` has nice {nice}, expected -20 to 19"));
         }
         if period == 0 {
             return Err(format!("`{name}` has a period_ns of 0, expected at least 1"));

@@ -181,7 +181,7 @@ fn what_may_follow_a_kernels_plus_is_reported() {
     };
     let nothing = told("6.12+");
     assert!(
-        nothing.starts_with("a + is followed by nothing in `6.12+`; a + is followed by a feature, as in "),
+        nothing.starts_with("a + of `6.12+` is followed by nothing; a + is followed by a feature, as in "),
         "{nothing}"
     );
     let value =

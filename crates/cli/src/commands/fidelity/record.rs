@@ -459,7 +459,7 @@ mod tests {
         assert!(!outcome.interrupted && outcome.end >= 1_000_000_000 && outcome.switches > 100, "{name}: {outcome:?}");
         for note in &outcome.notes {
             // At the end, tasks finish one by one while others wait.
-            let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(','));
+            let since = note.split_once(", from ").and_then(|(_, rest)| rest.split_once(" to the end"));
             let since = since.and_then(|(at, _)| vruntime_workload::parse_duration(&at.replace(' ', "")).ok());
             let counts = [" more task waits", " more tasks wait"].iter().any(|end| note.ends_with(end));
             let counted = counts || note.starts_with("the run ended at ");
