@@ -357,6 +357,6 @@ fn processes_are_changed_from_outside() {
     let changed = if refused { own } else { 7 };
     assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
     // The notes report inheritance.
-    let told = measured.notes.iter().any(|note| note.contains(&format!("was started with nice {own}")));
+    let told = measured.notes.iter().any(|note| note.contains(&format!("runs with nice {own}")));
     assert_eq!(told, own != 0, "{:?}", measured.notes);
 }

@@ -32,7 +32,7 @@ fn a_deadlock_is_reported_with_its_circle() {
         outcome.notes,
         [
             "deadlock: task `a` waits for mutex `n` held by `b`, which waits for mutex `m` held by `a`, closing the circle",
-            "the run ended at 20 us because nothing could ever happen again: every task left waits",
+            "the run ended at 20 us: every remaining task waits, and no event is left that could wake one",
             "task `c` waits for mutex `m` held by `a`, from 20 us to the end",
         ]
     );
@@ -45,7 +45,7 @@ fn waiting_for_nobody_is_reported() {
         once("b", vec![work(2), Op::Barrier(0)]),
     ])
     .notes;
-    assert!(notes[1].contains("task `a` waits for a resume of `c`, since 1 us"), "{notes:?}");
+    assert!(notes[1].contains("task `a` waits for a resume of `c`, from 1 us to the end"), "{notes:?}");
     assert!(notes[2].contains("barrier `b`, where 1 of 2 have arrived"), "{notes:?}");
     let notes = outcome(vec![once("a", vec![Op::Lock(0), Op::Lock(0)])]).notes;
     assert_eq!(notes[0], "deadlock: task `a` waits for mutex `m` held by itself");

@@ -293,8 +293,8 @@ fn timeouts_of_completions_are_jiffies() {
 fn who_waits_for_ever_is_named() {
     let (_, outcome) = on_own_cpus_with(|config| config.duration = None, &[&[wait(Shared, None)], &[wait_done(None)]]);
     let notes = outcome.notes.join("\n");
-    assert!(notes.contains("task `t0` waits for wait queue `q`, since 0 ns"), "{notes}");
-    assert!(notes.contains("task `t1` waits for completion `done`, since 0 ns"), "{notes}");
+    assert!(notes.contains("task `t0` waits for wait queue `q`, from 0 ns to the end"), "{notes}");
+    assert!(notes.contains("task `t1` waits for completion `done`, from 0 ns to the end"), "{notes}");
 }
 
 /// For any mix of waits, wakeups and timeouts, each event is taken once or left, and each wait ends by an event or a

@@ -160,7 +160,7 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
     );
     let told = help("features = [\"GENTLE_SLEEPERS\"]");
     assert!(
-        told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 has not? Linux 6.12 has "),
+        told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "),
         "{told}"
     );
     assert_eq!(help("features = [\"XYZZY\"]\nkernel = \"2.6.15\""), "Linux 2.6.15 has no features");
