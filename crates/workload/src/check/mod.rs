@@ -14,7 +14,7 @@ use crate::error::{Error, Source};
 use crate::place::SourceMap;
 use crate::program::{Op, Phase, Repeat, Task, Workload};
 
-/// Returns errors and warnings, with the places in `places`.
+/// Returns errors and warnings, with the places in `source_map`.
 ///
 /// Takes time in proportion to the operations of distinct programs, not to tasks.
 ///
@@ -23,7 +23,7 @@ use crate::program::{Op, Phase, Repeat, Task, Workload};
 ///
 /// let file = br#"{ "tasks" : { "a" : { "loop" : -1, "run" : 0 } }, "global" : { "duration" : 1 } }"#;
 /// let read = rtapp::parse("spin.json", file, &Default::default())?;
-/// let found = check::check(&read.workload, &read.places);
+/// let found = check::check(&read.workload, &read.source_map);
 /// assert_eq!(found[0].message(), "task `a` loops for ever and takes no time");
 /// # Ok::<(), vruntime_workload::Error>(())
 /// ```
