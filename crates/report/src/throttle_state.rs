@@ -68,7 +68,7 @@ impl ThrottleState {
         &mut self.tasks[id.index()]
     }
 
-    /// Applies an event, and returns the tasks whose throttling it may have changed. Also check tasks that start to wait.
+    /// Applies an event. Returns the tasks whose throttling it may have changed. Also check tasks that start to wait.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {

@@ -176,9 +176,9 @@ fn rows() -> Vec<Kernel> {
                 Feature::PreciseCpuLoad,
             ]),
             base_slice_ns: 8 * MS,
-            change: "The first CFS, as of 2 August 2007 (rc2; the granularity does not shrink with the \
-                 number of tasks, as that of the release does). No slices: each task is owed what a fair CPU would have given it (wait_runtime). The task that is owed most \
-                 runs, once the difference exceeds the granularity. SCHED_IDLE.",
+            change: "The first CFS, as of 2 August 2007 (rc2; the granularity does not shrink with the number of tasks, as that \
+                 of the release does). No slices: each task is owed what a fair CPU would have given it (wait_runtime). The \
+                 task that is owed most runs, once the difference exceeds the granularity. SCHED_IDLE.",
             ..row()
         },
         Kernel {
