@@ -159,10 +159,7 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
         "{told}"
     );
     let told = help("features = [\"GENTLE_SLEEPERS\"]");
-    assert!(
-        told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "),
-        "{told}"
-    );
+    assert!(told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "), "{told}");
     assert_eq!(help("features = [\"XYZZY\"]\nkernel = \"2.6.15\""), "Linux 2.6.15 has no features");
     assert!(help("[set]\nxyzzy = 3").starts_with("tunables of Linux 6.12 are base_slice_ns, migration_cost_ns, "));
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
