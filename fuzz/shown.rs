@@ -13,7 +13,7 @@ pub fn can_be_shown(error: &Error) {
 }
 
 /// So do those of the warnings, and of what a check of the workload finds.
-pub fn read(workload: &Workload, places: &SourceMap, warnings: &[Error]) {
+pub fn read(workload: &Workload, source_map: &SourceMap, warnings: &[Error]) {
     warnings.iter().for_each(can_be_shown);
-    check::check(workload, places).iter().for_each(can_be_shown);
+    check::check(workload, source_map).iter().for_each(can_be_shown);
 }

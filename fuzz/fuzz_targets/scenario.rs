@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
     match scenario::parse("fuzz.toml", bytes, &Options { strict: false, max_tasks: 1000 }, loader) {
-        Ok(read) => shown::read(&read.workload, &read.places, &read.warnings),
+        Ok(read) => shown::read(&read.workload, &read.source_map, &read.warnings),
         Err(error) => shown::can_be_shown(&error),
     }
 });

@@ -1,9 +1,12 @@
 """What docstrings and documents show is what comes out."""
 
+import contextlib
 import doctest
 import importlib
+import io
 import os
 import pathlib
+import re
 import tempfile
 import types
 import unittest
@@ -38,6 +41,23 @@ class Documents(unittest.TestCase):
     @needs("matplotlib", "pandas")
     def test_the_page_on_charts(self):
         self.page("python-charts.md")
+
+    def test_scripts_print_what_stands_below_them(self):
+        for name in ["sweep.md", "change-eevdf.md"]:
+            script, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", self.how_to(name), re.DOTALL).groups()
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(script, name, "exec"), {})
+            self.assertEqual(output.getvalue(), printed, name)
+
+    @needs("pandas")
+    def test_the_table_of_a_sweep(self):
+        frame = vruntime.sweep("demo", {"machine": [4, 8], "kernel": ["6.1", "6.12"]}, duration="200ms").frame()
+        table = re.search(r"^found\.frame\(\)(\.pivot_table\(.*\))$", self.how_to("sweep.md"), re.MULTILINE).group(1)
+        self.assertEqual(eval(f"frame{table}", {"frame": frame}).shape, (2, 2))
+
+    def how_to(self, name):
+        return (ROOT / "docs" / "how-to" / name).read_text(encoding="utf-8")
 
     def page(self, name):
         folder = os.getcwd()

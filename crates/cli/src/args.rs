@@ -77,9 +77,9 @@ pub(crate) struct Arguments {
 
 /// Adds a suggestion to an error of the command line.
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
-    let said = |kind: ContextKind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let context_of = |kind: ContextKind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (option, before, usage) =
-        (said(ContextKind::InvalidArg), said(ContextKind::PriorArg), said(ContextKind::Usage));
+        (context_of(ContextKind::InvalidArg), context_of(ContextKind::PriorArg), context_of(ContextKind::Usage));
     let of_one = [" run ", " replay "].iter().any(|command| usage.contains(command));
     let several = ["--kernel ", "--machine "].iter().find(|&name| option.starts_with(name) && before == option);
     if let (clap::error::ErrorKind::ArgumentConflict, true, Some(name)) = (error.kind(), of_one, several) {

@@ -50,13 +50,13 @@ impl Told {
             Some(Severity::Warning) => "warning",
             Some(Severity::Advice) => "note",
         };
-        let told = Plain::of(one);
+        let message_parts = Plain::of(one);
         let mut chain = vec![one];
         chain.extend(std::iter::successors(one.diagnostic_source(), |cause| cause.diagnostic_source()));
         Self {
             level,
-            causes: told.causes(),
-            message: told.message,
+            causes: message_parts.causes(),
+            message: message_parts.message,
             help: chain.iter().find_map(|one| one.help()).map(|help| plain(&help.to_string())),
             place: chain.iter().find_map(|one| Place::of(*one)),
             text,

@@ -80,12 +80,12 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     late.dedup_by_key(|(what, at, _)| (*what, *at));
     for (index, task) in input.workload.tasks.iter().enumerate() {
         let Some(at) = task.start.filter(|&at| at >= end) else { continue };
-        let Some((source, span)) = input.places.start(index) else { continue };
+        let Some((source, span)) = input.source_map.start(index) else { continue };
         // Instances of a task, and tasks of a workload, share a place.
-        let told = |error: &vruntime_workload::Error| {
+        let is_reported = |error: &vruntime_workload::Error| {
             error.span().as_ref() == Some(&span) && error.source_text().name() == source.name()
         };
-        if found.iter().any(told) {
+        if found.iter().any(is_reported) {
             continue;
         }
         if found.len() == TOLD {
@@ -115,7 +115,7 @@ fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
     }
     let name = about.parts.iter().find_map(|part| if let Part::Task(name) = part { Some(*name) } else { None })?;
     let task = input.workload.tasks.iter().position(|task| task.name == name)?;
-    let (source, span) = input.places.place(task, None, None)?;
+    let (source, span) = input.source_map.place(task, None, None)?;
     Some((source.clone(), span))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Input {
     pub(crate) folder: PathBuf,
     pub(crate) workload: Workload,
     /// Places of the workload's parts in the file.
-    pub(crate) places: SourceMap,
+    pub(crate) source_map: SourceMap,
     pub(crate) says: Says,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     // The simulator itself rejects endless workloads; beside a trace they end with it.
     let ends = input.workload.duration;
     input.workload.duration.get_or_insert(u64::MAX);
-    let found = check::check(&input.workload, &input.places);
+    let found = check::check(&input.workload, &input.source_map);
     input.workload.duration = ends;
     checked(input, warnings, found, strict)
 }
@@ -91,7 +91,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
 #[cfg(target_os = "linux")]
 pub(crate) fn read_real(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (input, warnings) = load(path, duration, strict)?;
-    let found = check::check(&input.workload, &input.places);
+    let found = check::check(&input.workload, &input.source_map);
     checked(input, warnings, found, strict)
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn variant(path: &Path, text: &str, duration: Option<u64>) -> Option<
     input.workload.duration = duration.or(input.workload.duration);
     let ends = input.workload.duration;
     input.workload.duration.get_or_insert(u64::MAX);
-    let found = check::check(&input.workload, &input.places);
+    let found = check::check(&input.workload, &input.source_map);
     input.workload.duration = ends;
     found.iter().all(|problem| problem.severity() != Severity::Error).then_some(input)
 }
@@ -285,8 +285,14 @@ fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &O
         rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
     }
     let says = Says::RtApp(Box::new(file.global));
-    let input =
-        Input { name: stem.to_owned(), example: None, folder, workload: file.workload, places: file.places, says };
+    let input = Input {
+        name: stem.to_owned(),
+        example: None,
+        folder,
+        workload: file.workload,
+        source_map: file.source_map,
+        says,
+    };
     Ok((input, file.warnings))
 }
 
@@ -294,9 +300,12 @@ fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -
     let mut loader = |path: &Path| read_file(&folder.join(path));
     let mut scenario = scenario::parse(name, bytes, options, &mut loader)?;
     let workload = std::mem::take(&mut scenario.workload);
-    let (places, warnings) = (std::mem::take(&mut scenario.places), std::mem::take(&mut scenario.warnings));
+    let (source_map, warnings) = (std::mem::take(&mut scenario.source_map), std::mem::take(&mut scenario.warnings));
     let name = scenario.name.clone();
-    Ok((Input { name, example: None, folder, workload, places, says: Says::Scenario(Box::new(scenario)) }, warnings))
+    Ok((
+        Input { name, example: None, folder, workload, source_map, says: Says::Scenario(Box::new(scenario)) },
+        warnings,
+    ))
 }
 
 fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Told> {
@@ -304,7 +313,7 @@ fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<T
     let workload = std::mem::take(&mut recording.workload);
     let name = recording.name.clone();
     let says = Says::Recording(Box::new(recording));
-    Ok((Input { name, example: None, folder, workload, places: SourceMap::default(), says }, Vec::new()))
+    Ok((Input { name, example: None, folder, workload, source_map: SourceMap::default(), says }, Vec::new()))
 }
 
 /// Reads a workload's file. If it does not exist, the help suggests an example.

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_told_the_examples() {
+    fn a_wrong_name_lists_the_examples() {
         let help = |text: &str| parse(text).unwrap_err().help().unwrap().to_string();
         assert_eq!(help("laptopp"), "did you mean `laptop`?");
         assert_eq!(help("Server"), "did you mean `server`?");

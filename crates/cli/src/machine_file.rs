@@ -415,13 +415,13 @@ mod tests {
             let text = write(&calibration);
             let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(file.residents, residents, "{text}");
-            let said = "during the measurement: 4.0 wakeups a second, 4.00 % of a CPU";
-            assert_eq!(text.contains(said), residents.is_some_and(|residents| residents.len() == 2), "{text}");
+            let expected_line = "during the measurement: 4.0 wakeups a second, 4.00 % of a CPU";
+            assert_eq!(text.contains(expected_line), residents.is_some_and(|residents| residents.len() == 2), "{text}");
         }
     }
 
     #[test]
-    fn an_unknown_preemption_model_is_told() {
+    fn an_unknown_preemption_model_is_reported() {
         let text = write(&calibration(None));
         assert!(
             text.contains("\n# preempt is not known, and simulated as voluntary: as the \"test\" says\n"),

@@ -20,9 +20,9 @@ pub(crate) enum Observer<'scope, S> {
 }
 
 impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
-    /// Starts an observer, on its own thread if `apart`. Fails if the kernel refuses the thread.
-    pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, apart: bool) -> io::Result<Self> {
-        if !apart {
+    /// Starts an observer, on its own thread if `in_thread`. Fails if the kernel refuses the thread.
+    pub(crate) fn new(scope: &'scope Scope<'scope, '_>, mut sink: S, in_thread: bool) -> io::Result<Self> {
+        if !in_thread {
             return Ok(Self::Here(sink));
         }
         let (sender, batches) = mpsc::sync_channel::<Arc<Batch>>(BACKLOG);

@@ -87,7 +87,7 @@ pub(crate) fn note(text: &str) {
         return;
     }
     let note = Told::new("note", &plain(text));
-    if for_programs() { tell(&[note]) } else { told(&note.text) }
+    if for_programs() { tell(&[note]) } else { write_message(&note.text) }
 }
 
 /// Prints the notes of several runs. Notes that differ only in times are printed once.
@@ -117,7 +117,7 @@ pub(crate) fn complain(report: &miette::Report) {
     if for_programs() {
         tell(&complaint::messages(report));
     } else {
-        told(&complaint::text(report));
+        write_message(&complaint::text(report));
     }
 }
 
@@ -155,12 +155,12 @@ fn for_programs() -> bool {
 
 fn tell(messages: &[Told]) {
     for message in messages {
-        told(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
+        write_message(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
     }
 }
 
 /// Prints to standard error, and ignores failures.
-fn told(text: &str) {
+fn write_message(text: &str) {
     let _told = writeln!(io::stderr(), "{text}");
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn notes_of_several_runs_differ_by_more_than_times() {
-        let note = |task: &str, at: &str| format!("task `{task}` waits for mutex `m 3`, since {at}, and was not woken");
+        let note = |task: &str, at: &str| format!("task `{task}` waits for mutex `m 3`, from {at} to the end");
         assert_eq!(without_times(&note("a", "3.25095 ms")), without_times(&note("a", "11 ns")));
         assert_ne!(without_times(&note("a", "1 s")), without_times(&note("b", "1 s")));
         assert_eq!(without_times("2 groups at 7 ns: 3 of 4"), "2 groups at 3 of 4");

@@ -278,15 +278,18 @@ mod tests {
     use super::*;
 
     fn file(path: &Path) -> String {
-        OutputPaths::default().file("--html", Some(path)).check().map_or_else(|error| told(&error), |()| String::new())
+        OutputPaths::default()
+            .file("--html", Some(path))
+            .check()
+            .map_or_else(|error| message_of(&error), |()| String::new())
     }
 
     fn folder(path: &Path) -> String {
         let outputs = OutputPaths::default().folder("--out", Some(path), &["results.json"]);
-        outputs.check().map_or_else(|error| told(&error), |()| String::new())
+        outputs.check().map_or_else(|error| message_of(&error), |()| String::new())
     }
 
-    fn told(error: &miette::Report) -> String {
+    fn message_of(error: &miette::Report) -> String {
         format!("{error} ({})", error.help().expect("it tells how to mend it"))
     }
 
@@ -335,13 +338,13 @@ mod tests {
         let page = there.path().join("page.html");
         fs::write(&input, "").unwrap();
         let outputs = || OutputPaths::default().reads([&input]);
-        let told = |outputs: OutputPaths| told(&outputs.check().unwrap_err());
-        let why = told(outputs().file("--html", Some(&there.path().join("./results.json"))));
+        let message_of = |outputs: OutputPaths| message_of(&outputs.check().unwrap_err());
+        let why = message_of(outputs().file("--html", Some(&there.path().join("./results.json"))));
         assert!(why.ends_with("results.json would be written over itself (name another file with --html)"), "{why}");
-        let why = told(outputs().folder("--out", Some(there.path()), &["results.json"]));
+        let why = message_of(outputs().folder("--out", Some(there.path()), &["results.json"]));
         assert!(why.ends_with("written over itself (name another folder with --out)"), "{why}");
         assert!(outputs().file("--html", Some(&page)).check().is_ok());
-        let why = told(outputs().file("OUT", Some(&input)));
+        let why = message_of(outputs().file("OUT", Some(&input)));
         assert!(why.ends_with("written over itself (name another file as OUT)"), "{why}");
     }
 
@@ -351,7 +354,7 @@ mod tests {
         let out = there.path().join("out");
         let both = |page: &Path| {
             let outputs = OutputPaths::default().folder("--out", Some(&out), &["trace.txt"]).file("--html", Some(page));
-            outputs.check().map_or_else(|error| told(&error), |()| String::new())
+            outputs.check().map_or_else(|error| message_of(&error), |()| String::new())
         };
         let why = both(&out.join("../out/./trace.txt"));
         assert!(why.starts_with("both --out and --html would write "), "{why}");

@@ -133,11 +133,12 @@ mod tests {
 
     #[test]
     fn names_and_kernels_are_checked() {
-        let told = |policies: Vec<UserPolicy>| add(policies).map_or_else(|error| error.to_string(), |()| String::new());
-        assert_eq!(told(vec![policy("6.12", KERNEL)]), "`6.12` is no name of a policy");
-        assert_eq!(told(vec![policy("a b", KERNEL)]), "`a b` is no name of a policy");
-        assert_eq!(told(vec![policy("a", "1.0")]), "policy `a` is on an unknown kernel, 1.0");
-        assert_eq!(told(vec![policy("a", KERNEL), policy("a", KERNEL)]), "two policies have the name `a`");
+        let message_of =
+            |policies: Vec<UserPolicy>| add(policies).map_or_else(|error| error.to_string(), |()| String::new());
+        assert_eq!(message_of(vec![policy("6.12", KERNEL)]), "`6.12` is no name of a policy");
+        assert_eq!(message_of(vec![policy("a b", KERNEL)]), "`a b` is no name of a policy");
+        assert_eq!(message_of(vec![policy("a", "1.0")]), "policy `a` is on an unknown kernel, 1.0");
+        assert_eq!(message_of(vec![policy("a", KERNEL), policy("a", KERNEL)]), "two policies have the name `a`");
     }
 
     #[test]

@@ -404,9 +404,9 @@ mod tests {
             files.sort();
             Ok::<_, Box<dyn std::error::Error>>((format!("{:?} {:x}", done.results, done.digest), files))
         };
-        let (here, apart) = (leaves(false)?, leaves(true)?);
+        let (here, in_thread) = (leaves(false)?, leaves(true)?);
         assert!(here.1.len() > 2 && here.1.iter().all(|(_, bytes)| bytes.len() > 1000));
-        assert!(here == apart);
+        assert!(here == in_thread);
         Ok(())
     }
 }

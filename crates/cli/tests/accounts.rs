@@ -8,7 +8,7 @@ use support::*;
 
 /// Missed deadlines and requested overrun reports appear in the table, in JSON and in both traces.
 #[test]
-fn deadlines_are_told() {
+fn deadlines_are_reported() {
     let pipeline = "../../../../scenarios/deadline/pipeline.toml";
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();

@@ -39,7 +39,7 @@ fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
 }
 
-fn told(lines: &[String], name: &str) -> f64 {
+fn figure_of(lines: &[String], name: &str) -> f64 {
     let rest =
         lines.iter().find_map(|line| line.trim().strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {lines:?}"));
     number(rest.trim_end_matches(|c: char| c.is_ascii_alphabetic()))
@@ -64,12 +64,12 @@ fn pipe_test_tells_the_time_of_a_loop() {
 fn sysbench_tells_events_and_fairness() {
     let lines = alone("sysbench cpu --num-threads=2 --max-time=2", 1, "");
     assert_eq!(lines[..2], ["Test execution summary:", "    total time:                          2.0000s"]);
-    let events = told(&lines, "total number of events:");
+    let events = figure_of(&lines, "total number of events:");
     assert!((1997.0..=2000.0).contains(&events), "{lines:?}");
-    assert!((3.98..=4.0).contains(&told(&lines, "total time taken by event execution:")), "{lines:?}");
-    assert_eq!(told(&lines, "min:").to_bits(), 1.0_f64.to_bits(), "of one that was not preempted");
-    assert_eq!(told(&lines, "avg:").to_bits(), 2.0_f64.to_bits());
-    let [p95, max] = ["approx.  95 percentile:", "max:"].map(|name| told(&lines, name));
+    assert!((3.98..=4.0).contains(&figure_of(&lines, "total time taken by event execution:")), "{lines:?}");
+    assert_eq!(figure_of(&lines, "min:").to_bits(), 1.0_f64.to_bits(), "of one that was not preempted");
+    assert_eq!(figure_of(&lines, "avg:").to_bits(), 2.0_f64.to_bits());
+    let [p95, max] = ["approx.  95 percentile:", "max:"].map(|name| figure_of(&lines, name));
     assert!(2.0 <= p95 && p95 <= max && max < 10.0, "{lines:?}");
     let fairness = lines.iter().find_map(|line| line.trim().strip_prefix("events (avg/stddev):")).unwrap();
     let (mean, spread) = fairness.split_once('/').unwrap();
@@ -83,7 +83,7 @@ fn kernbench_tells_what_time_says() {
     let lines = alone("kernbench -j 4 --files=16", 1, "io_ns_per_kib = 0");
     let names: Vec<&str> = lines.iter().map(|line| line.trim_end_matches(|c: char| !c.is_ascii_alphabetic())).collect();
     assert_eq!(names, ["Elapsed Time", "User Time", "System Time", "Percent CPU", "Context Switches", "Sleeps"]);
-    let of = |index: usize| told(&lines, names[index]);
+    let of = |index: usize| figure_of(&lines, names[index]);
     assert_eq!(lines[1..3], ["User Time 5.8", "System Time 0.0"]);
     assert!((5.7..5.9).contains(&of(0)) && (97.0..=100.0).contains(&of(3)), "{lines:?}");
     // make and gcc sleep for the others, cc1 for the disk; all exit.
@@ -153,14 +153,14 @@ steps = [{ run = "1ms" }, { sleep = "1ms" }]
     assert_eq!(text.matches(" usecs/loop.").count(), 2);
     let json: Value = serde_json::from_str(&run(scenario, &["--json"])).unwrap();
     let observed = &json["observed"][0];
-    let told = observed["benchmarks"].as_array().unwrap();
-    let commands: Vec<&str> = told.iter().map(|one| one["command"].as_str().unwrap()).collect();
+    let figure_of = observed["benchmarks"].as_array().unwrap();
+    let commands: Vec<&str> = figure_of.iter().map(|one| one["command"].as_str().unwrap()).collect();
     assert_eq!(
         commands,
         ["hackbench -pipe 1 process 20", "pipe-test 2000", "pipe-test 2000", "kernbench -j 4 --files=16"]
     );
-    let of = |name: &str| told.iter().find(|one| one["command"].as_str().unwrap().starts_with(name)).unwrap();
-    for one in told {
+    let of = |name: &str| figure_of.iter().find(|one| one["command"].as_str().unwrap().starts_with(name)).unwrap();
+    for one in figure_of {
         let lines: Vec<&str> = one["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
         let command = one["command"].as_str().unwrap();
         assert!(text.contains(&format!("$ {command}\n{}\n", lines.join("\n"))), "{command}: {lines:?}");

@@ -271,7 +271,7 @@ fn behaviours_are_listed_and_compared() {
     assert!(all.contains("TASK_THROTTLE") && all.contains("6.18+") && all.contains("remembered"), "{all}");
     let of_one = well(&["kernels", "--behaviours", "5.10"]);
     assert!(of_one.contains("BALANCE_BY_TYPE") && !of_one.contains("TASK_THROTTLE"), "{of_one}");
-    assert!(of_one.contains("Not verified of 5.10"), "{of_one}");
+    assert!(of_one.contains("Not verified for 5.10"), "{of_one}");
     let json: Value =
         serde_json::from_str(&well(&["kernels", "--behaviours", "6.17", "6.18", "--json"])).expect("JSON");
     let only = |name: &str| {

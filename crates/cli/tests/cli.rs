@@ -67,7 +67,7 @@ fn help_of_every_command() {
 }
 
 #[test]
-fn mistakes_are_told_with_a_way_to_mend_them() {
+fn mistakes_are_reported_with_a_way_to_mend_them() {
     let cases: &[(&str, &[&str])] = &[
         ("no such file", &["run", "nowhere.json"]),
         ("no such kernel", &["run", "beat.json", "--kernel", "6.13"]),
@@ -134,7 +134,7 @@ fn forks_without_end_are_refused_before_they_begin() {
 
 /// With a duration the run ends at the limit of live tasks, long before they fill the memory.
 #[test]
-fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
+fn a_fork_bomb_is_stopped_with_a_remedy() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let [bomb, scenario] = ["bomb.json", "bomb.toml"].map(|name| folder.path().join(name).display().to_string());
     let text = r#"{ "global": { "duration": 1 }, "tasks": { "a": { "loop": -1, "fork": "a", "sleep": 10 } } }"#;
@@ -155,7 +155,7 @@ fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
 /// Help and version are results, too.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_written_is_told() {
+fn what_cannot_be_written_is_reported() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/ftrace-tgid.txt");
     let helps = [&["--help"][..], &["help", "trace"], &["run", "--help"], &["--version"]];
     let results = [
@@ -245,7 +245,7 @@ fn lists_for_programs() {
 }
 
 #[test]
-fn features_are_told_with_the_kernels_that_have_them() {
+fn features_are_reported_with_the_kernels_that_have_them() {
     let all = well(&["kernels", "--features"]);
     assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.4 "), "{all}");
     let one = well(&["kernels", "--features", "6.12"]);
@@ -321,7 +321,7 @@ fn tables_fit_the_terminal() {
 
 /// A note of several runs is printed once, even if its times differ.
 #[test]
-fn notes_are_told_once() {
+fn notes_are_reported_once() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = folder.path().join("waits.toml");
     let text_of =

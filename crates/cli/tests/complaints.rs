@@ -56,7 +56,7 @@ fn errors_in_files_without_line_breaks_show_what_is_near_them() {
 }
 
 #[test]
-fn a_trace_that_is_no_workload_is_told_how_it_is_run() {
+fn the_error_for_a_trace_names_replay() {
     for (file, kind) in [
         ("ftrace.txt", "ftrace text"),
         ("trace-cmd-report.txt", "text of trace-cmd report"),
@@ -75,7 +75,7 @@ fn a_trace_that_is_no_workload_is_told_how_it_is_run() {
 }
 
 #[test]
-fn a_workload_that_is_no_trace_is_told_how_it_is_run() {
+fn the_error_for_a_workload_names_run() {
     for command in [&["replay"][..], &["trace", "info"], &["trace", "analyse"]] {
         let told = on_one_line(&fails(&[command, &["beat.json"]].concat()));
         assert!(told.contains("it looks like a workload, which `vruntime run beat.json` runs"), "{command:?}: {told}");
@@ -98,7 +98,7 @@ fn recordings_that_there_are_none_of() {
 }
 
 #[test]
-fn numbers_of_the_command_line_are_told_which_there_may_be() {
+fn errors_on_numbers_state_the_range() {
     for (arguments, expected) in [
         (&["--repeat", "-1"][..], "invalid value '-1' for '--repeat <N>': expected a whole number from 1 to 1000"),
         (&["--repeat", "x"], "expected a whole number from 1 to 1000"),
@@ -182,7 +182,7 @@ fn settings_that_the_kernel_refuses_are_errors() {
 }
 
 #[test]
-fn what_the_machine_refuses_is_told_with_its_place() {
+fn what_the_machine_refuses_is_reported_with_its_place() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let told = |name: &str, text: &str, arguments: &[&str]| {
         let file = folder.path().join(name);
@@ -236,7 +236,7 @@ fn what_the_machine_refuses_is_told_with_its_place() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
+fn a_file_that_cannot_be_read_is_reported_with_the_one_that_was_meant() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     fs::write(folder.path().join("web.json"), "{}").expect("it can be written");
     let at = |name: &str| folder.path().join(name).display().to_string();
@@ -262,31 +262,31 @@ fn a_file_that_cannot_be_read_is_told_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn what_is_given_twice_is_told() {
+fn what_is_given_twice_is_reported() {
     let web = data("beat.json").display().to_string();
-    let told_of = |options: &[&str]| {
+    let warnings_of = |options: &[&str]| {
         let arguments: Vec<&str> = ["run", &web, "--machine", "2"].into_iter().chain(options.iter().copied()).collect();
         on_one_line(&text(&vruntime(&arguments).stderr))
     };
     let with = |features: &[&str]| {
         let options = features.iter().flat_map(|feature| ["--feature", feature]);
-        told_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
+        warnings_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
     };
     let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
     assert!(told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"), "{told}");
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
-    let slices = told_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
+    let slices = warnings_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
     assert!(
         slices.contains("--set base_slice_ns=1000000 has no effect: --set base_slice_ns=2000000 overrides it"),
         "{slices}"
     );
-    let kernel = told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
+    let kernel = warnings_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
     assert!(
         kernel.contains("+NO_WA_BIAS of --kernel 6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS has no effect"),
         "{kernel}"
     );
-    assert!(!told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000"]).contains("no effect"));
+    assert!(!warnings_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000"]).contains("no effect"));
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn on_one_line(told: &str) -> String {
 
 /// A long run does not begin if its results could not be written.
 #[test]
-fn places_that_cannot_be_written_are_told_before_anything_runs() {
+fn places_that_cannot_be_written_are_reported_before_anything_runs() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let failing = |arguments: &[&str]| on_one_line(&fails(arguments));
@@ -413,7 +413,7 @@ fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
 
 /// The error about a file with a wrong extension does not rest on its first character alone.
 #[test]
-fn a_name_that_does_not_fit_is_told() {
+fn a_name_that_does_not_fit_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str| written(folder.path(), name, text);
     let scenario = file("mine.json", "[scenario]\nkernel = \"6.12\"\n");
@@ -455,7 +455,7 @@ fn a_file_that_is_neither_says_what_it_should_be() {
 
 /// Several mistakes in a file are listed, each as if it were the only one.
 #[test]
-fn several_errors_are_told_alike() {
+fn several_errors_are_reported_alike() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let text = "duration = \"1s\"\n[[task]]\nname = \"a\"\nrun = \"1xs\"\nsleep = \"1yms\"\nfoo = 1\n";
     let told = fails(&["run", &written(folder.path(), "three.toml", text)]);
@@ -467,7 +467,7 @@ fn several_errors_are_told_alike() {
 }
 
 #[test]
-fn what_is_asked_for_in_the_wrong_form_is_told_the_right_one() {
+fn a_wrong_form_is_reported_with_the_right_one() {
     let told = |arguments: &[&str]| on_one_line(&fails(arguments));
     let kernels = told(&["run", "beat.json", "--kernel", "6.1,6.12"]);
     assert!(
@@ -481,16 +481,16 @@ fn what_is_asked_for_in_the_wrong_form_is_told_the_right_one() {
         assert!(twice.contains(&tip), "{twice}");
     }
     let nothing = told(&["run", "beat.json", "--kernel", "6.12+"]);
-    assert!(nothing.contains("nothing stands behind a + of `6.12+`"), "{nothing}");
+    assert!(nothing.contains("a + of `6.12+` is followed by nothing"), "{nothing}");
     let machine = told(&["run", "beat.json", "--machine", "-4"]);
-    assert!(machine.contains("`-4` is no number of CPUs") && !machine.contains("-4:2"), "{machine}");
+    assert!(machine.contains("`-4` is not a number of CPUs") && !machine.contains("-4:2"), "{machine}");
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
     let words = told(&["trace", "analyse", &trace, "latency,runqueue"]);
-    assert!(words.contains("here words are separated by blanks: latency runqueue"), "{words}");
+    assert!(words.contains("separate words by spaces: latency runqueue"), "{words}");
 }
 
 #[test]
-fn what_says_nothing_to_do_is_an_error_and_what_never_ends_is_told_once() {
+fn what_says_nothing_to_do_is_an_error_and_what_never_ends_is_reported_once() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = |name: &str, text: &str| written(folder.path(), name, text);
     let empty = fails(&["run", &file("empty.json", "{\"tasks\":{}}")]);
@@ -508,7 +508,7 @@ fn what_says_nothing_to_do_is_an_error_and_what_never_ends_is_told_once() {
 }
 
 #[test]
-fn what_has_no_effect_on_this_machine_is_told() {
+fn what_has_no_effect_on_this_machine_is_reported() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let text =
         "duration = \"10ms\"\n[machine]\ntopology = \"4\"\nsmt_speedup = 1.3\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
@@ -519,7 +519,7 @@ fn what_has_no_effect_on_this_machine_is_told() {
 
 /// 50 instead of 50 % is 50 CPUs.
 #[test]
-fn a_limit_above_the_machine_is_told() {
+fn a_limit_above_the_machine_is_reported() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let told = |max: &str| {
         let text = format!(
@@ -557,7 +557,7 @@ fn standard_input_is_read_once() {
 }
 
 /// The lines that a failing command prints for programs.
-fn told_programs(arguments: &[&str]) -> Vec<serde_json::Value> {
+fn messages_as_json(arguments: &[&str]) -> Vec<serde_json::Value> {
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
     let output =
         command.current_dir(data("")).env("VRUNTIME_MESSAGES", "json").args(arguments).output().expect("it runs");
@@ -566,11 +566,11 @@ fn told_programs(arguments: &[&str]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn programs_are_told_each_part_by_its_name() {
+fn json_messages_name_each_part() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file =
         written(folder.path(), "two.json", "{\"tasks\": {\n  \"a\": {\"run\": \"x\"},\n  \"b\": {\"loop\": \"y\"}}}");
-    let told = told_programs(&["run", &file]);
+    let told = messages_as_json(&["run", &file]);
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0]["level"], "error");
     assert_eq!(told[0]["message"], "`run` is a string");
@@ -580,28 +580,28 @@ fn programs_are_told_each_part_by_its_name() {
     let shown = told[0]["text"].as_str().expect("all of it, too");
     assert!(shown.contains("╰── expected a number of microseconds") && !shown.contains('\u{1b}'), "{shown}");
 
-    let [missing] = &told_programs(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
+    let [missing] = &messages_as_json(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
     assert_eq!(missing["message"], "cannot read nowhere.json");
     assert_eq!(missing["causes"], serde_json::json!(["No such file or directory (os error 2)"]));
     assert!(missing["help"].is_string() && missing.get("line").is_none());
 
-    let [mistake] = &told_programs(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
+    let [mistake] = &messages_as_json(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
     assert_eq!(mistake["message"], "unexpected argument '--nothing' found");
     assert!(mistake["text"].as_str().is_some_and(|text| text.contains("Usage: vruntime run")));
     assert!(mistake["help"].as_str().is_some_and(|help| help.contains("'-- --nothing'")), "{mistake}");
-    let [missing] = &told_programs(&["compare"])[..] else { panic!("it is one error") };
+    let [missing] = &messages_as_json(&["compare"])[..] else { panic!("it is one error") };
     assert_eq!(missing["message"], "the following required arguments were not provided: <FILE>...");
-    assert_eq!(told_programs(&[])[0]["message"], "a command is missing");
+    assert_eq!(messages_as_json(&[])[0]["message"], "a command is missing");
 }
 
 #[test]
-fn programs_are_told_notes_and_warnings_beside_the_results() {
+fn json_messages_have_notes_and_warnings() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = written(folder.path(), "odd.json", "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1, \"rum\": 2}}}");
-    let told = told_programs(&["run", &file, "--json"]);
+    let told = messages_as_json(&["run", &file, "--json"]);
     assert_eq!((told.len(), &told[0]["level"]), (1, &"warning".into()), "{told:?}");
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/demo/demo.toml");
-    let told = told_programs(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
+    let told = messages_as_json(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
     assert_eq!((told.len(), &told[0]["level"]), (1, &"note".into()), "{told:?}");
     assert!(told[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
 }

@@ -40,7 +40,7 @@ fn a_place_that_never_ends_is_not_shown_to_its_end() {
     };
     let (ours, theirs, hunk) = shown(&["--hunks", "1"]);
     assert_eq!((ours, theirs), (21, 21), "20 of each, and dots: {hunk}");
-    assert!(hunk.ends_with("  ... and 560 more events of this place (--lines)\n"), "{hunk}");
+    assert!(hunk.ends_with("  ... and 560 more events lines here (--lines)\n"), "{hunk}");
     let (ours, theirs, hunk) = shown(&["--hunks", "1", "--lines", "10000"]);
     assert_eq!((ours, theirs), (300, 300));
     assert!(!hunk.contains("..."), "{hunk}");
@@ -57,7 +57,7 @@ fn a_place_of_many_small_differences_is_not_shown_to_its_end() {
     let (_, hunk) = text.split_once("of each trace):\n\n").expect("they part");
     assert_eq!(code, Some(2));
     assert!(hunk.lines().count() <= 50, "{} lines: {hunk}", hunk.lines().count());
-    assert!(hunk.contains(" more events of this place (--lines)"), "{hunk}");
+    assert!(hunk.contains(" more events lines here (--lines)"), "{hunk}");
 }
 
 fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
@@ -113,7 +113,7 @@ fn the_table_of_cpus_is_a_file() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told() {
+fn what_cannot_be_compared_is_reported() {
     let (code, _, err) = diff(&trace(&[("two", 1.0)]), "nothing\n", &[]);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("b.txt"), "{err}");

@@ -126,7 +126,7 @@ fn a_file_or_a_folder_of_the_name() {
 }
 
 #[test]
-fn names_that_are_none_are_told_with_the_nearest() {
+fn names_that_are_none_are_reported_with_the_nearest() {
     let folder = empty();
     let told = |arguments: &[&str]| {
         let (status, out, err) = run_in(folder.path(), arguments);

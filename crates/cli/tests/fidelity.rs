@@ -112,7 +112,7 @@ fn fidelity_judges_throttling() {
 
 /// A recording without its kernel's preemption model is judged, with a note.
 #[test]
-fn an_unknown_preemption_model_is_told() {
+fn an_unknown_preemption_model_is_reported() {
     const TOLD: &str = ",\n \"preempt\": \"none\"";
     let text = std::fs::read_to_string("../../fidelity/ground-truth/linux-6.18/three-hogs.json").unwrap();
     assert!(text.contains(TOLD), "{text}");

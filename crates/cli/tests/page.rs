@@ -248,14 +248,14 @@ fn a_replay_fits_the_screen_and_the_paper() {
         document.body.dataset.beyond = table.scrollWidth - table.clientWidth;
         document.body.dataset.groups = [...table.querySelectorAll("th.group")].map(head => `${head.textContent} ${head.colSpan}`).join();
         document.body.dataset.labels = table.querySelectorAll("th button")[2].getAttribute("aria-label");
-        document.body.dataset.closed = document.querySelectorAll("details.know:not([open]) li").length;
+        document.body.dataset.closed = document.querySelectorAll("details.notes:not([open]) li").length;
         dispatchEvent(new Event("beforeprint"));
         await null;
-        document.body.dataset.open = document.querySelectorAll("details.know[open] li").length;
+        document.body.dataset.open = document.querySelectorAll("details.notes[open] li").length;
         document.body.dataset.heights = [...document.querySelectorAll("canvas.draw")].map(node => node.style.height).join();
         document.body.dataset.paper = document.querySelector(".u-wrap").style.width;
         dispatchEvent(new Event("afterprint"));
-        document.body.dataset.again = document.querySelectorAll("details.know:not([open]) li").length;
+        document.body.dataset.again = document.querySelectorAll("details.notes:not([open]) li").length;
         })();
     "#;
     let Some(dom) = used(&page, script) else { return };
@@ -549,7 +549,7 @@ fn a_replay_in_groups_has_bars_of_them() {
     let progress = progress.expect("it has a bar");
     assert!(progress["share"].as_f64().is_some_and(|times| times > 2.0) && progress["mark"] == 1.0, "{progress}");
     assert!(progress["text"].as_str().is_some_and(|text| text.contains("times as fast, done after 1.")), "{progress}");
-    assert!(text.contains("<li>Verdict: ") && text.contains("<li>Progress: "), "both are in the summary");
+    assert!(text.contains("<li>Verdict: ") && text.contains("<li>what if: Progress: "), "both are in the summary");
     let tables = data["tables"].as_array().expect("tables").iter();
     let table = tables.clone().find(|table| table["title"] == "Progress of closed loops").expect("a table");
     let heads: Vec<_> = table["tables"][0]["table"]["columns"].as_array().expect("columns").iter().collect();

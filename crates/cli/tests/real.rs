@@ -176,7 +176,7 @@ fn what_was_recorded_is_replayed_with_its_groups() {
 }
 
 #[test]
-fn what_cannot_run_is_told_with_what_to_do() {
+fn what_cannot_run_is_reported_with_what_to_do() {
     let folder = folder();
     let (well, _, err) = vruntime(folder.path(), &["real", "w.json"]);
     assert!(!well && err.contains("the workload never ends") && err.contains("--duration 5s"), "{err}");
@@ -184,7 +184,7 @@ fn what_cannot_run_is_told_with_what_to_do() {
 
 /// A limit in the way is reported once, with its remedy.
 #[test]
-fn limits_are_told_with_what_to_do() {
+fn limits_are_reported_with_what_to_do() {
     let folder = folder();
     let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 process 10\"\n";
     fs::write(folder.path().join("pipes.toml"), text).unwrap();
@@ -283,7 +283,7 @@ fn a_machine_file_says_what_is_wrong_with_it() {
     let besides = "[machine]\ntopology = \"2\"\n[[background]]\nname = \"d\"\nwork_ns = 1\n";
     assert!(refused(besides).contains("missing field `period_ns`"));
     let err = refused(&format!("{besides}period_ns = 5\nnice = 30\n"));
-    assert!(err.contains("`d` has nice 30: -20 to 19 are possible") && err.contains("m.toml:3"), "{err}");
+    assert!(err.contains("`d` has nice 30, expected -20 to 19") && err.contains("m.toml:3"), "{err}");
 }
 
 /// A machine's other load is a row of its own, and `real` reports it.
@@ -311,7 +311,7 @@ fn what_a_machine_does_besides_is_shown() {
     let (well, out, err) = vruntime(folder.path(), &["real", "w.json", "--duration", "100ms"]);
     assert!(well, "{err}");
     if out.contains("other tasks used ") {
-        assert!(out.contains(" % of a CPU in ") && out.contains(" turns a second"), "{out}");
+        assert!(out.contains(" % of a CPU, and got a CPU ") && out.contains(" times a second"), "{out}");
     } else {
         skip::skip("this kernel keeps no accounts of tasks (schedstats)");
     }

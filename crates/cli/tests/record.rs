@@ -194,7 +194,7 @@ fn nothing_is_left_of_a_recording_that_is_killed() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
+fn what_cannot_be_recorded_is_reported() {
     let folder = folder();
     let fails = |arguments: &[&str]| {
         let (code, _, err) = vruntime(folder.path(), arguments);

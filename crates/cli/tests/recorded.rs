@@ -103,7 +103,7 @@ fn the_group_that_a_recording_is_about_comes_first() {
     let json = replayed(&pieces::written(of_group), &["--as-recorded"]);
     assert_eq!(json["tasks"][0]["name"].as_str(), Some(last), "{}", json["tasks"][0]);
     let notes = json["notes"].to_string();
-    assert!(notes.contains("of the task group /a: the table begins with its 1 task,"), "{notes}");
+    assert!(notes.contains("of the task group /a: the first rows are its 1 task,"), "{notes}");
 }
 
 #[test]

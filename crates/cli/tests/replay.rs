@@ -303,7 +303,7 @@ fn notes_do_not_show_how_a_replay_is_made() {
 fn cc_is_said_to_wait(output: &Output) {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("task `cc-8` waits for a task that wakes it, since"), "{told}");
+    assert!(told.contains("task `cc-8` waits for a task that wakes it, from"), "{told}");
     assert!(!told.contains("inbox"), "{told}");
 }
 
@@ -436,7 +436,7 @@ fn births_ends_names_and_pids() {
 }
 
 #[test]
-fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
+fn hostile_traces_end_in_an_error_or_with_the_loss_reported() {
     // All at one time: nobody works, and nothing goes on for ever.
     let mut at_once = line(0, "5.000000", "<idle>-0", "sched_waking: comm=a pid=1 prio=120 target_cpu=000");
     for _ in 0..5_000 {
@@ -552,7 +552,7 @@ fn a_jump_of_the_clock_is_one_for_all() {
     assert!(notes.contains("\"1 time the clock jumped"), "{notes}");
     assert!(info.to_string().contains("\"jumps\":1"), "{info}");
     let analysed = well(&["trace", "analyse", "-"], text.as_bytes());
-    assert!(analysed.contains("are moved by as much: 1\n"), "{analysed}");
+    assert!(analysed.contains("later times are shifted: 1\n"), "{analysed}");
 }
 
 #[test]

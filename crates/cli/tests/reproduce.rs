@@ -44,7 +44,7 @@ fn the_text_fits_a_terminal_and_ends_with_the_count() {
 
 /// Runs of minutes do not begin without a writable folder.
 #[test]
-fn a_folder_that_cannot_be_written_is_told_before_the_runs() {
+fn a_folder_that_cannot_be_written_is_reported_before_the_runs() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let out = file.path().join("out").display().to_string();
     let output = vruntime(&["reproduce", "spurious-migration", "--out", &out]);
@@ -55,7 +55,7 @@ fn a_folder_that_cannot_be_written_is_told_before_the_runs() {
 }
 
 #[test]
-fn an_unknown_experiment_is_told_the_known_ones() {
+fn an_unknown_experiment_lists_the_known_ones() {
     let output = vruntime(&["reproduce", "lat-ctx"]);
     assert_eq!(output.status.code(), Some(1));
     let text = text(output.stderr);

@@ -254,7 +254,7 @@ fn a_converted_trace_has_a_place() {
 
 /// Perfetto refuses files with events of CPUs from 1024 on. A note says that the file lacks them.
 #[test]
-fn what_a_perfetto_trace_does_not_have_is_told() {
+fn what_a_perfetto_trace_does_not_have_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().display().to_string();
     let notes = |command: &str, cpu: u32| {

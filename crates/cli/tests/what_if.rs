@@ -102,7 +102,7 @@ fn what_no_file_has_is_refused() {
 
 /// A rule file's table of a new group makes the group. A note reports that it is empty.
 #[test]
-fn a_group_that_nobody_is_in_is_told() {
+fn a_group_that_nobody_is_in_is_reported() {
     let folder = tempfile::tempdir().expect("there is room");
     let rules = folder.path().join("rules.toml");
     fs::write(&rules, "[groups.\"/nobody\"]\nweight = 300\n").expect("it can be written");
@@ -129,6 +129,11 @@ fn a_comparison_of_a_file_with_what_if() {
     let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, preempt voluntary, 0.2 s simulated, with cgroup=/iron: weight=300";
     assert!(told.lines().any(|line| line == lead), "{told}");
     let trace = "../../../trace/tests/data/ftrace.txt";
+    let varied = fails(&["compare", trace, "--vary", "cgroup=/iron: weight=100,300"]);
+    assert!(varied.contains("--vary changes tasks and groups") && varied.contains("once for each value"), "{varied}");
     let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
-    assert!(told.contains("--map changes what is in a file") && told.contains("vruntime replay"), "{told}");
+    assert!(
+        told.contains("--map changes tasks and groups of a workload file") && told.contains("vruntime replay"),
+        "{told}"
+    );
 }

@@ -341,7 +341,7 @@ impl<'a> Measuring<'a> {
         let tick = probes::tick(cpu, hz);
         match tick {
             Some(tick) => self.cost("tick_ns", tick, "time that a computing thread loses at each tick"),
-            None => self.notes.push("no gaps at the distance of ticks were found: tick_ns keeps its value".to_owned()),
+            None => self.notes.push("no ticks were detected: tick_ns keeps its value".to_owned()),
         }
         self.go_on()?;
         let measured = |slack| probes::sleep(cpu, tick.unwrap_or(0), hz, slack);
@@ -466,10 +466,10 @@ mod tests {
     use crate::skip;
 
     #[test]
-    fn a_machine_that_others_use_is_told_from_an_idle_one() {
+    fn a_machine_that_others_use_is_distinguished_from_an_idle_one() {
         assert_eq!(too_busy(0.03), None, "daemons");
-        let told = too_busy(1.2).expect("a compilation");
-        assert!(told.starts_with("other tasks used 120 % of a CPU") && told.contains("calibrate again"), "{told}");
+        let note = too_busy(1.2).expect("a compilation");
+        assert!(note.starts_with("other tasks used 120 % of a CPU") && note.contains("calibrate again"), "{note}");
     }
 
     #[test]

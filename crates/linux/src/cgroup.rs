@@ -141,7 +141,7 @@ impl Cgroups {
         const PERIOD: &str = "cpu.rt_period_us";
         let read = |folder: &Path| fs::read_to_string(folder.join(RUNTIME)).ok()?.trim().parse::<i64>().ok();
         let Some(all) = read(base) else { return };
-        let told = groups.iter().any(|group| group.rt.is_some());
+        let has_rt_limits = groups.iter().any(|group| group.rt.is_some());
         // The default period is the machine's, a second.
         let mut runtimes = vec![all; groups.len()];
         for (index, group) in groups.iter().enumerate() {
@@ -156,7 +156,7 @@ impl Cgroups {
                     });
                     (runtime, rt.period)
                 }
-                None if told => (None, None),
+                None if has_rt_limits => (None, None),
                 None => (Some(runtimes[group.parent.unwrap_or(0)] / siblings as i64), None),
             };
             runtimes[index] = runtime.unwrap_or(0);
@@ -166,7 +166,7 @@ impl Cgroups {
                 notes.push(format!("real-time tasks may not run in the group {}: {error}", group.path));
             }
         }
-        if !told && groups.len() > 1 {
+        if !has_rt_limits && groups.len() > 1 {
             let words = "this kernel has real-time limits of groups (CONFIG_RT_GROUP_SCHED): the groups of the workload get equal parts of each second";
             notes.push(words.to_owned());
         }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_once() {
+    fn the_cause_is_reported_once() {
         let error = Error::Io { what: "no".to_owned(), path: None, cause: io::Error::other("because") };
         assert_eq!(error.to_string(), "no: because");
         let error = refused(Errno::PERM);

@@ -97,12 +97,12 @@ impl Recorded {
     /// Starts to record if there is a `path`. `groups`: whether there are any.
     pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
         let groups_file = path.filter(|_| groups).and_then(|path| {
-            let told = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
-            write_groups(path).map_err(told).ok()
+            let add_note = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
+            write_groups(path).map_err(add_note).ok()
         });
         let recording = path.and_then(|path| {
-            let told = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
-            Some((Recording::start().map_err(told).ok()?, path.to_owned()))
+            let add_note = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
+            Some((Recording::start().map_err(add_note).ok()?, path.to_owned()))
         });
         Self { recording, groups_file }
     }
@@ -110,8 +110,8 @@ impl Recorded {
     /// Ends it. Returns the files of trace and groups.
     pub(crate) fn finish(self, kernel: &str, notes: &mut Vec<String>) -> (Option<PathBuf>, Option<PathBuf>) {
         let trace = self.recording.and_then(|(recording, path)| {
-            let told = |error| notes.push(format!("the trace could not be written: {error}"));
-            recording.finish(&path, kernel).map_err(told).ok()?;
+            let add_note = |error| notes.push(format!("the trace could not be written: {error}"));
+            recording.finish(&path, kernel).map_err(add_note).ok()?;
             Some(path)
         });
         (trace, self.groups_file)

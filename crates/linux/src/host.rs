@@ -273,11 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn why_debugfs_says_nothing_is_told() {
+    fn why_debugfs_says_nothing_is_reported() {
         use io::ErrorKind::{NotFound, PermissionDenied};
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("proc")).unwrap();
-        let said = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
+        let message = |mounts: &str, is_root: bool, kind: io::ErrorKind| {
             fs::write(root.path().join("proc/mounts"), mounts).unwrap();
             without_debugfs(root.path(), is_root, &io::Error::from(kind))
         };
@@ -291,19 +291,19 @@ mod tests {
             (mounted, true, PermissionDenied, "this is root, but the kernel refuses it", "mount -t"),
             (mounted, true, NotFound, "this kernel has no sched/features", "mount -t"),
         ] {
-            let said = said(mounts, is_root, kind);
-            assert!(said.contains(expected) && !said.contains(never), "{said}");
+            let message = message(mounts, is_root, kind);
+            assert!(message.contains(expected) && !message.contains(never), "{message}");
         }
     }
 
     #[test]
-    fn emulators_are_told_from_machines() {
+    fn emulators_are_distinguished_from_machines() {
         assert!(is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"));
         assert!(!is_emulated("model name\t: AMD EPYC\nflags\t: fpu hypervisor\n"));
     }
 
     #[test]
-    fn virtual_machines_are_told_from_machines() {
+    fn virtual_machines_are_distinguished_from_machines() {
         assert!(is_virtual("model name\t: AMD EPYC\nflags\t\t: fpu hypervisor lahf_lm\n"));
         assert!(!is_virtual("model name\t: hypervisor\nflags\t\t: fpu vme\n"));
     }

@@ -383,7 +383,7 @@ fn left_out(workload: &Workload, notes: &mut Vec<String>) {
         notes.push("CPUs stay online: hotplug is left out".to_owned());
     }
     if workload.groups.iter().any(|group| group.guarantee.is_some()) {
-        notes.push("no kernel of today has guarantees: they are left out".to_owned());
+        notes.push("current kernels have no guarantees: they are left out".to_owned());
     }
     if !workload.sessions.is_empty() {
         notes.push("all threads are of one session: sessions are left out".to_owned());
@@ -403,7 +403,7 @@ fn inherited(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) {
             _ => Some("under a real-time policy".to_owned()),
         };
         if let Some(policy) = policy {
-            notes.push(format!("this program was started {policy}: tasks without a policy of their own inherit that"));
+            notes.push(format!("this program runs {policy}, which tasks without a policy of their own inherit"));
         }
     }
 }

@@ -175,7 +175,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
+fn what_the_kernel_refuses_is_reported_and_the_rest_runs() {
     let mut odd = once("odd", vec![Op::Run { work: MS }]);
     // More than a CPU of runtime, and a missing CPU: refused even to root.
     let (runtime, deadline) = (20 * MS, 10 * MS);
@@ -190,7 +190,7 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
 
 /// With root and a writable hierarchy the groups exist; otherwise a note says that they do not.
 #[test]
-fn groups_are_made_or_told_and_leave_nothing_behind() {
+fn groups_are_made_or_reported_and_leave_nothing_behind() {
     let mut one = task("one", Repeat::Forever, vec![Op::Run { work: MS }]);
     one.settings.group = Some(2);
     let mut all = workload(vec![one]);
@@ -238,7 +238,7 @@ fn it_stops_when_asked_and_has_what_there_was() {
 }
 
 /// The same workload with one process for each task.
-fn apart(mut workload: Workload) -> Workload {
+fn in_processes(mut workload: Workload) -> Workload {
     workload.tasks.iter_mut().for_each(|task| task.process = None);
     workload
 }
@@ -272,7 +272,7 @@ fn processes_meet_answer_and_are_measured() {
     let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
     all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
-    let measured = of(&apart(all), None);
+    let measured = of(&in_processes(all), None);
     assert_eq!(measured.tasks.len(), 14, "{measured:?}");
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
     let (begun, forked) = measured.tasks.split_at(11);
@@ -302,7 +302,7 @@ fn processes_that_wait_are_woken_by_the_end() {
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
     all.pipes =
         [Channel::Pipe, Channel::Socket].map(|kind| Pipe { name: "p".to_owned(), capacity: 4096, kind }).to_vec();
-    let measured = of(&apart(all), Some(50 * MS));
+    let measured = of(&in_processes(all), Some(50 * MS));
     assert_eq!(measured.tasks.len(), 7, "{measured:?}");
     assert!(measured.tasks.iter().all(|task| !task.ended), "{measured:?}");
     assert!((50 * MS..HANGS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
@@ -347,7 +347,7 @@ fn processes_are_changed_from_outside() {
         let mut all = workload(vec![sleeper("nicer"), sleeper("as it was")]);
         let settings = Settings::default();
         all.changes = vec![Change { at: 20 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: Some(7) } }];
-        let measured = of(&apart(all), None);
+        let measured = of(&in_processes(all), None);
         let changed = measured.tasks[0].nice == 7 || own > 7 && refuses(&measured);
         (measured, changed)
     });
@@ -357,6 +357,6 @@ fn processes_are_changed_from_outside() {
     let changed = if refused { own } else { 7 };
     assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
     // The notes report inheritance.
-    let told = measured.notes.iter().any(|note| note.contains(&format!("was started with nice {own}")));
+    let told = measured.notes.iter().any(|note| note.contains(&format!("runs with nice {own}")));
     assert_eq!(told, own != 0, "{:?}", measured.notes);
 }

@@ -166,12 +166,13 @@ impl Reader {
         let there = notes.forked.iter().filter(|forked| forked.process > 0);
         let mut recording = recording.with_processes(there.map(|it| (it.thread, (it.process, it.parent))));
         if let Some(machine) = &self.options.machine {
-            let said = machine.nr_cpus();
-            if cpus > said {
-                let message = format!("{} names CPU {}, and the machine has {said} CPUs", recording.name, cpus - 1);
+            let described = machine.nr_cpus();
+            if cpus > described {
+                let message =
+                    format!("{} names CPU {}, and the machine has {described} CPUs", recording.name, cpus - 1);
                 return Err(Error::new(message).with_help("describe all CPUs with --recorded-machine"));
             }
-            recording.has_cpus(said);
+            recording.has_cpus(described);
         }
         Ok(recording)
     }

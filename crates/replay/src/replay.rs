@@ -251,7 +251,7 @@ impl<'a> Replay<'a> {
         let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
         let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
         // The rule decides when the task requests it.
-        let told = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
+        let refusal = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
         let mut changed = what_if.into_iter().flat_map(|workload| &workload.tasks);
         let now = changed.find(|changed| changed.name == *task);
         // From the start, or from a wait beside an idle CPU.
@@ -264,9 +264,9 @@ impl<'a> Replay<'a> {
                  (sched_rt_runtime_us above sched_rt_period_us)"
                     .to_owned()
             }
-            _ => told.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
+            _ => refusal.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
         };
-        rules.wrong_policy(&recorded.threads, thread, &told.to_string(), &help)
+        rules.wrong_policy(&recorded.threads, thread, &refusal.to_string(), &help)
     }
 }
 

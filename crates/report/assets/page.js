@@ -189,11 +189,11 @@ for (let from = 0, to = 0; from < data.bars.length; from = to) {
   section(title, sub, entry).append(barsOf(data.bars.slice(from, to)));
 }
 
-// Delays after wakeups: a line a run for one name.
+// Wakeup latency: a line for each run, of one name.
 const runs = data.runs.filter(run => run.overview);
 const names = [...new Set(runs.flatMap(run => run.overview.delays.map(one => one.name)))];
 if (names.length) {
-  const part = section("Delays after wakeups", "The part of the wakeups of a class after which the task ran within a time. Further left is better.");
+  const part = section("Wakeup latency", "The part of a class's wakeups after which the task ran within a time. A line further left is better.");
   const choice = el("select", { "aria-label": "Tasks", onchange: () => redraw() }, ...names.map(name => el("option", { value: name, text: name })));
   const place = el("div");
   part.append(el("div", { class: "tools" }, el("label", {}, document.createTextNode("Tasks: "), choice)), place);
@@ -219,16 +219,16 @@ if (names.length) {
         { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, values: (_, all) => all.map(value => `${value} %`), size: 56 },
       ],
       series: [{ label: "within", value: (_, value) => value === null ? "–" : time(value) },
-        ...lines.map(([label, one, at]) => ({ label: `${label} (${thousands(one.count)} delays)`, stroke: colour(at), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false }, value: (_, value) => value === null ? "–" : `${value.toFixed(2)} %` }))],
+        ...lines.map(([label, one, at]) => ({ label: `${label} (${thousands(one.count)} wakeups)`, stroke: colour(at), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false }, value: (_, value) => value === null ? "–" : `${value.toFixed(2)} %` }))],
       cursor: { drag: { x: true, y: false } },
     }, [xs, ...ys], place);
   };
   drawings.push(redraw);
 }
 
-// How busy each CPU was: a row a CPU, a column a bin.
+// CPU utilisation: a row for each CPU, a column for each bin.
 if (runs.length) {
-  const part = section("How busy each CPU was", "A row is a CPU. A stronger colour means that tasks ran there for more of the time. Hatched parts are unknown: the trace does not show whether a task ran.");
+  const part = section("CPU utilisation", "A row is a CPU. A stronger colour means that tasks ran there for more of the time. Hatched parts are unknown: the trace does not show whether a task ran.");
   for (const run of runs) {
     const { cpus, bin_ns: bin, elapsed_ns: elapsed } = run.overview;
     const rowHeight = Math.max(6, Math.min(24, 420 / Math.max(1, cpus.length)));
@@ -266,9 +266,9 @@ if (runs.length) {
   part.append(el("p", { class: "note", text: `A column is ${time(first.bin_ns)}; shares are exact sums over it.` }));
 }
 
-// Who ran when. All runs share one range of time.
+// Timeline. All runs share one range of time.
 if (runs.some(run => run.overview.timeline.drawn > 0)) {
-  const part = section("Who ran when", "Drag or press ← → to move. Press + and −, or use Ctrl and the wheel, to zoom. 0 shows all.");
+  const part = section("Timeline", "Drag or press ← → to move. Press + and −, or use Ctrl and the wheel, to zoom. 0 shows all.");
   const end = Math.max(...runs.map(run => run.overview.elapsed_ns));
   const view = { from: 0, to: end };
   const range = el("span", { class: "range", role: "status", "aria-live": "polite" });

@@ -25,7 +25,7 @@ use crate::settling::Settling;
 use crate::shares::Shares;
 use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
-use waits::{Bound, Holds, waits, waits_no_more};
+use waits::{Bound, ThrottleState, waits, waits_no_more};
 
 /// Tasks with their own latency histograms, which take about 40 KB each. Later tasks share their class's.
 pub const DETAILED_TASKS: usize = 1024;
@@ -41,7 +41,7 @@ pub struct Collector {
     migrations: MigrationCount,
     /// Present once the machine is known.
     conservation: Option<Conservation>,
-    holds: Holds,
+    throttle_state: ThrottleState,
     psi: Psi,
     shares: Shares,
     settling: Settling,
@@ -123,7 +123,7 @@ impl Collector {
     #[inline]
     fn runnable(&mut self, at: u64, id: TaskId, state: State, cpu: CpuId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, cpus, holds, .. } = self;
+        let Self { tasks, groups, conservation, cpus, throttle_state, .. } = self;
         let task = &mut tasks[id.index()];
         // A task woken before it left its CPU continues to run. A waiting one continues to wait.
         if matches!(task.state, State::Unborn | State::Sleeping) {
@@ -135,7 +135,7 @@ impl Collector {
             task.be_born(at);
             task.enter(at, state, groups);
             if let Some(watch) = conservation {
-                waits(watch, at, (id, task), cpu, groups, holds);
+                waits(watch, at, (id, task), cpu, groups, throttle_state);
             }
         }
     }
@@ -163,14 +163,14 @@ impl Collector {
             self.task_mut(id);
         }
         self.frequency.runs(at, cpu, next != Running::Idle);
-        let Self { tasks, groups, classes, unexplained, conservation, holds, .. } = self;
+        let Self { tasks, groups, classes, unexplained, conservation, throttle_state, .. } = self;
         if prev == next {
             return;
         }
         if let Some(watch) = conservation
             && prev == Running::Idle
         {
-            watch.gets_busy(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups));
+            watch.gets_busy(at, cpu, |task, cpu| throttle_state.is_throttled(&tasks[task.index()], cpu, groups));
         }
         if let Running::Task(id) = prev {
             let task = &mut tasks[id.index()];
@@ -194,7 +194,7 @@ impl Collector {
             if let Some(watch) = conservation
                 && state == State::Waiting
             {
-                waits(watch, at, (id, task), cpu, groups, holds);
+                waits(watch, at, (id, task), cpu, groups, throttle_state);
             }
         }
         if let Running::Task(id) = next {
@@ -209,7 +209,7 @@ impl Collector {
                 task.detail(id.index(), classes).wakeup_latency.record(waited);
             }
             if let Some(watch) = conservation {
-                waits_no_more(watch, at, (id, task), groups, holds);
+                waits_no_more(watch, at, (id, task), groups, throttle_state);
             }
         }
         if let Some(watch) = conservation
@@ -306,9 +306,9 @@ impl Collector {
     fn cpu_down(&mut self, at: u64, cpu: CpuId) {
         self.settling.disturb();
         self.cpu_mut(cpu);
-        let Self { tasks, groups, conservation, holds, .. } = self;
+        let Self { tasks, groups, conservation, throttle_state, .. } = self;
         if let Some(watch) = conservation {
-            watch.goes(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups));
+            watch.goes(at, cpu, |task, cpu| throttle_state.is_throttled(&tasks[task.index()], cpu, groups));
         }
     }
 
@@ -357,13 +357,13 @@ impl Collector {
 
     fn end_of_life(&mut self, at: u64, id: TaskId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation, holds, .. } = self;
+        let Self { tasks, groups, conservation, throttle_state, .. } = self;
         let task = &mut tasks[id.index()];
         // A running task announces its exit, and runs until switched out.
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
             if let Some(watch) = conservation {
-                waits_no_more(watch, at, (id, task), groups, holds);
+                waits_no_more(watch, at, (id, task), groups, throttle_state);
             }
         }
     }
@@ -382,18 +382,18 @@ impl Sink for Collector {
         if self.task_mut(task).since > 0 {
             self.settling.disturb();
         }
-        let Self { tasks, groups, conservation, holds, .. } = self;
+        let Self { tasks, groups, conservation, throttle_state, .. } = self;
         if let Some(watch) = conservation {
             let it = &mut tasks[task.index()];
             let bound = Bound::from(&*it);
-            watch.affinity(at, task, cpus, &mut it.account, |cpu| holds.hold(bound, cpu, groups));
+            watch.affinity(at, task, cpus, &mut it.account, |cpu| throttle_state.is_throttled(bound, cpu, groups));
         }
     }
 
     fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
-        let Self { tasks, groups, conservation, holds, .. } = self;
+        let Self { tasks, groups, conservation, throttle_state, .. } = self;
         if let Some(watch) = conservation {
-            let barred = |task: TaskId, cpu| holds.hold(&tasks[task.index()], cpu, groups);
+            let barred = |task: TaskId, cpu| throttle_state.is_throttled(&tasks[task.index()], cpu, groups);
             watch.root_domains(at, roots, isolated, barred);
         }
     }
@@ -546,10 +546,10 @@ impl Sink for Collector {
     fn finish(&mut self, at: u64) {
         self.now = self.now.max(at);
         self.finished = true;
-        for (cpu, group, ns) in self.holds.rt.finish(self.now) {
+        for (cpu, group, ns) in self.throttle_state.rt.finish(self.now) {
             self.rt_was_throttled(CpuId(cpu), GroupId(group), ns);
         }
-        let Self { tasks, groups, cpus, now, conservation, holds, .. } = self;
+        let Self { tasks, groups, cpus, now, conservation, throttle_state, .. } = self;
         for (id, task) in tasks.iter_mut().enumerate() {
             let state = task.state;
             task.enter(*now, state, groups);
@@ -557,7 +557,7 @@ impl Sink for Collector {
             // The run may have ended before announced overhead.
             task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
-                waits_no_more(watch, *now, (TaskId(id as u32), task), groups, holds);
+                waits_no_more(watch, *now, (TaskId(id as u32), task), groups, throttle_state);
             }
         }
         for cpu in cpus {

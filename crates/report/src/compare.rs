@@ -296,8 +296,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let mut last = None;
     let mut lines = Vec::new();
-    let told = all.of_one_class();
-    for row in all.rows().into_iter().filter(|row| !row.is_told(&told)) {
+    let covered = all.of_one_class();
+    for row in all.rows().into_iter().filter(|row| !row.repeats_class(&covered)) {
         let Some(spread) = row.cells[0] else { continue };
         if row.metric.key == IDLE_WAITS && spread.max == 0.0 {
             continue;

@@ -156,8 +156,8 @@ impl Conservation {
             self.idle.begin(cpu, at);
         }
         let number = |cpu: CpuId| domains.iter().position(|domain| domain.contains(cpu)).map(|number| number as u32);
-        let apart = domains.len() > 1 || !isolated.is_empty();
-        let cpus = if apart { self.chains.len() as u32 } else { 0 };
+        let is_partitioned = domains.len() > 1 || !isolated.is_empty();
+        let cpus = if is_partitioned { self.chains.len() as u32 } else { 0 };
         self.roots = (0..cpus).map(|cpu| number(CpuId(cpu))).collect();
     }
 

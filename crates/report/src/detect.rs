@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vruntime_trace::{CpuId, CpuMask, DomainInfo, TaskId};
 
-use crate::holds::Holds;
+use crate::throttle_state::ThrottleState;
 use crate::violation::{Pattern, Side, Violation, cpu_list};
 
 /// The shortest window, nanoseconds: the paper's time of confirmation.
@@ -62,7 +62,7 @@ enum State {
     Asleep,
     Waiting,
     /// Throttled: its group's limit, the real-time limit, or its runtime is used up.
-    Held,
+    Throttled,
     Running,
 }
 
@@ -156,7 +156,7 @@ pub struct Detector {
     all_wanting: u32,
     /// Integral over this window of [`wasted_now`](Self::wasted_now).
     wasted: u64,
-    holds: Holds,
+    throttle_state: ThrottleState,
     /// Findings of the last window with their indices in the list. `None`: only counted.
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the last two windows.
@@ -209,8 +209,8 @@ impl Detector {
             self.book(task);
             self.leave_queue(before.cpu, before.mask);
         }
-        let held = state == State::Waiting && self.holds.hold(task, cpu);
-        let state = if held { State::Held } else { state };
+        let is_throttled = state == State::Waiting && self.throttle_state.is_throttled(task, cpu);
+        let state = if is_throttled { State::Throttled } else { state };
         let mask = self.within_reach(self.tasks[task.index()].affinity, cpu);
         let since = self.now;
         let it = &mut self.tasks[task.index()];
@@ -323,7 +323,7 @@ impl Detector {
     fn look_again(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
-            if task.cpu == cpu.0 && matches!(task.state, State::Waiting | State::Held) {
+            if task.cpu == cpu.0 && matches!(task.state, State::Waiting | State::Throttled) {
                 self.enter(TaskId(index as u32), State::Waiting, cpu);
             }
         }
@@ -332,7 +332,7 @@ impl Detector {
     /// Checks whether a waiting task is throttled.
     fn wait_anew(&mut self, task: TaskId) {
         let Place { state, cpu, .. } = self.task_mut(task).place();
-        if matches!(state, State::Waiting | State::Held) {
+        if matches!(state, State::Waiting | State::Throttled) {
             self.enter(task, State::Waiting, CpuId(cpu as u32));
         }
     }
@@ -349,7 +349,7 @@ impl Detector {
             wanting.min(self.spare[set])
         };
         let most = sets.map(of).max().unwrap_or(0);
-        if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
+        if most == 0 || self.throttle_state.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
     /// Returns an upper bound of [`wasted_now`](Self::wasted_now) under limits. It is the smaller number of tasks that
@@ -365,7 +365,7 @@ impl Detector {
             let mask = &self.masks[task.mask as usize];
             let mut could = false;
             for (cpu, used) in &mut spare {
-                if allows(mask.as_ref(), *cpu) && !self.holds.hold(id, *cpu) {
+                if allows(mask.as_ref(), *cpu) && !self.throttle_state.is_throttled(id, *cpu) {
                     (could, *used) = (true, true);
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 use crate::results::{GroupResult, Results};
-use crate::units::{percent, time};
+use crate::units::{self, percent};
 
 /// Deviations below this part of the entitlement need no explanation.
 const DEVIATION: u64 = 20;
@@ -51,19 +51,28 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains groups with deviations, largest first, and then names limits of others. At most [`MOST`] sentences, and
-    /// one that counts the rest.
+    /// Explains groups that got less than their entitlement, and then those that got more, each with the largest
+    /// deviation first. Limits of other groups follow. At most [`MOST`] sentences, and one that counts the rest.
     fn sentences(&self) -> Vec<String> {
-        let mut found: Vec<(bool, f64, String)> = Vec::new();
+        // Rank 2: less than the entitlement; 1: more; 0: no deviation.
+        let mut found: Vec<(u8, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
             let throttled = self.throttled(at);
             let deviates = self.deviates(at);
             // A limit is explained at its own group.
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
-            if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
-                let often = throttled.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
-                found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
+            let limit = if elsewhere { self.own_limit(at) } else { throttled };
+            let sentence = if elsewhere {
+                limit.map(|limit| format!("{}: {}.", self.name(at), self.limit_clause(at, limit)))
+            } else {
+                self.sentence(at)
+            };
+            if let Some(sentence) = sentence {
+                let missing = self.missing(at);
+                let rank = if !deviates || elsewhere { 0 } else { 1 + u8::from(missing > 0.0) };
+                let often = limit.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
+                found.push((rank, if rank > 0 { missing.abs() } else { often }, sentence));
             }
         }
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1)));
@@ -119,9 +128,9 @@ impl Explained {
         }
         let waited = self.share(self.groups[at].run_delay_ns);
         if waited < self.missing(at) / 2.0 {
-            return "no limit and no cpuset is the reason, and its tasks hardly waited".to_owned();
+            return "no limit or cpuset restricted it, and its tasks hardly waited".to_owned();
         }
-        "no limit and no cpuset is the reason; its tasks waited for CPUs that had other work".to_owned()
+        "no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs".to_owned()
     }
 
     fn why_more(&self, at: usize) -> String {
@@ -146,24 +155,28 @@ impl Explained {
         format!("{} {why}", self.name(most))
     }
 
-    /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
+    /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
         let Throttled { owner, periods, hits: throttled } = limit;
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
-        let max = max.map(|(quota, period)| format!(" of {} in {}", time(quota as f64), time(period as f64)));
+        let max = max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
         format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
     }
 
     /// Returns the own or inherited limit that throttled a group most often.
     fn throttled(&self, at: usize) -> Option<Throttled> {
-        let limits = self.lineage(at).filter_map(|owner| {
-            let limit = self.groups[owner].limit?;
-            Some(Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled })
-        });
         let often = |limit: &Throttled| limit.hits as f64 / limit.periods.max(1) as f64;
-        limits.filter(|limit| limit.hits > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
+        self.lineage(at).filter_map(|owner| self.own_limit(owner)).max_by(|a, b| often(a).total_cmp(&often(b)))
+    }
+
+    /// Returns the group's own limit, if it throttled often.
+    fn own_limit(&self, owner: usize) -> Option<Throttled> {
+        let limit = self.groups[owner].limit?;
+        let throttled = Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled };
+        let often = throttled.hits as f64 / throttled.periods.max(1) as f64;
+        (throttled.hits > 0 && often >= OFTEN).then_some(throttled)
     }
 
     /// Returns a group and its ancestors, up to the root.
@@ -260,8 +273,8 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its CPU limit of 50.0 \
-                 ms in 100 ms throttled it in 9 of 10 periods.",
+                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its CPU limit of 0.5 \
+                 CPUs (50.0 ms in each 100 ms) throttled it in 9 of 10 periods.",
                 "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` was \
                  throttled by a limit and could not use its entitlement.",
             ]
@@ -270,12 +283,29 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 50.0 ms in 100 ms throttled it in \
+                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in \
               9 of 10 periods."
             ]
         );
         run.groups[1].limit = Some(limit(0));
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
+    }
+
+    /// Both limits of a nested group are named.
+    #[test]
+    fn a_limit_below_a_limit_is_named_too() {
+        let mut run = results(&[("/", None, 150, 150), ("/shop", Some(0), 150, 150), ("/shop/web", Some(1), 60, 60)]);
+        (run.groups[1].limit, run.groups[2].limit) = (Some(limit(9)), Some(limit(8)));
+        let sentences = run.group_sentences();
+        assert!(
+            sentences[0].starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and "),
+            "{sentences:?}"
+        );
+        let nested =
+            "Group `/shop/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 8 of 10 periods.";
+        assert_eq!(sentences[1..], [nested]);
+        run.groups[2].limit = Some(limit(0));
+        assert_eq!(run.group_sentences().len(), 1, "the parent's limit is explained at the parent");
     }
 
     #[test]
@@ -286,7 +316,7 @@ mod tests {
         assert_eq!(
             sentences[0],
             "Group `/shop/web` got 30.00 % of a CPU, less than its entitlement of 40.00 % of a CPU: the CPU limit of group \
-             `/shop` of 50.0 ms in 100 ms throttled it in 5 of 10 periods."
+             `/shop` of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 5 of 10 periods."
         );
         assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
         let explained =
@@ -313,7 +343,7 @@ mod tests {
         let reason = |run: &Results| run.group_sentences()[0].split_once(": ").map(|(_, why)| why.to_owned());
         assert_eq!(
             reason(&run).as_deref(),
-            Some("no limit and no cpuset is the reason; its tasks waited for CPUs that had other work.")
+            Some("no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs.")
         );
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-1,3".to_owned(), partition: "member".to_owned() });
         assert_eq!(reason(&run).as_deref(), Some("its cpuset has only the CPUs 0-1,3."));
@@ -332,7 +362,7 @@ mod tests {
         run.groups[1].limit = Some(limit(9));
         assert_eq!(
             run.group_sentences(),
-            ["Group `/web`: its CPU limit of 50.0 ms in 100 ms throttled it in 9 of 10 periods."]
+            ["Group `/web`: its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 9 of 10 periods."]
         );
     }
 

@@ -409,7 +409,7 @@ pub fn table(cells: &[Cell]) -> String {
 fn telling_line(cells: &[Cell]) -> String {
     let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
     let inside = telling.iter().filter(|cell| cell.inside).count();
-    format!("{inside} of the {} cells that a value of 0 would not satisfy are inside", telling.len())
+    format!("{inside} of the {} cells whose range excludes 0 are inside", telling.len())
 }
 
 /// Returns all cells as data.

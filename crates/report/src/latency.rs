@@ -153,15 +153,15 @@ impl Recorded {
     }
 
     fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
-        let (all, mut below, mut told) = (self.histogram.len().max(1), 0_u64, 0.0);
+        let (all, mut below, mut shown_part) = (self.histogram.len().max(1), 0_u64, 0.0);
         let mut out: Vec<(u64, f64)> = Vec::new();
         for value in self.histogram.iter_recorded() {
             below += value.count_since_last_iteration();
             let part = below as f64 / all as f64;
             // The tail is complete beyond 99 %.
-            if out.is_empty() || part - told >= 1.0 / points as f64 || part > 0.99 {
+            if out.is_empty() || part - shown_part >= 1.0 / points as f64 || part > 0.99 {
                 out.push((value.value_iterated_to().min(self.max), part));
-                told = part;
+                shown_part = part;
             }
         }
         out
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_told_in_full() {
+    fn the_tail_is_reported_in_full() {
         let mut recorder = Recorder::default();
         (0..992).for_each(|_| recorder.record(10));
         (1..=8).for_each(|late| recorder.record(late * 1_000_000));

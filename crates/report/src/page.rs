@@ -179,7 +179,7 @@ impl Page {
         let folded = match self.folded.len() {
             0 => String::new(),
             count => format!(
-                "<details class=\"know\"><summary>{count} more notes</summary><ul class=\"said\">{}</ul></details>",
+                "<details class=\"notes\"><summary>{count} more notes</summary><ul class=\"sentences\">{}</ul></details>",
                 list(&self.folded)
             ),
         };
@@ -188,7 +188,7 @@ impl Page {
             ("CSS", format!("{UPLOT_CSS}\n{STYLE}")),
             ("LEAD", escape(&self.lead)),
             ("SUMMARY", list(&self.summary)),
-            ("KNOW", folded),
+            ("NOTES", folded),
             ("MADE", escape(&made)),
             ("LICENCE", escape(UPLOT_LICENSE)),
             ("DATA", in_script(&data.to_string())),
@@ -239,8 +239,8 @@ fn table_json(table: &DataTable) -> Value {
         _ => kind(column.kind),
     };
     // Omits columns without values. The files have them.
-    let told = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| *cell != Cell::Nothing));
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|&at| table.rows.is_empty() || told(at)).collect();
+    let has_values = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| *cell != Cell::Nothing));
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|&at| table.rows.is_empty() || has_values(at)).collect();
     let columns: Vec<Value> = shown
         .iter()
         .map(|&at| {
@@ -329,21 +329,25 @@ mod tests {
         let bar = |name: &str, share: f64, mark: f64| (name.to_owned(), share, Some(mark));
         let text = |share: f64, mark: Option<f64>| format!("{share:.3} {:.3}", mark.unwrap_or(-1.0));
         let inside = |path: &str, other: &str| path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-        let told = |all: Vec<(String, f64, Option<f64>)>| -> Vec<(String, String)> {
+        let bars_of = |all: Vec<(String, f64, Option<f64>)>| -> Vec<(String, String)> {
             Bar::folded(all, inside, text).into_iter().map(|bar| (bar.name, bar.text)).collect()
         };
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let all = vec![bar("/a", 1.0, 1.0), bar("/b", 0.003, 0.002), bar("/b/c", 0.002, 0.001), bar("/d", 0.001, 0.5)];
         // Recorded values are long, so visible.
         assert_eq!(
-            told(all.clone()),
+            bars_of(all.clone()),
             [pair("/a", "1.000 1.000"), pair("/d", "0.001 0.500"), pair("2 others", "0.003 0.002")]
         );
-        assert_eq!(told(all[..2].to_vec()), [pair("/a", "1.000 1.000"), pair("/b", "0.003 0.002")], "one is no others");
-        assert_eq!(told(all[1..3].to_vec()).len(), 2, "of small ones none is too short");
+        assert_eq!(
+            bars_of(all[..2].to_vec()),
+            [pair("/a", "1.000 1.000"), pair("/b", "0.003 0.002")],
+            "one is no others"
+        );
+        assert_eq!(bars_of(all[1..3].to_vec()).len(), 2, "of small ones none is too short");
         let many: Vec<_> = (0..30).map(|index| bar(&format!("/{index}"), 0.5, 0.5)).collect();
-        assert_eq!((told(many.clone()).len(), &*told(many)[MOST_BARS].0), (MOST_BARS + 1, "6 others"));
-        assert_eq!(told(Vec::new()), []);
+        assert_eq!((bars_of(many.clone()).len(), &*bars_of(many)[MOST_BARS].0), (MOST_BARS + 1, "6 others"));
+        assert_eq!(bars_of(Vec::new()), []);
     }
 
     #[test]

@@ -123,59 +123,74 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// Returns the what-if's effects in a sentence.
+    /// Returns the what-if's largest effects: on latency, on limits, on CPU time. The sum of all tasks follows.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
-        let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
-        let both = |task: &ReplayTask| {
-            let (before, behind) = (task.replayed, task.what_if?);
-            Some((share(before.cpu_ns, of), share(behind.cpu_ns, what_if_of), before.wakeup, behind.wakeup))
-        };
-        let recorded = || self.tasks.iter().filter(|task| !task.is_added());
-        let sum = |pick: fn((f64, f64)) -> f64| {
-            recorded().filter_map(both).map(|(before, behind, ..)| pick((before, behind))).sum::<f64>()
-        };
-        let (before, behind) = (sum(|pair| pair.0), sum(|pair| pair.1));
-        let added = self.tasks.iter().filter(|task| task.is_added()).filter_map(both).map(|both| both.1).sum::<f64>();
-        let who = if added > 0.0 { "recorded tasks" } else { "tasks" };
-        let mut text = match (percent(behind), percent(before)) {
-            (behind, before) if behind == before => format!("All {who} together get {behind} % of a CPU, as before"),
-            (behind, before) => format!("All {who} together get {behind} % of a CPU instead of {before}"),
-        };
-        if added > 0.0 {
-            text.extend([", and added tasks ", &percent(added)]);
-        }
         let each = Each::new(self);
-        let shares = recorded().filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
-        let shares = shares.filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
-        if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
-            && by.abs() >= 0.001
-        {
-            let change = format!(
-                "; most changes for {}, from {} to {} %",
-                printable(&task.name),
-                percent(before),
-                percent(behind)
-            );
-            text.push_str(&change);
-        }
+        let clauses: Vec<String> = [self.latency_clause(&each), self.throttling_clause(), self.share_clause(&each)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut text = match clauses[..] {
+            [] => "Nothing stands out.".to_owned(),
+            _ => format!("What stands out: {}.", clauses.join("; ")),
+        };
+        text.extend([" ", &self.sum_sentence()]);
+        text.extend(self.throttled_sentence().map(|sentence| format!(" {sentence}")));
+        Some(text)
+    }
+
+    /// Returns a task's shares of CPU time in the replay as recorded and in the what-if.
+    fn shares(&self, task: &ReplayTask) -> Option<(f64, f64)> {
+        Some((share(task.replayed.cpu_ns, self.elapsed_ns.1), share(task.what_if?.cpu_ns, self.elapsed_ns.2)))
+    }
+
+    /// `the p99 wakeup latency of `web` falls from 5.00 ms to 1.00 ms`: the largest change.
+    fn latency_clause(&self, each: &Each<'_>) -> Option<String> {
         let waits = self.large().filter_map(|task| {
             let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
             let enough =
                 before.count.min(behind.count) >= HUNDRED && each.is_certain(task, |run| Some(run.wakeup?.p99_ns));
             let (before, behind) = (before.p99_ns, behind.p99_ns);
-            let (by, before, behind) = (before.abs_diff(behind), time(before as f64), time(behind as f64));
+            let (by, verb) = (before.abs_diff(behind), if behind > before { "rises" } else { "falls" });
+            let (before, behind) = (time(before as f64), time(behind as f64));
             // Equal text is no change.
-            (enough && before != behind).then_some((by, before, behind, task))
+            (enough && before != behind).then_some((by, verb, before, behind, task))
         });
-        if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by) {
-            let change =
-                format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", printable(&task.name));
-            text.push_str(&change);
+        let (_, verb, before, behind, task) = waits.max_by_key(|(by, ..)| *by)?;
+        Some(format!("the p99 wakeup latency of `{}` {verb} from {before} to {behind}", printable(&task.name)))
+    }
+
+    /// `the CPU time of `web` changes most, from 5.00 to 1.00 % of a CPU`.
+    fn share_clause(&self, each: &Each<'_>) -> Option<String> {
+        let recorded = self.tasks.iter().filter(|task| !task.is_added());
+        let certain = recorded.filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
+        let by = |(before, behind): (f64, f64)| (behind - before).abs();
+        let all = certain.filter_map(|task| Some((self.shares(task)?, task)));
+        let (shares, task) =
+            all.max_by(|a, b| by(a.0).total_cmp(&by(b.0))).filter(|(shares, _)| by(*shares) >= 0.001)?;
+        let (before, behind) = (percent(shares.0), percent(shares.1));
+        Some(format!("the CPU time of `{}` changes most, from {before} to {behind} % of a CPU", printable(&task.name)))
+    }
+
+    fn sum_sentence(&self) -> String {
+        let (mut before, mut behind, mut added) = (0.0, 0.0, 0.0);
+        for task in &self.tasks {
+            let Some(shares) = self.shares(task) else { continue };
+            if task.is_added() {
+                added += shares.1;
+            } else {
+                before += shares.0;
+                behind += shares.1;
+            }
         }
-        text.extend(self.throttling_what_if());
-        text.push('.');
-        Some(text)
+        let tasks = if added > 0.0 { "recorded tasks" } else { "tasks" };
+        let than = match (percent(before), percent(behind)) {
+            (before, behind) if before == behind => ", as before".to_owned(),
+            (before, _) => format!(" instead of {before} %"),
+        };
+        let added = if added > 0.0 { format!(", and the added tasks {} %", percent(added)) } else { String::new() };
+        format!("All {tasks} together get {} % of a CPU{than}{added}.", percent(behind))
     }
 
     /// Returns the tasks with enough CPU time to be judged.
@@ -267,8 +282,7 @@ impl ReplayCheck {
     /// Returns a sentence on how far to trust a what-if.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
-            return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by."
-                .to_owned();
+            return "No task had half a percent of a CPU: the trace is too short or too idle for a verdict.".to_owned();
         };
         let (switches, all_switches) = (self.switches_off().unwrap_or(0.0), self.all_switches_off().unwrap_or(0.0));
         let switches_off = switches.abs().max(all_switches.abs());
@@ -283,39 +297,42 @@ impl ReplayCheck {
         // Small tasks are not judged singly, and a recording may consist of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
-            (true, _) => "a what-if of this trace is as accurate as these differences",
+            (true, _) => "A what-if of this trace is as accurate as these differences",
             (false, true) => {
-                "trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
+                "Trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
             }
-            (false, false) => "trust only changes that are much larger than these differences",
+            (false, false) => "Trust only changes that are much larger than these differences",
         };
         let latencies = match of {
-            0 => "no task has enough wakeups for a comparison of latency".to_owned(),
+            0 => "No task has enough wakeups for a comparison of latency".to_owned(),
             _ => format!(
-                "p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
+                "The p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
                 counted(of as u64, "task", "tasks")
             ),
         };
         let names = by_name.map_or_else(String::new, |(off, name)| {
-            format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
+            format!(
+                ". Small tasks of one name together differ by at most {:.2} points ({})",
+                off * 100.0,
+                printable(name)
+            )
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
             format!(
-                "; {} % of the charged CPU time has no place in the recording, because switches are missing",
+                " {} % of the charged CPU time is assigned to no task in the recording, because switches are missing.",
                 percent(part)
             )
         });
         let missing = match never {
             0 => String::new(),
-            1 if ran == 1 => "; the task that ran in the recording never gets to run in the replay".to_owned(),
-            1 => format!("; 1 of {ran} tasks that ran in the recording never gets to run in the replay"),
-            _ => format!("; {never} of {ran} tasks that ran in the recording never get to run in the replay"),
+            1 if ran == 1 => " The task that ran in the recording never runs in the replay.".to_owned(),
+            1 => format!(" 1 of {ran} tasks that ran in the recording never runs in the replay."),
+            _ => format!(" {never} of {ran} tasks that ran in the recording never run in the replay."),
         };
         format!(
-            "{} with half a percent of a CPU or more, which {} {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
-             {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} % \
-              (all tasks together: {:+.1} %), {latencies}{missing}{unplaced}: {verdict}.",
-            if judged == 1 { "Of the one task".to_owned() } else { format!("Of the {judged} tasks") },
+            "Of all tasks, {judged} {} half a percent of a CPU or more. Together they have {:.0} % of the CPU time and {:.0} % \
+             of the switches. Their CPU shares are within {:.2} points of the recording (the worst: {name}){names}. Their switches differ by \
+             {:+.1} % (all tasks together: {:+.1} %). {latencies}.{missing}{unplaced} {verdict}.",
             if judged == 1 { "has" } else { "have" },
             cpu * 100.0,
             of_switches * 100.0,
@@ -442,7 +459,7 @@ mod tests {
         assert!(check(415_000_000, 105).summary().contains("for CPU time"));
         let bad = check(600_000_000, 105);
         assert!(
-            bad.summary().contains("within 20.00 points") && bad.summary().contains("trust only changes"),
+            bad.summary().contains("within 20.00 points") && bad.summary().contains("Trust only changes"),
             "{}",
             bad.summary()
         );
@@ -450,9 +467,11 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_goes_is_told() {
-        let told = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
-            let with = |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, ..Default::default() });
+    fn changed_throttling_is_reported_with_its_limit() {
+        let sentence = |before: Option<(u64, u64)>, behind: Option<(u64, u64)>| {
+            let max = Some((20_000_000, 100_000_000));
+            let with =
+                |throttled| Some(crate::replay_groups::ReplayGroupMeasure { throttled, max, ..Default::default() });
             let group = |path: &str, before, behind| ReplayGroup {
                 path: path.to_owned(),
                 recorded_ns: None,
@@ -461,15 +480,29 @@ mod tests {
             };
             let mut check = check(400_000_000, 100);
             check.groups = vec![group("/", None, None), group("/app", before, behind), group("/b", Some((1, 9)), None)];
-            let sentence = check.what_if_sentence().unwrap();
-            sentence.split_once("; /app is ").map(|(_, told)| told.to_owned())
+            check.what_if_sentence().unwrap()
         };
         let (often, rarely) = (Some((40, 5_150_000_000)), Some((4, 150_000_000)));
-        assert_eq!(told(often, None).as_deref(), Some("no longer throttled (40 times, 5.15 s before)."));
-        assert_eq!(told(often, Some((0, 0))), told(often, None));
-        assert_eq!(told(None, often).as_deref(), Some("throttled, 40 times, 5.15 s."));
-        assert_eq!(told(often, rarely).as_deref(), Some("throttled 4 times, 150 ms, instead of 40 times, 5.15 s."));
-        assert_eq!(told(often, often), None);
+        let gone = sentence(often, None);
+        assert!(gone.contains(" group `/app` is no longer throttled (40 times, for 5.15 s before); the CPU"), "{gone}");
+        assert_eq!(sentence(often, Some((0, 0))), gone);
+        let new = sentence(None, often);
+        assert!(
+            new.contains(
+                "the CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s; "
+            ),
+            "{new}"
+        );
+        let less = sentence(often, rarely);
+        assert!(
+            less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "),
+            "{less}"
+        );
+        // The largest change is that of `/b`.
+        let same = sentence(often, often);
+        assert!(same.contains("group `/b` is no longer throttled"), "{same}");
+        let limit = "The CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s, about as before.";
+        assert!(same.ends_with(limit), "{same}");
     }
 
     #[test]
@@ -485,7 +518,7 @@ mod tests {
         let tail = |count: usize, worst: u64| [vec![10_000; count - 1], vec![worst]].concat();
         let few = with(&tail(19, 10_000), &tail(19, 5_000_000));
         assert_eq!(few.latencies_within(), (0, 0));
-        assert!(few.summary().contains("no task has enough wakeups"), "{}", few.summary());
+        assert!(few.summary().contains("No task has enough wakeups"), "{}", few.summary());
         assert!(!few.what_if_sentence().unwrap().contains("p99"));
         assert_eq!(with(&tail(20, 10_000), &tail(20, 5_000_000)).latencies_within(), (1, 1));
         assert!(!with(&tail(99, 1), &tail(99, 1)).what_if_sentence().unwrap().contains("p99"));
@@ -503,20 +536,21 @@ mod tests {
         assert_eq!((check.switches_off(), check.all_switches_off()), (Some(0.0), Some(-0.4)));
         let told = check.summary();
         assert!(
-            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("trust only changes"),
+            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("Trust only changes"),
             "{told}"
         );
     }
 
     #[test]
-    fn time_without_a_place_is_told() {
+    fn time_of_no_task_is_reported() {
         let mut check = check(403_000_000, 105);
         check.charged_ns = 405_000_000;
         assert_eq!(check.unplaced(), None);
         check.charged_ns = 800_000_000;
         let told = check.summary();
         assert!(
-            told.contains("; 50.00 % of the charged CPU time has no place") && told.contains("trust only changes"),
+            told.contains(" 50.00 % of the charged CPU time is assigned to no task")
+                && told.contains("Trust only changes"),
             "{told}"
         );
     }
@@ -545,11 +579,9 @@ mod tests {
             all.summary()
         );
         let some = children(|number| if number < 20 { 0 } else { 2_000_000 }).summary();
-        assert!(some.contains("(small ones of one name together: 2.00 points, true)"), "{some}");
+        assert!(some.contains("Small tasks of one name together differ by at most 2.00 points (true)"), "{some}");
         assert!(
-            some.contains(
-                "; 10 of 31 tasks that ran in the recording never get to run in the replay: trust only changes"
-            ),
+            some.contains(" 10 of 31 tasks that ran in the recording never run in the replay. Trust only changes"),
             "{some}"
         );
     }
@@ -568,14 +600,15 @@ mod tests {
         assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All tasks together get 20.15 % of a CPU instead of 40.30; most changes for web-1, from 40.30 to 20.15 %."
+            "What stands out: the CPU time of `web-1` changes most, from 40.30 to 20.15 % of a CPU. All tasks together get \
+             20.15 % of a CPU instead of 40.30 %."
         );
         // Added tasks have no change.
         check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and added tasks 60.00; most changes for web-1, \
-             from 40.30 to 20.15 %."
+            "What stands out: the CPU time of `web-1` changes most, from 40.30 to 20.15 % of a CPU. All recorded tasks together \
+             get 20.15 % of a CPU instead of 40.30 %, and the added tasks 60.00 %."
         );
         // Equal digits are no change.
         check.tasks.truncate(1);
@@ -583,7 +616,10 @@ mod tests {
         let waits = |ns: u64| latency_of(&vec![ns; 100]);
         check.tasks[0].replayed.wakeup = waits(2_420_000);
         check.tasks[0].what_if = check.tasks[0].what_if.map(|run| ReplayMeasure { wakeup: waits(2_421_000), ..run });
-        assert_eq!(check.what_if_sentence().unwrap(), "All tasks together get 40.30 % of a CPU, as before.");
+        assert_eq!(
+            check.what_if_sentence().unwrap(),
+            "Nothing stands out. All tasks together get 40.30 % of a CPU, as before."
+        );
         check.what_if_cpus = None;
         assert_eq!(check.what_if_sentence(), None);
     }

@@ -8,7 +8,7 @@ use crate::replay::ReplayCheck;
 use crate::replay_progress::Progress;
 use crate::results::{GroupResult, Results};
 use crate::table::grid;
-use crate::units::{counted, percent, time};
+use crate::units::{self, counted, percent, time};
 
 /// A task group with its descendants in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct ReplayGroupMeasure {
     pub run_delay_ns: u64,
     /// Number and nanoseconds of throttlings by its limit.
     pub throttled: Option<(u64, u64)>,
+    /// Quota and period of its limit, nanoseconds.
+    pub max: Option<(u64, u64)>,
 }
 
 impl From<&GroupResult> for ReplayGroupMeasure {
@@ -30,7 +32,22 @@ impl From<&GroupResult> for ReplayGroupMeasure {
             entitled_ns: group.entitled_ns,
             run_delay_ns: group.run_delay_ns,
             throttled: group.limit.map(|limit| (limit.nr_throttled, limit.throttled_ns)),
+            max: group.limit.and_then(|limit| limit.max),
         }
+    }
+}
+
+impl ReplayGroupMeasure {
+    /// `40 times, for 5.15 s`. None if it was not throttled.
+    fn throttlings(&self) -> Option<String> {
+        let (times, ns) = self.throttled.filter(|(times, _)| *times > 0)?;
+        Some(format!("{}, for {}", counted(times, "time", "times"), time(ns as f64)))
+    }
+
+    /// `the CPU limit of 0.2 CPUs (20 ms in each 100 ms)`.
+    fn limit(&self) -> String {
+        let max = self.max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
+        format!("the CPU limit{}", max.unwrap_or_default())
     }
 }
 
@@ -86,26 +103,41 @@ fn throttled(measure: Measure) -> String {
 }
 
 impl ReplayCheck {
-    /// Returns the what-if's largest change of throttling, as part of a sentence. None up to a tenth.
-    pub(crate) fn throttling_what_if(&self) -> Option<String> {
+    /// Returns the group whose throttled time the what-if changes most, if by more than a tenth.
+    fn rethrottled(&self) -> Option<(&str, ReplayGroupMeasure, ReplayGroupMeasure)> {
         let changes = self.groups.iter().filter_map(|group| {
-            let (before, behind) = (group.replayed?.throttled, group.what_if?.throttled);
-            let ns = |limit: Option<(u64, u64)>| limit.map_or(0, |(_, ns)| ns);
-            let by = ns(before).abs_diff(ns(behind));
-            (by > ns(before).max(ns(behind)) / 10).then_some((by, before, behind, &group.path))
+            let (before, behind) = (group.replayed?, group.what_if?);
+            let [from, to] = [before, behind].map(|run| run.throttled.map_or(0, |(_, ns)| ns));
+            let by = from.abs_diff(to);
+            (by > from.max(to) / 10).then_some((by, (group.path.as_str(), before, behind)))
         });
-        let (_, before, behind, path) = changes.max_by_key(|(by, ..)| *by)?;
-        let told = |limit: Option<(u64, u64)>| {
-            let told = |(times, ns): (u64, u64)| format!("{}, {}", counted(times, "time", "times"), time(ns as f64));
-            limit.filter(|(times, _)| *times > 0).map(told)
-        };
-        let path = printable(path);
-        Some(match (told(before), told(behind)) {
-            (Some(before), None) => format!("; {path} is no longer throttled ({before} before)"),
-            (None, Some(behind)) => format!("; {path} is throttled, {behind}"),
-            (Some(before), Some(behind)) => format!("; {path} is throttled {behind}, instead of {before}"),
+        changes.max_by_key(|(by, _)| *by).map(|(_, change)| change)
+    }
+
+    /// `group `/app` is no longer throttled (40 times, for 5.15 s before)`.
+    pub(crate) fn throttling_clause(&self) -> Option<String> {
+        let (path, before, behind) = self.rethrottled()?;
+        let group = format!("group `{}`", printable(path));
+        Some(match (before.throttlings(), behind.throttlings()) {
+            (Some(before), None) => format!("{group} is no longer throttled ({before} before)"),
+            (None, Some(often)) => format!("{} throttles {group} {often}", behind.limit()),
+            (Some(before), Some(often)) => format!("{} throttles {group} {often}, instead of {before}", behind.limit()),
             (None, None) => return None,
         })
+    }
+
+    /// Returns the group that is throttled longest in the what-if, unless [`Self::throttling_clause`] has it.
+    pub(crate) fn throttled_sentence(&self) -> Option<String> {
+        let named = self.rethrottled().map(|(path, ..)| path);
+        let throttled = self.groups.iter().filter_map(|group| {
+            let run = group.what_if?;
+            Some((run.throttled?.1, group.path.as_str(), run.throttlings()?, run.limit()))
+        });
+        let (_, path, often, limit) =
+            throttled.max_by_key(|(ns, ..)| *ns).filter(|(_, path, ..)| named != Some(*path))?;
+        let mut limit = limit;
+        limit[..1].make_ascii_uppercase();
+        Some(format!("{limit} throttles group `{}` {often}, about as before.", printable(path)))
     }
 
     /// Returns the groups of the replay as recorded.

@@ -133,6 +133,7 @@ impl ReplayGroupMeasure {
             entitled_ns: of(&|run| Some(run.entitled_ns))?,
             run_delay_ns: of(&|run| Some(run.run_delay_ns))?,
             throttled,
+            max: runs.iter().find_map(|run| run.max),
         })
     }
 }
@@ -549,7 +550,7 @@ mod tests {
         assert_eq!(cell["what_if"], json!({ "mean": 0.43, "min": 0.39, "max": 0.5 }));
         assert_eq!(all.json()["verdict"]["of_seeds"], json!(["good", "good", "good"]));
         assert!(all.verdict_line().ends_with("Of the seeds, 3 are good."), "{}", all.verdict_line());
-        assert!(all.progress_sentence().unwrap().contains("server gets on 2.15 ±0.28 times as fast"));
+        assert!(all.progress_sentence().unwrap().contains("`server` works 2.15 ±0.28 times as fast"));
     }
 
     #[test]
@@ -562,13 +563,16 @@ mod tests {
         assert!(text.contains(" are left out (within the spread or too small to matter)"), "{text}");
         assert!(all.over_seeds_text(true).lines().count() > text.lines().count());
         let sentence = all.what_if_sentence().unwrap();
-        assert!(!sentence.contains("most changes"), "{sentence}");
-        let told = |one: u64, other: u64| {
+        assert!(!sentence.contains("changes most"), "{sentence}");
+        let sentence_of = |one: u64, other: u64| {
             ReplayCheck::over(vec![seed(200_000_000, one), seed(200_000_000, other)]).unwrap().progress_sentence()
         };
-        assert_eq!((told(190_000_000, 230_000_000), told(210_000_000, 230_000_000).is_some()), (None, true));
-        let apart = ReplayCheck::over(vec![seed(190_000_000, 230_000_000), seed(200_000_000, 250_000_000)]).unwrap();
-        assert!(apart.what_if_sentence().unwrap().contains("most changes for server-1"));
+        assert_eq!(
+            (sentence_of(190_000_000, 230_000_000), sentence_of(210_000_000, 230_000_000).is_some()),
+            (None, true)
+        );
+        let disjoint = ReplayCheck::over(vec![seed(190_000_000, 230_000_000), seed(200_000_000, 250_000_000)]).unwrap();
+        assert!(disjoint.what_if_sentence().unwrap().contains("the CPU time of `server-1` changes most"));
     }
 
     #[test]

@@ -42,13 +42,13 @@ impl Progress {
     fn words(&self, recorded_ns: u64, range: &str) -> String {
         let done = match self.done_ns {
             Some(done_ns) => format!(
-                "the recorded {:.3} s of its work are done after {:.3} s",
-                recorded_ns as f64 / 1e9,
-                done_ns as f64 / 1e9
+                "it does the recorded work in {:.3} s instead of {:.3} s",
+                done_ns as f64 / 1e9,
+                recorded_ns as f64 / 1e9
             ),
-            None => format!("{:.0} % of its recorded work is done", self.progress * 100.0),
+            None => format!("it does {:.0} % of the recorded work", self.progress * 100.0),
         };
-        format!("{} gets on {:.2}{range} times as fast ({done})", printable(&self.of), self.progress)
+        format!("`{}` works {:.2}{range} times as fast ({done})", printable(&self.of), self.progress)
     }
 
     fn fields(&self) -> [(&'static str, Value); 4] {
@@ -165,21 +165,21 @@ impl ReplayCheck {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
         let group = |seed: &Self, of: &str| seed.progress_of_group(seed.groups.iter().find(|group| group.path == of)?);
-        let told = |all: Vec<Progress>, find: &Find| {
+        let words_of = |all: Vec<Progress>, find: &Find| {
             let with_spread = all.into_iter().filter(|one| self.changes(one)).map(|one| {
                 let spread = self.spread_of_progress(|seed| find(seed, &one.of));
                 (one, spread)
             });
             // A direction that depends on the seed is chance.
             let certain = with_spread.filter(|(_, spread)| spread.is_none_or(|all| all.min > 1.0 || all.max < 1.0));
-            let told = certain.take(NAMED).map(|(one, spread)| {
+            let words = certain.take(NAMED).map(|(one, spread)| {
                 let half = spread.map(|all| format!(" ±{:.2}", (all.max - all.min) / 2.0)).unwrap_or_default();
                 one.words(self.elapsed_ns.0, &half)
             });
-            told.collect::<Vec<String>>()
+            words.collect::<Vec<String>>()
         };
-        let told = [told(names, &name), told(groups, &group)].concat();
-        (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
+        let words = [words_of(names, &name), words_of(groups, &group)].concat();
+        (!words.is_empty()).then(|| format!("Progress: {}.", words.join("; ")))
     }
 
     fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
@@ -376,17 +376,17 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_with_the_same_tasks_the_innermost_is_told() {
+    fn of_groups_with_the_same_tasks_the_innermost_is_reported() {
         let mut check = check();
         check.tasks.iter_mut().for_each(|task| task.group = task.group.as_ref().map(|path| format!("/slice{path}")));
         for path in ["/slice", "/slice/web", "/slice/web/none", "/autogroup-7"] {
             check.groups.push(ReplayGroup { path: path.to_owned(), ..ReplayGroup::default() });
         }
         check.tasks.remove(2);
-        let told = |check: &ReplayCheck| check.groups_that_get_on().into_iter().map(|one| one.of).collect::<Vec<_>>();
-        assert_eq!(told(&check), ["/slice/web"]);
+        let paths = |check: &ReplayCheck| check.groups_that_get_on().into_iter().map(|one| one.of).collect::<Vec<_>>();
+        assert_eq!(paths(&check), ["/slice/web"]);
         check.tasks[0].removed = true;
-        assert_eq!((told(&check), check.progress().len()), (Vec::<String>::new(), 1), "only the client is left");
+        assert_eq!((paths(&check), check.progress().len()), (Vec::<String>::new(), 1), "only the client is left");
     }
 
     #[test]
@@ -394,9 +394,9 @@ mod tests {
         let sentence = check().progress_sentence().unwrap();
         assert_eq!(
             sentence,
-            "Progress: hog gets on 0.50 times as fast (50 % of its recorded work is done); server gets on 2.00 times as fast (the \
-             recorded 1.000 s of its work are done after 0.500 s); client gets on 2.00 times as fast (the recorded 1.000 s of its \
-             work are done after 0.500 s); /web gets on 2.00 times as fast (the recorded 1.000 s of its work are done after 0.500 s)."
+            "Progress: `hog` works 0.50 times as fast (it does 50 % of the recorded work); `server` works 2.00 times as fast (it does the \
+             recorded work in 0.500 s instead of 1.000 s); `client` works 2.00 times as fast (it does the recorded work in 0.500 s \
+             instead of 1.000 s); `/web` works 2.00 times as fast (it does the recorded work in 0.500 s instead of 1.000 s)."
         );
     }
 

@@ -166,6 +166,7 @@ mod tests {
                         entitled_ns: 250,
                         run_delay_ns: 9,
                         throttled: Some((7, 50)),
+                        max: None,
                     }),
                 },
             ],

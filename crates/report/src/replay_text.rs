@@ -53,9 +53,9 @@ impl ReplayCheck {
     fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
         let runs = [before, behind].map(|run| self.busy(run));
         let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
-        let told = |busy: &Vec<f64>, cpu| busy.get(cpu).map_or_else(|| "-".to_owned(), |&share| percent(share));
+        let busy_of = |busy: &Vec<f64>, cpu| busy.get(cpu).map_or_else(|| "-".to_owned(), |&share| percent(share));
         (0..cpus)
-            .map(|cpu| std::iter::once(cpu.to_string()).chain(runs.iter().map(|run| told(run, cpu))).collect())
+            .map(|cpu| std::iter::once(cpu.to_string()).chain(runs.iter().map(|run| busy_of(run, cpu))).collect())
             .collect()
     }
 

@@ -124,7 +124,10 @@ impl ReplayCheck {
             parts.push(format!("{never} of {ran} tasks never run"));
         }
         if let Some(part) = self.unplaced() {
-            parts.push(format!("{} % of the CPU time has no place, for switches are missing", percent(part)));
+            parts.push(format!(
+                "{} % of the CPU time is assigned to no task, because switches are missing",
+                percent(part)
+            ));
         }
         let seeds = self.verdicts_of_seeds().map_or_else(String::new, |seeds| format!(" Of the seeds, {seeds}."));
         format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))
@@ -212,7 +215,7 @@ mod tests {
         assert_eq!((large.of.as_str(), large.progress, small.progress), ("large", 2.0, 10.0));
         assert!((large.recorded_rounds_per_s - 1e6).abs() < 1.0 && (large.what_if_rounds_per_s - 2e6).abs() < 1.0);
         let sentence = faster.progress_sentence().unwrap();
-        assert!(sentence.starts_with("Progress: large gets on 2.00 times as fast"), "{sentence}");
+        assert!(sentence.starts_with("Progress: `large` works 2.00 times as fast"), "{sentence}");
         assert!(
             check(5_000, 10, Some(5_000)).progress_sentence().unwrap().contains("small"),
             "it got five times as much"

@@ -29,7 +29,7 @@ pub(crate) const LIMIT: [Head; 9] = [
     ("limit", "Limit", Kind::Share),
     ("nr_periods", "Periods", Kind::Count),
     ("nr_throttled", "Throttled", Kind::Count),
-    ("throttled_periods", "Of the periods", Kind::Share),
+    ("throttled_periods", "Share of periods", Kind::Share),
     ("throttled_ns", "Throttled for", Kind::Nanoseconds),
     ("nr_bursts", "Bursts", Kind::Count),
     ("burst_ns", "Burst", Kind::Nanoseconds),

@@ -544,16 +544,16 @@ mod tests {
 
     #[test]
     fn errors_of_bad_files_have_a_place() {
-        let told = |json: Value| saved(&json).unwrap_err().to_string();
-        assert_eq!(told(json!([])), "the file has no results: expected a JSON object");
-        assert_eq!(told(json!({})), "the file has no results: expected a list `observed`");
-        assert_eq!(told(json!({"observed": []})), "`observed` is empty");
+        let message_of = |json: Value| saved(&json).unwrap_err().to_string();
+        assert_eq!(message_of(json!([])), "the file has no results: expected a JSON object");
+        assert_eq!(message_of(json!({})), "the file has no results: expected a list `observed`");
+        assert_eq!(message_of(json!({"observed": []})), "`observed` is empty");
         let classes = json!({"observed": [{"classes": {}}]});
-        assert_eq!(told(classes), "the length of a run is missing: observed[0].machine.elapsed_ns");
+        assert_eq!(message_of(classes), "the length of a run is missing: observed[0].machine.elapsed_ns");
         let none = json!({"duration_s": 1, "observed": [{}]});
-        assert_eq!(told(none), "the classes of tasks are missing: observed[0].classes");
+        assert_eq!(message_of(none), "the classes of tasks are missing: observed[0].classes");
         for bad in [json!("x"), json!(-1), json!([])] {
-            let why = told(file(&json!({"cpu_s": bad})));
+            let why = message_of(file(&json!({"cpu_s": bad})));
             let place = "observed[0].classes.\"web\".\"cpu_s\" is ";
             assert!(why.starts_with(place) && why.ends_with("expected a number from 0"), "{why}");
         }

@@ -381,18 +381,18 @@ fn policies(results: &Results) -> String {
 fn deadlines(results: &Results) -> String {
     let dated = || results.classes.iter().filter_map(|class| Some((class, class.account.deadline?)));
     // A rarely used column.
-    let told = dated().any(|(_, deadline)| deadline.overruns > 0);
+    let has_overruns = dated().any(|(_, deadline)| deadline.overruns > 0);
     let rows = first(dated(), |(_, deadline)| (deadline.misses, deadline.max_late_ns));
     let rows = rows.into_iter().map(|(class, deadline)| {
         let late = if deadline.misses == 0 { "-".to_owned() } else { time(deadline.max_late_ns as f64) };
         let [throttled, misses, overruns] =
             [deadline.throttled, deadline.misses, deadline.overruns].map(|times| count(times as f64));
         let mut row = vec![name_of(&class.name, class.tasks), throttled, misses, late];
-        row.extend(told.then_some(overruns));
+        row.extend(has_overruns.then_some(overruns));
         row
     });
     let head = ["deadline tasks", "throttled", "missed", "latest", "overruns"];
-    let mut text = grid(&head[..head.len() - usize::from(!told)], 1, rows);
+    let mut text = grid(&head[..head.len() - usize::from(!has_overruns)], 1, rows);
     more(&mut text, dated().count(), "class of deadline tasks", "classes of deadline tasks", "most missed deadlines");
     text
 }

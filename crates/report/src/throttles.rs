@@ -71,7 +71,7 @@ impl Throttles {
     }
 
     /// Whether the tasks of `group` are throttled on `cpu`.
-    pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+    pub(crate) fn is_throttled(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
         self.holder(cpu, group, parent).is_some()
     }
 

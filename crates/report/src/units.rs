@@ -67,6 +67,13 @@ pub fn counted(count: u64, one: &str, several: &str) -> String {
     }
 }
 
+/// `1.5 CPUs (150 ms in each 100 ms)`: a limit's quota and period, nanoseconds.
+pub(crate) fn limit(quota: u64, period: u64) -> String {
+    let cpus = (quota as f64 / period.max(1) as f64 * 1000.0).round() / 1000.0;
+    let unit = if quota == period { "CPU" } else { "CPUs" };
+    format!("{cpus} {unit} ({} in each {})", time(quota as f64), time(period as f64))
+}
+
 /// A share of a CPU as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;

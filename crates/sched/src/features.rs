@@ -189,10 +189,10 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::PreemptShort,
         "PREEMPT_SHORT",
         from("6.12"),
-        "a task with a shorter slice may, in spite of RUN_TO_PARITY",
+        "a wakeup of a task with a shorter slice preempts in spite of RUN_TO_PARITY",
     ),
     row(Feature::NextBuddy, "NEXT_BUDDY", from("2.6.24"), "prefer to run the task woken last"),
-    row(Feature::PickBuddy, "PICK_BUDDY", from("6.12"), "honour that only if it is eligible"),
+    row(Feature::PickBuddy, "PICK_BUDDY", from("6.12"), "with NEXT_BUDDY: only if that task is eligible"),
     row(
         Feature::LastBuddy,
         "LAST_BUDDY",
@@ -248,7 +248,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::UtilEstFastup,
         "UTIL_EST_FASTUP",
         between("5.5", "6.8"),
-        "that estimate rises at once, and is smoothed only on its way down; later kernels always do so",
+        "the estimate rises at once, and is smoothed only when it falls; later kernels always do so",
     ),
     row(
         Feature::SisProp,
@@ -266,7 +266,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::DoubleTick,
         "DOUBLE_TICK",
         between("2.6.27", "6.15"),
-        "with HRTICK the periodic tick looks at slices, too",
+        "with HRTICK: the periodic tick checks slices, too",
     ),
     row(
         Feature::WarnDoubleClock,
@@ -278,7 +278,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::LatencyWarn,
         "LATENCY_WARN",
         from("5.13"),
-        "report tasks that run on after a reschedule request (for kernel developers)",
+        "report tasks that keep running after a reschedule request (for kernel developers)",
     ),
     row(Feature::ArchPower, "ARCH_POWER", between("2.6.32", "3.16"), "ask the architecture for the capacity of CPUs"),
     row(
@@ -311,7 +311,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::NiRandom,
         "NI_RANDOM",
         from("6.1"),
-        "how often a CPU going idle looks for work depends on how often it found some",
+        "a CPU that goes idle looks for work more often if it found some before",
     ),
     row(Feature::NiRate, "NI_RATE", from("7.1"), "a CPU that seldom goes idle looks for work each time"),
     row(
@@ -333,7 +333,12 @@ pub const FEATURES: &[FeatureRow] = &[
         between("2.6.23", "2.6.24"),
         "a sleeper gets credit for the time it could have run",
     ),
-    row(Feature::SleeperAvg, "SLEEPER_AVG", between("2.6.23", "2.6.24"), "reckon that as if it had run meanwhile"),
+    row(
+        Feature::SleeperAvg,
+        "SLEEPER_AVG",
+        between("2.6.23", "2.6.24"),
+        "with the feature above: as if the sleeper had run meanwhile",
+    ),
     row(
         Feature::SleeperLoadAvg,
         "SLEEPER_LOAD_AVG",

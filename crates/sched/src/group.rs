@@ -130,7 +130,7 @@ impl TaskGroup {
     }
 
     /// Its pool, created if missing with this `id` and phase of periods.
-    pub(crate) fn pool_or_new(&self, apart: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
-        self.pool.get_or_init(|| Box::new(Mutex::new(pool::new_pool(apart, id, phase))))
+    pub(crate) fn pool_or_new(&self, own_phase: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
+        self.pool.get_or_init(|| Box::new(Mutex::new(pool::new_pool(own_phase, id, phase))))
     }
 }

@@ -59,12 +59,13 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
-    let held = of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
+    let throttled_count =
+        of(ClassKind::Fair).filter(|(index, _)| P::Limits::throttled(rq, shared, *index)).count() as u32;
     // The class checks that all are there.
     let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =
         of(ClassKind::Deadline).filter(|(_, task)| task.dl.as_ref().is_none_or(|se| se.queued())).count() as u32;
-    let queued = ordinary - held + urgent + deadline;
+    let queued = ordinary - throttled_count + urgent + deadline;
     if queued != rq.nr_running {
         return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
     }
@@ -72,9 +73,9 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
         return Err(format!("CPU {}: nobody looks at the classes above the ordinary one", rq.cpu));
     }
     let listed = rq.listed().count() as u32;
-    if listed != ordinary || ordinary - held != rq.nr_ordinary() {
+    if listed != ordinary || ordinary - throttled_count != rq.nr_ordinary() {
         return Err(format!(
-            "CPU {}: {ordinary} ordinary tasks queued, {held} of them throttled, {listed} listed",
+            "CPU {}: {ordinary} ordinary tasks queued, {throttled_count} of them throttled, {listed} listed",
             rq.cpu
         ));
     }

@@ -129,8 +129,8 @@ impl Shares {
             // Another CPU takes it.
             return;
         }
-        let told = self.baskets[self.basket.load(Relaxed) as usize & 1].swap(0, Relaxed);
-        let tasks = self.tasks.fetch_add(told, Relaxed) + told;
+        let contributed = self.baskets[self.basket.load(Relaxed) as usize & 1].swap(0, Relaxed);
+        let tasks = self.tasks.fetch_add(contributed, Relaxed) + contributed;
         let active = tasks.max(0) as u64 * ONE;
         let mut averages = self.averages();
         averages.sample(active, 1);
@@ -149,19 +149,19 @@ pub(crate) struct RqLoad {
     /// Uninterruptible sleeps begun here less those ended here; meaningful only summed over CPUs.
     pub(crate) nr_uninterruptible: i64,
     /// The CPU's last contribution (`calc_load_active`).
-    told: i64,
+    contributed: i64,
     /// When the next contribution is due, nanoseconds.
     pub(crate) due: u64,
 }
 
 impl RqLoad {
     pub(crate) fn new(tick_ns: u64) -> Self {
-        Self { nr_uninterruptible: 0, told: 0, due: interval(tick_ns) }
+        Self { nr_uninterruptible: 0, contributed: 0, due: interval(tick_ns) }
     }
 
     fn fold(&mut self, nr_running: u32) -> i64 {
         let active = i64::from(nr_running) + self.nr_uninterruptible;
-        active - core::mem::replace(&mut self.told, active)
+        active - core::mem::replace(&mut self.contributed, active)
     }
 }
 

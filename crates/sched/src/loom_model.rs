@@ -22,26 +22,26 @@ type Slot = Mutex<Option<(TaskId, u32)>>;
 const TASK: TaskId = TaskId(0);
 
 struct Machine {
-    places: Locations,
+    locations: Locations,
     cpus: [Slot; 2],
 }
 
 impl Machine {
     fn new() -> Arc<Self> {
-        let machine = Self { places: Locations::new(), cpus: [Mutex::new(Some((TASK, 0))), Mutex::new(None)] };
-        machine.places.set(TASK, Some((CpuId(0), 0)));
+        let machine = Self { locations: Locations::new(), cpus: [Mutex::new(Some((TASK, 0))), Mutex::new(None)] };
+        machine.locations.set(TASK, Some((CpuId(0), 0)));
         Arc::new(machine)
     }
 
     /// As `Scheduler`'s `rq_of!`.
     fn rq_of(&self) -> Option<(CpuId, MutexGuard<'_, Option<(TaskId, u32)>>)> {
         loop {
-            match self.places.place(TASK) {
+            match self.locations.place(TASK) {
                 Place::Gone => return None,
                 Place::InFlight => crate::sync::spin(),
                 Place::On(cpu, _) => {
                     let rq = self.cpus[cpu.index()].lock().unwrap();
-                    let here = matches!(self.places.place(TASK), Place::On(now, _) if now == cpu);
+                    let here = matches!(self.locations.place(TASK), Place::On(now, _) if now == cpu);
                     if here && rq.is_some_and(|(id, _)| id == TASK) {
                         return Some((cpu, rq));
                     }
@@ -54,12 +54,12 @@ impl Machine {
     fn migrate(&self) {
         let Some((cpu, mut rq)) = self.rq_of() else { return };
         let task = rq.take();
-        self.places.set(TASK, None);
+        self.locations.set(TASK, None);
         drop(rq);
         let to = CpuId(1 - cpu.0);
         let mut rq = self.cpus[to.index()].lock().unwrap();
         *rq = task;
-        self.places.set(TASK, Some((to, 0)));
+        self.locations.set(TASK, Some((to, 0)));
     }
 
     /// False if the task has ended.
@@ -73,8 +73,8 @@ impl Machine {
     fn end(&self) {
         let Some((_, mut rq)) = self.rq_of() else { return };
         *rq = None;
-        self.places.set(TASK, None);
-        self.places.forget(TASK);
+        self.locations.set(TASK, None);
+        self.locations.forget(TASK);
     }
 }
 
@@ -101,7 +101,7 @@ fn two_who_move_a_task_leave_it_in_one_place() {
         mover.join().unwrap();
         let here = machine.cpus.iter().filter(|cpu| cpu.lock().unwrap().is_some()).count();
         assert_eq!(here, 1);
-        assert_eq!(machine.places.place(TASK), Place::On(CpuId(0), 0));
+        assert_eq!(machine.locations.place(TASK), Place::On(CpuId(0), 0));
     });
 }
 

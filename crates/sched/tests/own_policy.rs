@@ -73,14 +73,14 @@ impl Policy for Turns {
 
 #[derive(Default)]
 struct Ears {
-    told: Vec<CpuId>,
+    rescheduled: Vec<CpuId>,
     armed: Vec<(Timer, Option<u64>)>,
     events: Vec<Event>,
 }
 
 impl Host for Ears {
     fn resched(&mut self, cpu: CpuId) {
-        self.told.push(cpu);
+        self.rescheduled.push(cpu);
     }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
@@ -235,14 +235,14 @@ fn a_lazy_reschedule_is_not_one_that_is_due() {
     });
     machine.turn();
     assert_eq!(machine.rqs[0].running().task(), Some(free));
-    machine.ears.told.clear();
+    machine.ears.rescheduled.clear();
     machine.verb(|scheduler| {
         let _ = scheduler.tick(FIRST);
         scheduler.set_scheduler(free, fifo).unwrap();
     });
-    assert!(machine.rqs[0].need_resched() && machine.ears.told.is_empty());
+    assert!(machine.rqs[0].need_resched() && machine.ears.rescheduled.is_empty());
     machine.verb(|scheduler| scheduler.wake_new(tied, FIRST));
-    assert_eq!(machine.ears.told, [FIRST]);
+    assert_eq!(machine.ears.rescheduled, [FIRST]);
     machine.verb(|scheduler| {
         let _ = scheduler.schedule(FIRST, PrevState::Preempted);
     });
@@ -253,12 +253,12 @@ fn a_lazy_reschedule_is_not_one_that_is_due() {
 #[test]
 fn a_lazy_reschedule_is_due_at_the_tick() {
     let mut machine = Machine::of("6.18", 1);
-    machine.ears.told.clear();
-    for told in [vec![], vec![FIRST]] {
+    machine.ears.rescheduled.clear();
+    for rescheduled in [vec![], vec![FIRST]] {
         machine.now += 4 * MS;
         machine.verb(|scheduler| {
             let _ = scheduler.tick(FIRST);
         });
-        assert_eq!(machine.ears.told, told);
+        assert_eq!(machine.ears.rescheduled, rescheduled);
     }
 }

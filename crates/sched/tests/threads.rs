@@ -462,7 +462,11 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
             .iter()
             .any(|(index, task)| task.on_rq && task.state == TaskState::Runnable && may_run(index, task));
         assert!(rq.running() != Running::Idle || !waits, "CPU {cpu} idles before a waiting task");
-        assert_eq!(rq.need_resched(), world.with_told(cpu), "CPU {cpu}: a reschedule was asked for and not passed on");
+        assert_eq!(
+            rq.need_resched(),
+            world.has_reschedule(cpu),
+            "CPU {cpu}: a reschedule was asked for and not passed on"
+        );
         let runnable = |task: &Task<P>| task.on_rq && task.state == TaskState::Runnable;
         assert!(rq.is_online() || rq.nr_running == 0, "CPU {cpu} is offline, and has tasks");
         for (_, task) in rq.tasks.iter().filter(|(_, task)| runnable(task)) {
@@ -485,7 +489,7 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
 }
 
 impl<P: Policy> World<P> {
-    fn with_told(&self, cpu: CpuId) -> bool {
+    fn has_reschedule(&self, cpu: CpuId) -> bool {
         self.mail[cpu.index()].resched.load(Ordering::SeqCst)
     }
 }

@@ -158,7 +158,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if !found {
             let name = templates.first().map_or("", |&task| &self.workload.tasks[task].class);
             let now = Moment(self.core.now);
-            self.notes.push(format!("the change of task `{name}` at {now} changes nothing: no such task lives then"));
+            self.notes.push(format!(
+                "the change of task `{name}` at {now} has no effect: no task of this name exists at that time"
+            ));
         }
     }
 }

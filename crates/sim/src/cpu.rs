@@ -68,7 +68,7 @@ pub(crate) struct Cpu {
     pub(crate) soft: u64,
     pub(crate) time: CpuTime,
     /// The kernel time reported to observers, including unpaid time.
-    pub(crate) told: u64,
+    pub(crate) overhead_reported: u64,
     /// When an idle CPU leaves, or has left, its idle state.
     pub(crate) awake_at: u64,
     /// The current address space, which kernel threads and the idle task keep. [`NO_MM`] before the first.
@@ -112,7 +112,7 @@ impl Cpu {
             stopped_at: NEVER,
             stolen: false,
             time: CpuTime::default(),
-            told: 0,
+            overhead_reported: 0,
         }
     }
 
@@ -165,8 +165,8 @@ impl Cpu {
 
     /// Ends the account. Reported kernel time counts even if the host left no time.
     pub(crate) fn end(&mut self) {
-        let unpaid = self.told - self.time.overhead;
-        self.time.overhead = self.told;
+        let unpaid = self.overhead_reported - self.time.overhead;
+        self.time.overhead = self.overhead_reported;
         if self.curr == IDLE {
             self.time.idle -= unpaid;
         } else {
@@ -338,10 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_and_not_paid_at_the_end_is_overhead() {
+    fn what_is_reported_and_not_paid_at_the_end_is_overhead() {
         for curr in [IDLE, 0] {
             let mut cpu = Cpu::new(1024);
-            (cpu.curr, cpu.told) = (curr, 50);
+            (cpu.curr, cpu.overhead_reported) = (curr, 50);
             cpu.owe(0, 30);
             cpu.account_until(100);
             cpu.end();

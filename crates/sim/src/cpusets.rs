@@ -157,20 +157,20 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let mut notes = Vec::new();
         for (index, &id) in self.groups.iter().enumerate().skip(1) {
             let view = self.shared.cpuset(id);
-            let told = &mut self.cpusets_told.groups[index];
-            if view == *told {
+            let reported = &mut self.cpusets_told.groups[index];
+            if view == *reported {
                 continue;
             }
             if let Some(view) = &view {
                 let partition = view.partition_text();
                 let path = &self.workload.groups[index].path;
                 self.core.sink.cpuset(now, id, &CpusetInfo { path, effective: &view.effective, partition: &partition });
-                let was = told.as_ref().and_then(|told| told.invalid);
+                let was = reported.as_ref().and_then(|reported| reported.invalid);
                 if view.invalid.is_some() && view.invalid != was {
                     notes.push(format!("group `{path}` is no partition from {} on: {partition}", Moment(now)));
                 }
             }
-            *told = view;
+            *reported = view;
         }
         for note in notes {
             self.note_cpuset(note);

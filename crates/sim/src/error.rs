@@ -372,7 +372,7 @@ impl Error {
     /// assert_eq!(error.help().as_deref(), Some("change `cpus`, or choose a larger machine"));
     /// ```
     pub fn help(&self) -> Option<String> {
-        let said = |error: &dyn fmt::Display| halves(error).1;
+        let help_of = |error: &dyn fmt::Display| halves(error).1;
         let help = match self {
             Self::NoSuchCpu { who: Who::Task(_), .. } => "change `cpus`, or choose a larger machine",
             Self::NoSuchCpu { .. } => "change the list, or choose a larger machine",
@@ -406,15 +406,15 @@ impl Error {
             }
             Self::Hotplug { reason, .. } => {
                 let mend = "change `cpu` or `online`, or choose a larger machine";
-                return Some(said(reason).map_or_else(|| mend.to_owned(), |first| format!("{first}; {mend}")));
+                return Some(help_of(reason).map_or_else(|| mend.to_owned(), |first| format!("{first}; {mend}")));
             }
-            Self::BadLimit { error: GroupError::Limit(error), .. } => return said(error),
-            Self::Refused { error, .. } => return said(error),
-            Self::BadRtLimit { error, .. } => return said(error),
-            Self::Frequency(error) => return said(error),
-            Self::Energy(error) => return said(error),
-            Self::IdleStates(error) => return said(error),
-            Self::Clamps { error, .. } => return said(error),
+            Self::BadLimit { error: GroupError::Limit(error), .. } => return help_of(error),
+            Self::Refused { error, .. } => return help_of(error),
+            Self::BadRtLimit { error, .. } => return help_of(error),
+            Self::Frequency(error) => return help_of(error),
+            Self::Energy(error) => return help_of(error),
+            Self::IdleStates(error) => return help_of(error),
+            Self::Clamps { error, .. } => return help_of(error),
             Self::Dangling { .. } | Self::OutOfRange { .. } | Self::MessageTooLong { .. } | Self::BadLimit { .. } => {
                 return None;
             }

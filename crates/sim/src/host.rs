@@ -126,7 +126,7 @@ impl<S: Sink> Core<'_, S> {
         this.owe(self.now, ns);
         let ns = self.end.map_or(ns, |end| ns.min(end.saturating_sub(starts)));
         if ns > 0 {
-            self.cpus[cpu].told += ns;
+            self.cpus[cpu].overhead_reported += ns;
             self.emit(cpu, &Event::Overhead { kind, ns });
         }
     }
@@ -154,7 +154,7 @@ impl<S: Sink> Core<'_, S> {
         this.soft = 0;
         let kind = this.soft_kind;
         if ns > 0 {
-            this.told += ns;
+            this.overhead_reported += ns;
             self.emit(cpu, &Event::Overhead { kind, ns });
         }
         left

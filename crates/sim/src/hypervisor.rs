@@ -87,7 +87,7 @@ pub(crate) struct Hypervisor<'a> {
     /// the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced them.)
     blocked: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU. Their sources are armed for [`NEVER`].
-    held: Vec<Vec<Source>>,
+    pending: Vec<Vec<Source>>,
     /// `None` while no task runs there.
     next: Option<u64>,
 }
@@ -111,7 +111,7 @@ impl<'a> Hypervisor<'a> {
             io: (threads > virtual_cpus).then_some(virtual_cpus as u32),
             announced: vec![false; virtual_cpus],
             blocked: vec![false; virtual_cpus],
-            held: vec![Vec::new(); virtual_cpus],
+            pending: vec![Vec::new(); virtual_cpus],
             next: None,
         };
         this.advance(0);
@@ -277,14 +277,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if self.is_stalled(cpu) {
             self.hold_while_stalled(cpu, source);
         } else if let Some(host) = &mut self.host {
-            host.held[cpu].push(source);
+            host.pending[cpu].push(source);
         }
     }
 
     /// Delivers interrupts that waited for the host. Returns whether the scheduler's timers are among them.
-    pub(crate) fn deliver(&mut self, cpu: usize, held: impl Iterator<Item = Source>) -> bool {
+    pub(crate) fn deliver(&mut self, cpu: usize, pending: impl Iterator<Item = Source>) -> bool {
         let now = self.core.now;
-        for source in held {
+        for source in pending {
             // It may be cancelled or armed again.
             if self.core.queue.armed_for(source) == Some(NEVER) {
                 self.core.queue.arm(source, now);
@@ -336,7 +336,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         for cpu in 0..host.on.len() {
             self.obey_host(cpu, Some(&host));
             if host.interruptible(cpu) && !self.is_stalled(cpu) {
-                timers |= self.deliver(cpu, host.held[cpu].drain(..));
+                timers |= self.deliver(cpu, host.pending[cpu].drain(..));
             }
         }
         if timers {

@@ -31,34 +31,34 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
             .push(format!("task `{task}` unlocks mutex `{name}`, which it does not hold: such an unlock does nothing"));
     }
     let end = machine.core.now;
-    let mut told = vec![false; machine.tasks.len()];
+    let mut in_cycle = vec![false; machine.tasks.len()];
     let mut waiting = Vec::new();
     for task in 0..machine.tasks.len() as u32 {
         if waits_for(machine, task).is_none() {
             continue;
         }
         if let Some(cycle) = cycle(machine, task) {
-            if !cycle.iter().any(|&member| told[member as usize]) {
+            if !cycle.iter().any(|&member| in_cycle[member as usize]) {
                 notes.push(format!("deadlock: {}", chain(machine, &cycle, true)));
             }
             for member in cycle {
-                told[member as usize] = true;
+                in_cycle[member as usize] = true;
             }
         } else if stuck || machine.tasks[task as usize].due <= end / 2 {
             // A task that waited for half of the run was probably forgotten.
             waiting.push(task);
         }
     }
-    waiting.retain(|&task| !told[task as usize]);
+    waiting.retain(|&task| !in_cycle[task as usize]);
     if stuck {
         notes.push(format!(
-            "the run ended at {} because nothing could ever happen again: every task left waits",
+            "the run ended at {}: every remaining task waits, and no event is left that could wake one",
             Moment(end)
         ));
     }
     for &task in waiting.iter().take(NAMED) {
         let since = machine.tasks[task as usize].due;
-        notes.push(format!("{}, since {}, and was not woken", chain(machine, &[task], false), Moment(since)));
+        notes.push(format!("{}, from {} to the end", chain(machine, &[task], false), Moment(since)));
     }
     match waiting.len().saturating_sub(NAMED) {
         0 => {}

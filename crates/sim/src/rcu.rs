@@ -73,8 +73,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if begins {
             let others = self.core.cpus.len() as u64 - 1;
             let stays_busy = self.rqs[cpu].nr_running > 1;
-            let told = others > 0 && stays_busy && self.core.cpus.iter().all(|cpu| !cpu.is_idle());
-            let (on, ticks) = if told {
+            let all_busy = others > 0 && stays_busy && self.core.cpus.iter().all(|cpu| !cpu.is_idle());
+            let (on, ticks) = if all_busy {
                 // This CPU reports the thread's switch at the first tick. Any other CPU is the last.
                 let other = self.jitter.below(others) as usize;
                 (other + usize::from(other >= cpu), TOLD_AFTER)

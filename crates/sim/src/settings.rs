@@ -127,7 +127,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 more => format!("; {more} more such calls of `{class}` were refused"),
             };
             let named = if first.contains(number) { String::new() } else { format!(" ({number})") };
-            notes.push(format!("{first}{named}: the kernel refused the call, and the task went on as it was{more}"));
+            notes.push(format!("{first}{named}: the kernel refused the call, and the task kept its settings{more}"));
         }
     }
 }

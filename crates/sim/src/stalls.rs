@@ -35,13 +35,13 @@ struct Stalled {
     away: bool,
     until: u64,
     /// Delayed interrupts. Their sources are armed for [`NEVER`].
-    held: Vec<Source>,
+    pending: Vec<Source>,
 }
 
 impl Stalls {
     pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
-        let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
+        let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), pending: Vec::new() };
         let cpus = (0..cpus).map(&mut cpu).collect();
         (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
     }
@@ -64,12 +64,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
-        self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
+        self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].pending.is_empty())
     }
 
     pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
         if let Some(stalls) = &mut self.stalls {
-            stalls.cpus[cpu].held.push(source);
+            stalls.cpus[cpu].pending.push(source);
         }
         // An idle virtual CPU now wants its CPU.
         self.obey(cpu);
@@ -92,10 +92,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let now = self.core.now;
         while let Some(cpu) = self.stalls.as_mut().and_then(|stalls| stalls.next(now)) {
             let stalled = self.is_stalled(cpu);
-            let held =
-                self.stalls.as_mut().map(|stalls| std::mem::take(&mut stalls.cpus[cpu].held)).unwrap_or_default();
+            let pending =
+                self.stalls.as_mut().map(|stalls| std::mem::take(&mut stalls.cpus[cpu].pending)).unwrap_or_default();
             self.obey(cpu);
-            if !stalled && self.deliver(cpu, held.into_iter()) {
+            if !stalled && self.deliver(cpu, pending.into_iter()) {
                 self.core.arm_timers();
             }
         }

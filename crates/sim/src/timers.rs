@@ -34,12 +34,12 @@ impl Timers {
 
     /// Moves the timers of `cpu` from [`NEVER`] to `now`. Returns whether there are any.
     pub(crate) fn release(&mut self, cpu: u32, now: u64) -> bool {
-        let held = self.due.range((NEVER, 0)..).filter(|(_, (_, on))| *on == cpu);
-        let held: Vec<Timer> = held.map(|(_, &(timer, _))| timer).collect();
-        for &timer in &held {
+        let pending = self.due.range((NEVER, 0)..).filter(|(_, (_, on))| *on == cpu);
+        let pending: Vec<Timer> = pending.map(|(_, &(timer, _))| timer).collect();
+        for &timer in &pending {
             self.arm(timer, now, cpu);
         }
-        !held.is_empty()
+        !pending.is_empty()
     }
 
     pub(crate) fn next(&self) -> Option<u64> {

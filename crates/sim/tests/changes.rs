@@ -181,7 +181,7 @@ fn all_instances_that_live_or_will_are_changed_and_nobody_else() {
         _ => None,
     });
     assert_eq!(told, [(20, 2), (30, 1)], "one that is yet to start starts with it");
-    assert_eq!(notes, ["the change of task `w-0` at 60 ms changes nothing: no such task lives then"]);
+    assert_eq!(notes, ["the change of task `w-0` at 60 ms has no effect: no task of this name exists at that time"]);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn what_the_kernel_refuses_is_refused() {
 }
 
 #[test]
-fn observers_are_told() {
+fn observers_receive_changes() {
     #[derive(Default)]
     struct Changes(Vec<(u64, GroupId, String)>);
     impl Sink for Changes {

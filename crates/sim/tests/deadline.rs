@@ -309,7 +309,7 @@ fn nobody_waits_for_a_period_before_his_first() {
 
 /// Observers see each overrun when noticed: with the task's own timer at once, else at the tick. A yield is no overrun.
 #[test]
-fn an_overrun_is_told_who_asked() {
+fn an_overrun_is_reported_to_tasks_that_asked() {
     let overruns = |overrun, hrtick: bool| {
         let mut greedy = periodic("greedy", dl(2, 10), 0, 3 * MS);
         greedy.settings.policy =

@@ -22,7 +22,7 @@ fn error(workload: &Workload) -> Error {
 }
 
 #[test]
-fn a_deadlock_is_told_with_its_circle() {
+fn a_deadlock_is_reported_with_its_circle() {
     let a = once("a", vec![Op::Lock(0), work(10), Op::Lock(1)]);
     let b = once("b", vec![Op::Lock(1), work(10), Op::Lock(0)]);
     let bystander = once("c", vec![work(20), Op::Lock(0)]);
@@ -32,20 +32,20 @@ fn a_deadlock_is_told_with_its_circle() {
         outcome.notes,
         [
             "deadlock: task `a` waits for mutex `n` held by `b`, which waits for mutex `m` held by `a`, closing the circle",
-            "the run ended at 20 us because nothing could ever happen again: every task left waits",
-            "task `c` waits for mutex `m` held by `a`, since 20 us, and was not woken",
+            "the run ended at 20 us: every remaining task waits, and no event is left that could wake one",
+            "task `c` waits for mutex `m` held by `a`, from 20 us to the end",
         ]
     );
 }
 
 #[test]
-fn waiting_for_nobody_is_told() {
+fn waiting_for_nobody_is_reported() {
     let notes = outcome(vec![
         once("a", vec![work(1), Op::Suspend { condition: 0, mutex: 0 }]),
         once("b", vec![work(2), Op::Barrier(0)]),
     ])
     .notes;
-    assert!(notes[1].contains("task `a` waits for a resume of `c`, since 1 us"), "{notes:?}");
+    assert!(notes[1].contains("task `a` waits for a resume of `c`, from 1 us to the end"), "{notes:?}");
     assert!(notes[2].contains("barrier `b`, where 1 of 2 have arrived"), "{notes:?}");
     let notes = outcome(vec![once("a", vec![Op::Lock(0), Op::Lock(0)])]).notes;
     assert_eq!(notes[0], "deadlock: task `a` waits for mutex `m` held by itself");
@@ -54,7 +54,7 @@ fn waiting_for_nobody_is_told() {
 }
 
 #[test]
-fn forked_tasks_that_wait_are_told_apart() {
+fn forked_tasks_that_wait_are_distinguished() {
     let kid = Task { start: None, ..once("kid", vec![Op::SemWait(0)]) };
     let parent = once("a", vec![Op::Fork(0), Op::Fork(0), Op::Fork(0), Op::Fork(2)]);
     // One that also starts by itself exists before it is forked.
@@ -67,17 +67,17 @@ fn forked_tasks_that_wait_are_told_apart() {
 }
 
 #[test]
-fn forgotten_tasks_are_told_though_others_run_on() {
+fn forgotten_tasks_are_reported_though_others_run_on() {
     let hog = task("hog", vec![phase(vec![work(100)], Repeat::Forever)]);
     let tasks = vec![hog, once("a", vec![Op::SemWait(0)])];
     let config = Config { duration: Some(100 * MS), ..exact("6.12", "2") };
     let outcome = simulate(&workload(tasks), &config, &mut NoSink).unwrap();
     assert_eq!(outcome.end, 100 * MS);
-    assert_eq!(outcome.notes, ["task `a` waits for semaphore `s`, since 0 ns, and was not woken"]);
+    assert_eq!(outcome.notes, ["task `a` waits for semaphore `s`, from 0 ns to the end"]);
 }
 
 #[test]
-fn unlocking_what_one_does_not_hold_is_told() {
+fn unlocking_what_one_does_not_hold_is_reported() {
     let notes = outcome(vec![once("a", vec![Op::Unlock(0), work(1)])]).notes;
     assert_eq!(notes, ["task `a` unlocks mutex `m`, which it does not hold: such an unlock does nothing"]);
 }
@@ -139,7 +139,7 @@ fn the_watcher_can_stop_it_and_what_there_is_is_kept() {
 }
 
 #[test]
-fn loops_in_which_no_time_passes_are_told() {
+fn loops_in_which_no_time_passes_are_reported() {
     let spin = task("spin", vec![phase(vec![work(1)], Repeat::Times(1)), phase(vec![Op::Signal(0)], Repeat::Forever)]);
     let mut workload = workload(vec![spin]);
     workload.duration = Some(MS);
@@ -323,7 +323,7 @@ mod mad {
 }
 
 #[test]
-fn a_policy_that_never_lets_anybody_run_is_told() {
+fn a_policy_that_never_lets_anybody_run_is_reported() {
     let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
     let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink);
     assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });

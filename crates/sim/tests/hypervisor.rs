@@ -54,7 +54,7 @@ fn a_guest_charges_what_the_host_has_taken() {
 
 /// While both virtual CPUs have work one waits, and observers see no report twice.
 #[test]
-fn what_the_host_takes_is_told() {
+fn what_the_host_takes_is_reported() {
     let stolen = |machine, host_cpus, count| {
         let mut stolen = Stolen::default();
         let config = Config { duration: Some(100 * MS), ..hosted(machine, host_cpus) };

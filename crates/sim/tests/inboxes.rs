@@ -112,9 +112,9 @@ fn nobody_follows_one_that_sleeps_elsewhere() {
 }
 
 #[test]
-fn who_is_never_woken_is_told() {
+fn who_is_never_woken_is_reported() {
     let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), wait(0)])], 1);
-    let told = "task `server` waits for a task that wakes it, since 1 ms, and was not woken";
+    let told = "task `server` waits for a task that wakes it, from 1 ms to the end";
     assert_eq!(notes.last().map(String::as_str), Some(told));
 }
 

@@ -10,7 +10,7 @@ use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
 /// Runs each task on its own CPU.
-fn apart(tasks: Vec<Task>) -> Log {
+fn on_own_cpus(tasks: Vec<Task>) -> Log {
     let cpus = tasks.len();
     let tasks = tasks.into_iter().enumerate().map(|(cpu, task)| pinned(task, &[cpu as u32])).collect();
     let mut log = Log::default();
@@ -23,7 +23,7 @@ fn apart(tasks: Vec<Task>) -> Log {
 fn ends(programs: &[&[Op]]) -> Vec<Option<u64>> {
     let name = |index: usize| format!("t{index}");
     let tasks = programs.iter().enumerate().map(|(index, ops)| once(&name(index), ops.to_vec())).collect();
-    let log = apart(tasks);
+    let log = on_own_cpus(tasks);
     (0..programs.len()).map(|index| log.exit(&name(index)).map(|ns| ns / US)).collect()
 }
 
@@ -43,7 +43,7 @@ fn operations_take_their_own_time() {
 
 #[test]
 fn a_device_that_takes_no_time_is_not_waited_for() {
-    let log = apart(vec![once("a", vec![Op::Io { bytes: 4096 }, Op::Device { time: 0 }, run(10)])]);
+    let log = on_own_cpus(vec![once("a", vec![Op::Io { bytes: 4096 }, Op::Device { time: 0 }, run(10)])]);
     let blocked =
         log.pick(|at, event| matches!(event, Event::Switch { prev_state: PrevState::Blocked, .. }).then_some(at));
     assert!(blocked.is_empty(), "{blocked:?}");
@@ -317,17 +317,17 @@ fn timers_keep_their_beat_or_restart_it() {
             vec![phase(ops(30), Repeat::Times(2)), phase(ops(130), Repeat::Times(1)), phase(ops(30), Repeat::Times(3))],
         )
     };
-    let ends = |mode| apart(vec![program(mode)]).loops("a").iter().map(|(at, _)| at / US).collect::<Vec<_>>();
+    let ends = |mode| on_own_cpus(vec![program(mode)]).loops("a").iter().map(|(at, _)| at / US).collect::<Vec<_>>();
     // In time, in time, 30 late: a relative beat continues from there, an absolute one catches up.
     assert_eq!(ends(TimerMode::Relative), [100, 200, 330, 430, 530, 630]);
     assert_eq!(ends(TimerMode::Absolute), [100, 200, 330, 400, 500, 600]);
     // A late task does not sleep.
-    assert_eq!(apart(vec![program(TimerMode::Relative)]).sleeps("a").len(), 5);
+    assert_eq!(on_own_cpus(vec![program(TimerMode::Relative)]).sleeps("a").len(), 5);
 }
 
 #[test]
 fn a_sleep_ends_at_its_time_or_at_the_end_of_its_slack() {
-    let log = apart(vec![once("a", vec![run(10), sleep(100), run(10)])]);
+    let log = on_own_cpus(vec![once("a", vec![run(10), sleep(100), run(10)])]);
     assert_eq!(log.sleeps("a"), [(110 * US, 0)]);
     let mut config = exact("6.12", "1");
     config.machine.timer_slack_ns = 50 * US;
@@ -428,7 +428,7 @@ fn an_idle_task_gives_way_at_once_from_6_12_on() {
 
 #[test]
 fn loops_report_their_duration_and_work() {
-    let log = apart(vec![task("a", vec![phase(vec![run(10), sleep(5), run(20)], Repeat::Times(3))])]);
+    let log = on_own_cpus(vec![task("a", vec![phase(vec![run(10), sleep(5), run(20)], Repeat::Times(3))])]);
     assert_eq!(log.loops("a"), [(35 * US, 35 * US), (70 * US, 35 * US), (105 * US, 35 * US)]);
     let work = log.pick(|_, event| match event {
         Event::LoopEnd { work, .. } => Some(work),
@@ -444,15 +444,15 @@ fn programs_repeat_and_phases_of_no_loops_are_passed_over() {
         phase(vec![run(1000)], Repeat::Times(0)),
         phase(vec![run(1)], Repeat::Times(1)),
     ];
-    let log = apart(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
+    let log = on_own_cpus(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
     assert_eq!(log.loops("a").iter().map(|(_, took)| took / US).collect::<Vec<_>>(), [10, 10, 1, 10, 10, 1]);
     assert_eq!(log.exit("a"), Some(42 * US));
     // The number of runs of the program.
     let single = Task { repeat: Repeat::Times(1), ..task("a", phases.clone()) };
     let thrice = Task { name: "b".to_owned(), repeat: Repeat::Times(3), ..single.clone() };
-    let log = apart(vec![single, thrice]);
+    let log = on_own_cpus(vec![single, thrice]);
     assert_eq!((log.loops("a").len(), log.loops("b").len()), (3, 9));
-    let log = apart(vec![Task { repeat: Repeat::Times(0), ..task("a", phases) }, once("b", vec![])]);
+    let log = on_own_cpus(vec![Task { repeat: Repeat::Times(0), ..task("a", phases) }, once("b", vec![])]);
     assert_eq!((log.exit("a"), log.exit("b")), (Some(0), Some(0)));
 }
 
@@ -668,7 +668,7 @@ fn many_messages_in_sockets_are_cold() {
 }
 
 #[test]
-fn kinds_and_patterns_of_memory_accesses_are_told_to_mean_nothing() {
+fn kinds_and_patterns_of_memory_accesses_are_reported_to_mean_nothing() {
     let notes = |kind: &str, pattern: &str| {
         let (kind, pattern) = (kind.to_owned(), pattern.to_owned());
         let access = MemRun { kind, pattern, buffer: String::new(), size: 4096, count: 64, stride: 64 };

@@ -16,7 +16,7 @@ const fn read(bytes: u32) -> Op {
 }
 
 /// Runs each of `programs`, named `t0`, `t1`, ..., on its own CPU, with one pipe or socket.
-fn apart(kind: Channel, capacity: u32, programs: &[&[Op]]) -> Log {
+fn on_own_cpus(kind: Channel, capacity: u32, programs: &[&[Op]]) -> Log {
     let tasks = programs.iter().enumerate();
     let tasks = tasks.map(|(cpu, ops)| pinned(once(&format!("t{cpu}"), ops.to_vec()), &[cpu as u32])).collect();
     let mut workload = workload(tasks);
@@ -35,7 +35,7 @@ fn ends(log: &Log) -> Vec<Option<u64>> {
 fn a_writer_that_was_woken_wakes_the_next() {
     let fills = [write(1000), write(1000), write(1000), write(1000), run(1)];
     let writes = [run(10), write(1000), run(1)];
-    let log = apart(Channel::Pipe, 4096, &[&fills, &writes, &writes, &[run(100), read(4000)]]);
+    let log = on_own_cpus(Channel::Pipe, 4096, &[&fills, &writes, &writes, &[run(100), read(4000)]]);
     assert_eq!(ends(&log), [Some(1), Some(101), Some(101), Some(100)]);
 }
 
@@ -43,7 +43,7 @@ fn a_writer_that_was_woken_wakes_the_next() {
 #[test]
 fn a_writer_wakes_nobody_for_what_is_there_already() {
     let reads = [read(100), run(1)];
-    let log = apart(Channel::Pipe, 4096, &[&reads, &reads, &[run(50), write(100), write(100)]]);
+    let log = on_own_cpus(Channel::Pipe, 4096, &[&reads, &reads, &[run(50), write(100), write(100)]]);
     let wakeups: Vec<(u32, u32)> = log
         .events
         .iter()
@@ -60,7 +60,7 @@ fn a_writer_wakes_nobody_for_what_is_there_already() {
 fn the_writers_of_a_socket_wait_for_three_quarters() {
     let writes = [write(100), write(100), write(100), write(100), write(100)];
     let reads = [run(50), read(100), run(50), read(100), run(50), read(100), run(50), read(100), read(100)];
-    let log = apart(Channel::Socket, 400, &[&writes, &reads]);
+    let log = on_own_cpus(Channel::Socket, 400, &[&writes, &reads]);
     assert_eq!(ends(&log), [Some(150), Some(200)]);
 }
 

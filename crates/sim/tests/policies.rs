@@ -114,7 +114,7 @@ fn outcome(mistake: i8, duration: Option<u64>) -> Result<Outcome, Error> {
 }
 
 /// The fault and its task.
-fn told(mistake: i8) -> (Fault, Option<String>) {
+fn fault_of(mistake: i8) -> (Fault, Option<String>) {
     // A known end makes no difference.
     let error = outcome(mistake, None).unwrap_err();
     assert_eq!(outcome(mistake, Some(100 * MS)).unwrap_err(), error);
@@ -129,18 +129,18 @@ fn one_without_a_mistake_runs() {
 }
 
 #[test]
-fn losing_a_task_is_told_once_the_cpu_would_idle() {
+fn losing_a_task_is_reported_once_the_cpu_would_idle() {
     for (mistake, lost, name) in [(LOSES_WOKEN, 0, "a"), (LOSES_ONE, 1, "b"), (PICKS_NOBODY, 0, "a")] {
-        let (fault, task) = told(mistake);
+        let (fault, task) = fault_of(mistake);
         assert!(matches!(fault, Fault::PickedNobody { task: TaskId(task), .. } if task == lost), "{fault:?}");
         assert_eq!(task.as_deref(), Some(name));
     }
-    assert!(matches!(told(TAKES_IN_PICK), (Fault::PickedNobody { .. }, Some(_))));
+    assert!(matches!(fault_of(TAKES_IN_PICK), (Fault::PickedNobody { .. }, Some(_))));
 }
 
 /// Another task always has the CPU, so only the end of the run shows the fault.
 #[test]
-fn losing_a_task_beside_others_is_told_at_the_end() {
+fn losing_a_task_beside_others_is_reported_at_the_end() {
     let hog = |name: &str, nice| {
         let mut hog = task(name, vec![phase(vec![run(1000)], Repeat::Forever)]);
         hog.settings.policy = Some(vruntime_workload::program::Policy::Other { nice, slice: None });
@@ -158,27 +158,27 @@ fn losing_a_task_beside_others_is_told_at_the_end() {
 }
 
 #[test]
-fn picking_who_is_not_queued_is_told() {
-    assert_eq!(told(PICKS_SLEEPERS), (Fault::PickedUnqueued { task: TaskId(0) }, Some("a".to_owned())));
-    assert_eq!(told(PICKS_NO_TASK), (Fault::PickedNoTask { index: 77 }, None));
+fn picking_who_is_not_queued_is_reported() {
+    assert_eq!(fault_of(PICKS_SLEEPERS), (Fault::PickedUnqueued { task: TaskId(0) }, Some("a".to_owned())));
+    assert_eq!(fault_of(PICKS_NO_TASK), (Fault::PickedNoTask { index: 77 }, None));
 }
 
 #[test]
-fn selecting_a_cpu_that_is_not_there_is_told() {
+fn selecting_a_cpu_that_is_not_there_is_reported() {
     let nowhere = (Fault::SelectedNoCpu { task: TaskId(0), cpu: CpuId(2) }, Some("a".to_owned()));
-    assert_eq!(told(SELECTS_NO_CPU), nowhere);
-    assert_eq!(told(EXECS_ON_NO_CPU), nowhere);
+    assert_eq!(fault_of(SELECTS_NO_CPU), nowhere);
+    assert_eq!(fault_of(EXECS_ON_NO_CPU), nowhere);
 }
 
 #[test]
-fn keeping_who_does_not_sleep_and_finishing_twice_are_told() {
-    assert!(matches!(told(KEEPS_ALL), (Fault::Kept { why: Dequeue::Move, .. }, Some(_))));
-    assert_eq!(told(FINISHES_TWICE), (Fault::FinishedTwice { task: TaskId(0) }, Some("a".to_owned())));
+fn keeping_who_does_not_sleep_and_finishing_twice_are_reported() {
+    assert!(matches!(fault_of(KEEPS_ALL), (Fault::Kept { why: Dequeue::Move, .. }, Some(_))));
+    assert_eq!(fault_of(FINISHES_TWICE), (Fault::FinishedTwice { task: TaskId(0) }, Some("a".to_owned())));
 }
 
 #[test]
 fn every_fault_says_what_was_done_wrong() {
-    let told = |mistake| {
+    let fault_of = |mistake| {
         let error = outcome(mistake, None).unwrap_err();
         assert!(error.help().is_some_and(|help| !help.is_empty()));
         error.to_string()
@@ -194,12 +194,12 @@ fn every_fault_says_what_was_done_wrong() {
         "the policy, on CPU 0 at 4 ms: `dequeue` keeps a task (answers false) for Move (task `b`)",
         "the policy, on CPU 0 at 5 ms: `finish_delayed` is called for a task that is not queued (task `a`)",
     ];
-    assert_eq!(mistakes.map(told), expected);
+    assert_eq!(mistakes.map(fault_of), expected);
 }
 
 /// Only the fair class has limits: for other policies a note says so.
 #[test]
-fn a_limit_that_nobody_keeps_is_told() {
+fn a_limit_that_nobody_keeps_is_reported() {
     let limit = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
     let groups = ["/", "/a"].map(|path| Group {
         path: path.to_owned(),
@@ -212,8 +212,8 @@ fn a_limit_that_nobody_keeps_is_told() {
     let workload = Workload { groups: groups.to_vec(), ..workload(vec![task]) };
     let config = exact("6.12", "1");
     let outcome = run_policy::<Wrong, _>(&workload, &config, &mut NoSink).unwrap();
-    let told = "the limit of group `/a` has no effect: only the fair class enforces `cpu.max`, not this policy";
-    assert_eq!((outcome.end, outcome.notes), (20 * MS, vec![told.to_owned()]));
+    let fault_of = "the limit of group `/a` has no effect: only the fair class enforces `cpu.max`, not this policy";
+    assert_eq!((outcome.end, outcome.notes), (20 * MS, vec![fault_of.to_owned()]));
     let outcome = simulate(&workload, &config, &mut NoSink).unwrap();
     assert!(outcome.end > 20 * MS && outcome.notes.is_empty(), "{outcome:?}");
 }
@@ -233,6 +233,6 @@ fn the_guide_shows_code_that_is_compiled() {
         assert!(compiled.iter().any(|text| text.contains(block)), "nothing compiles\n{block}");
     }
     let messages = guide.lines().filter(|line| line.starts_with("the policy, on CPU"));
-    let told = [LOSES_WOKEN, PICKS_SLEEPERS].map(|mistake| outcome(mistake, None).unwrap_err().to_string());
-    assert_eq!(messages.collect::<Vec<_>>(), told);
+    let fault_of = [LOSES_WOKEN, PICKS_SLEEPERS].map(|mistake| outcome(mistake, None).unwrap_err().to_string());
+    assert_eq!(messages.collect::<Vec<_>>(), fault_of);
 }

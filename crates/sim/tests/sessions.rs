@@ -37,7 +37,7 @@ fn kernel_threads_stay_in_the_root_group() {
 
 /// A note reports a session without autogroup because its tasks are in groups, unless one comes to the root.
 #[test]
-fn a_session_without_tasks_in_the_root_is_told() {
+fn a_session_without_tasks_in_the_root_is_reported() {
     let session = Session { name: "desktop".to_owned(), nice: -5 };
     let task_of = |name: &str, group: usize, later: Option<usize>| {
         let later = Phase {

@@ -41,7 +41,7 @@ const fn wait_done(timeout_us: Option<u64>) -> Op {
 use WaitMode::{Exclusive, ExclusiveLifo, Shared};
 
 /// Runs each of `programs`, named `t0`, `t1`, ..., on its own CPU.
-fn apart_with(config: impl FnOnce(&mut Config), programs: &[&[Op]]) -> (Log, Outcome) {
+fn on_own_cpus_with(config: impl FnOnce(&mut Config), programs: &[&[Op]]) -> (Log, Outcome) {
     let tasks = programs.iter().enumerate();
     let tasks = tasks.map(|(cpu, ops)| pinned(once(&format!("t{cpu}"), ops.to_vec()), &[cpu as u32])).collect();
     let mut log = Log::default();
@@ -51,8 +51,8 @@ fn apart_with(config: impl FnOnce(&mut Config), programs: &[&[Op]]) -> (Log, Out
     (log, outcome)
 }
 
-fn apart(programs: &[&[Op]]) -> Log {
-    apart_with(|_| {}, programs).0
+fn on_own_cpus(programs: &[&[Op]]) -> Log {
+    on_own_cpus_with(|_| {}, programs).0
 }
 
 fn woken(log: &Log, us: u64) -> Vec<u32> {
@@ -69,7 +69,7 @@ fn ends(log: &Log) -> Vec<Option<u64>> {
 /// Two shared waiters, two exclusive ones and one exclusive at the head, in order of arrival; `last` wakes them at
 /// 100 us.
 fn five_waiters(last: Op) -> Log {
-    apart(&[
+    on_own_cpus(&[
         &[sleep(10), wait(Shared, None)],
         &[sleep(20), wait(Shared, None)],
         &[sleep(30), wait(Exclusive, None)],
@@ -93,7 +93,7 @@ fn shared_waiters_are_at_the_head_and_exclusive_ones_at_the_tail() {
 
 #[test]
 fn an_exclusive_waiter_at_the_head_keeps_wakeups_from_those_behind_it() {
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[sleep(10), wait(Shared, None)],
         &[sleep(20), wait(ExclusiveLifo, None)],
         &[sleep(30), wait(ExclusiveLifo, None)],
@@ -107,7 +107,7 @@ fn exclusive_waiters_take_turns_at_the_tail_and_the_last_to_come_stays_busy_at_t
     let loops = |mode| {
         let waiter: &[Op] = &[wait(mode, None), run(1), wait(mode, None), run(1), wait(mode, None), run(1)];
         let waker: Vec<Op> = (0..6).flat_map(|_| [run(10), wake(1, 1)]).collect();
-        let log = apart(&[waiter, waiter, &waker]);
+        let log = on_own_cpus(&[waiter, waiter, &waker]);
         (1..=6).flat_map(|round| woken(&log, 10 * round)).collect::<Vec<_>>()
     };
     assert_eq!(loops(Exclusive), [0, 1, 0, 1, 0, 1]);
@@ -120,14 +120,14 @@ fn a_herd_is_woken_for_one_event_and_goes_back_to_sleep() {
     let mut programs = vec![waiter; 8];
     let waker: Vec<Op> = (0..3).flat_map(|_| [run(100), wake(1, 1)]).collect();
     programs.push(&waker);
-    let log = apart(&programs);
+    let log = on_own_cpus(&programs);
     assert_eq!([100, 200, 300].map(|us| woken(&log, us).len()), [8, 7, 6]);
     assert_eq!(ends(&log).iter().flatten().count(), 3 + 1);
 }
 
 #[test]
 fn events_wait_for_waiters_and_a_wakeup_without_events_ends_no_wait() {
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[sleep(50), wait(Exclusive, None), wait(Exclusive, None), wait(Exclusive, None)],
         &[wake(1, 2), run(100), wake(0, 0), run(100), wake(1, 1)],
     ]);
@@ -137,7 +137,7 @@ fn events_wait_for_waiters_and_a_wakeup_without_events_ends_no_wait() {
 
 #[test]
 fn a_wait_times_out_after_its_timeout_however_often_it_is_woken_meanwhile() {
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[run(10), wait(Shared, Some(90)), run(5), wait(Shared, Some(0)), wait(Shared, Some(1000))],
         &[run(30), wake(1, 0), run(30), wake(1, 0), run(240), wake(1, 1)],
     ]);
@@ -148,7 +148,7 @@ fn a_wait_times_out_after_its_timeout_however_often_it_is_woken_meanwhile() {
 
 #[test]
 fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
-    let log = apart(&[&[wait(Shared, Some(100)), sleep(500), run(1)], &[run(50), wake(1, 1)]]);
+    let log = on_own_cpus(&[&[wait(Shared, Some(100)), sleep(500), run(1)], &[run(50), wake(1, 1)]]);
     assert_eq!(ends(&log), [Some(551), Some(50)]);
     // Nor does a timer that fires while the task waits for the CPU after its wakeup.
     let waiter = pinned(once("waiter", vec![wait(Shared, Some(100)), sleep(500), run(1)]), &[0]);
@@ -161,10 +161,10 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     assert_eq!(log.sleeps("waiter"), [(740 * US, 0)], "it was not the wait that timed out");
     // Nor does the next wait end at once.
     let waits = [wait(Shared, Some(100)), sleep(50_000), wait(Shared, None)];
-    let log = apart(&[&waits, &[run(50), wake(1, 1), sleep(90_000), wake(1, 1)]]);
+    let log = on_own_cpus(&[&waits, &[run(50), wake(1, 1), sleep(90_000), wake(1, 1)]]);
     assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
     // Those of completions continue at ticks.
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[wait_done(Some(100)), sleep(50_000), wait_done(None)],
         &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
     ]);
@@ -183,11 +183,11 @@ fn what_waits_cost() {
     };
     let timers = |config: &mut Config| config.machine.costs.timer_ns = US;
     let waits = [wait(Shared, Some(100)), wait(Shared, None)];
-    let (log, _) = apart_with(timers, &[&waits, &[run(50), wake(1, 1), run(100), wake(1, 1)]]);
+    let (log, _) = on_own_cpus_with(timers, &[&waits, &[run(50), wake(1, 1), run(100), wake(1, 1)]]);
     assert_eq!(overhead(&log, OverheadKind::Timer), 0);
     let calls = |config: &mut Config| config.machine.costs.syscall_ns = US;
     let owner = [Op::Lock(0), run(100)];
-    let (log, _) = apart_with(calls, &[&owner, &[run(10), Op::Lock(0)]]);
+    let (log, _) = on_own_cpus_with(calls, &[&owner, &[run(10), Op::Lock(0)]]);
     // One waits for ever, and the other ends.
     assert_eq!(overhead(&log, OverheadKind::Syscall), 2 * US);
 }
@@ -198,7 +198,7 @@ fn what_waits_cost() {
 fn a_post_wakes_one_waiter() {
     let waits = |us| [run(us), Op::SemWait(0), run(1)];
     let posts = [run(50), Op::SemPost(0), Op::SemPost(0), run(50), Op::SemPost(0), run(50), Op::SemPost(0)];
-    let log = apart(&[&waits(1), &waits(2), &waits(3), &waits(4), &posts]);
+    let log = on_own_cpus(&[&waits(1), &waits(2), &waits(3), &waits(4), &posts]);
     assert_eq!([50, 51, 100, 101, 150].map(|us| woken(&log, us)), [vec![0, 1], vec![], vec![2], vec![], vec![3]]);
     assert_eq!(ends(&log), [Some(51), Some(51), Some(101), Some(151), Some(150)]);
 }
@@ -210,7 +210,7 @@ fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
     let wait = Op::Wait { condition: 0, mutex: 0 };
     let waiter = [Op::Lock(0), run(10), wait, run(1)];
     let signaller = [run(1), Op::Lock(0), Op::Signal(0), Op::Unlock(0)];
-    let (log, outcome) = apart_with(costly, &[&waiter, &signaller]);
+    let (log, outcome) = on_own_cpus_with(costly, &[&waiter, &signaller]);
     assert_eq!((ends(&log), outcome.notes), (vec![Some(111), Some(210)], Vec::new()));
 }
 
@@ -218,7 +218,7 @@ fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
 /// `before` the timer, or after it.
 fn race(op: fn(Option<u64>) -> Op, wakes: Op, before: bool) -> Log {
     let waker: &[Op] = if before { &[run(100), wakes] } else { &[run(90), run(10), wakes] };
-    apart(&[&[run(50), op(Some(50)), run(1)], &[run(60), op(None), run(1)], waker])
+    on_own_cpus(&[&[run(50), op(Some(50)), run(1)], &[run(60), op(None), run(1)], waker])
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_waiter_that_has_just_timed_out_uses_up_no_exclusive_wakeup() {
 
 #[test]
 fn completions_go_by_turns_and_are_not_lost() {
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[sleep(10), wait_done(None)],
         &[sleep(20), wait_done(None)],
         &[run(100), Op::Complete(0), run(100), Op::Complete(0), Op::Complete(0)],
@@ -258,7 +258,7 @@ fn completions_go_by_turns_and_are_not_lost() {
 
 #[test]
 fn complete_all_lets_everybody_go_on_until_it_is_begun_anew() {
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[sleep(10), wait_done(None), wait_done(None)],
         &[sleep(20), wait_done(None)],
         &[run(100), Op::CompleteAll(0), run(100), Op::ReinitCompletion(0)],
@@ -273,14 +273,14 @@ fn complete_all_lets_everybody_go_on_until_it_is_begun_anew() {
 #[test]
 fn timeouts_of_completions_are_jiffies() {
     // 250 Hz; the first tick is at 4 ms. 1 ms is a jiffy, from jiffy 0 on: its bucket is emptied at the second tick.
-    let log = apart(&[&[run(10), wait_done(Some(1000))], &[sleep(9_000), wait_done(Some(1000))]]);
+    let log = on_own_cpus(&[&[run(10), wait_done(Some(1000))], &[sleep(9_000), wait_done(Some(1000))]]);
     assert_eq!(ends(&log), [Some(8_000), Some(16_000)]);
     assert_eq!(log.sleeps("t0"), [(8 * MS, 8 * MS - 1_010 * US)]);
     // 300 ms are 75 jiffies: the second level, whose buckets are 8 jiffies apart.
-    let log = apart(&[&[wait_done(Some(300_000))]]);
+    let log = on_own_cpus(&[&[wait_done(Some(300_000))]]);
     assert_eq!(ends(&log), [Some(80 * 4_000)]);
     // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, which already runs.
-    let log = apart(&[
+    let log = on_own_cpus(&[
         &[run(10), wait_done(Some(1000)), run(1)],
         &[run(60), wait_done(None), run(1)],
         &[run(7_990), run(10), Op::Complete(0)],
@@ -291,10 +291,10 @@ fn timeouts_of_completions_are_jiffies() {
 
 #[test]
 fn who_waits_for_ever_is_named() {
-    let (_, outcome) = apart_with(|config| config.duration = None, &[&[wait(Shared, None)], &[wait_done(None)]]);
+    let (_, outcome) = on_own_cpus_with(|config| config.duration = None, &[&[wait(Shared, None)], &[wait_done(None)]]);
     let notes = outcome.notes.join("\n");
-    assert!(notes.contains("task `t0` waits for wait queue `q`, since 0 ns"), "{notes}");
-    assert!(notes.contains("task `t1` waits for completion `done`, since 0 ns"), "{notes}");
+    assert!(notes.contains("task `t0` waits for wait queue `q`, from 0 ns to the end"), "{notes}");
+    assert!(notes.contains("task `t1` waits for completion `done`, from 0 ns to the end"), "{notes}");
 }
 
 /// For any mix of waits, wakeups and timeouts, each event is taken once or left, and each wait ends by an event or a

@@ -80,7 +80,7 @@ impl Reckoning {
     }
 
     /// Whether the task is throttled on that CPU.
-    fn held(&self, task: TaskId, cpu: CpuId) -> bool {
+    fn is_throttled(&self, task: TaskId, cpu: CpuId) -> bool {
         self.chain(self.tasks[task.index()].group).any(|group| self.throttled.contains(&(cpu, group)))
     }
 
@@ -101,9 +101,9 @@ impl Reckoning {
     }
 
     /// Handles a change of a task or of its throttling.
-    fn settle(&mut self, at: When, task: TaskId) {
+    fn account_waits(&mut self, at: When, task: TaskId) {
         let known = self.tasks[task.index()].clone();
-        let waits = known.waits_on.filter(|&cpu| !self.held(task, cpu));
+        let waits = known.waits_on.filter(|&cpu| !self.is_throttled(task, cpu));
         let spans = &mut self.waits[task.index()];
         match (waits, spans.last_mut().filter(|span| span.end.is_none())) {
             (None, _) => Self::close(spans, at),
@@ -118,14 +118,14 @@ impl Reckoning {
 
     fn waits(&mut self, at: When, task: TaskId, on: Option<CpuId>) {
         self.tasks[task.index()].waits_on = on;
-        self.settle(at, task);
+        self.account_waits(at, task);
     }
 
-    fn settle_all(&mut self, at: When) {
-        (0..self.tasks.len() as u32).for_each(|task| self.settle(at, TaskId(task)));
+    fn account_all(&mut self, at: When) {
+        (0..self.tasks.len() as u32).for_each(|task| self.account_waits(at, TaskId(task)));
     }
 
-    fn settle_cpu(&mut self, at: When, cpu: CpuId) {
+    fn account_cpu(&mut self, at: When, cpu: CpuId) {
         let idle = self.cpus[cpu.index()] == (Running::Idle, true);
         let spans = &mut self.idle[cpu.index()];
         let open = spans.last().is_some_and(|span| span.end.is_none());
@@ -184,7 +184,7 @@ impl Sink for Reckoning {
         self.domains = info.domains.iter().map(|domain| (domain.span.clone(), domain.interval_ns)).collect();
         self.cpus = vec![(Running::Idle, true); info.cpus];
         self.idle = vec![Vec::new(); info.cpus];
-        (0..info.cpus as u32).for_each(|cpu| self.settle_cpu((0, 0), CpuId(cpu)));
+        (0..info.cpus as u32).for_each(|cpu| self.account_cpu((0, 0), CpuId(cpu)));
     }
     fn group(&mut self, _id: GroupId, info: &GroupInfo<'_>) {
         self.parents.push(info.parent);
@@ -197,7 +197,7 @@ impl Sink for Reckoning {
         self.tasks[task.index()].allowed = cpus.cloned();
         let at = (at, self.events);
         Self::close(&mut self.waits[task.index()], at);
-        self.settle(at, task);
+        self.account_waits(at, task);
     }
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.events += 1;
@@ -210,12 +210,12 @@ impl Sink for Reckoning {
             Event::MoveGroup { task, group } => {
                 self.tasks[task.index()].group = group;
                 Self::close(&mut self.waits[task.index()], at);
-                self.settle(at, task);
+                self.account_waits(at, task);
             }
             Event::Throttle { group } => {
                 self.throttled.insert((cpu, group));
                 self.throttlings.push((cpu, group, at, None));
-                self.settle_all(at);
+                self.account_all(at);
             }
             Event::Unthrottle { group, .. } => {
                 self.throttled.remove(&(cpu, group));
@@ -223,11 +223,11 @@ impl Sink for Reckoning {
                 if let Some(last) = self.throttlings.iter_mut().rev().find(same) {
                     last.3 = last.3.or(Some(at));
                 }
-                self.settle_all(at);
+                self.account_all(at);
             }
             Event::CpuDown | Event::CpuUp => {
                 self.cpus[cpu.index()].1 = *event == Event::CpuUp;
-                self.settle_cpu(at, cpu);
+                self.account_cpu(at, cpu);
             }
             Event::Switch { prev, prev_state, next } => {
                 if let (Running::Task(task), PrevState::Preempted | PrevState::Yielded) = (prev, prev_state) {
@@ -237,7 +237,7 @@ impl Sink for Reckoning {
                     self.waits(at, task, None);
                 }
                 self.cpus[cpu.index()].0 = next;
-                self.settle_cpu(at, cpu);
+                self.account_cpu(at, cpu);
             }
             _ => {}
         }

@@ -29,7 +29,7 @@ pub struct Record<'a> {
 
 impl Record<'_> {
     /// Whether perf reports a rename (`PERF_RECORD_COMM`) then. perf's records of earlier tasks have time 0.
-    pub fn is_told_rename(&self) -> bool {
+    pub fn is_perf_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
 

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_later_hears_the_same() {
+    fn later_readers_receive_the_same() {
         let (mut direct, mut later) = (Listener::default(), Listener::default());
         let rounds = BATCH as u64;
         call(&mut direct, rounds);

@@ -17,11 +17,11 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// Every event of a trace as text.
-fn told(path: &Path, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
-    told_by(read::open(path).unwrap(), line)
+fn read_lines(path: &Path, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
+    read_events(read::open(path).unwrap(), line)
 }
 
-fn told_by(mut events: Box<dyn Events>, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
+fn read_events(mut events: Box<dyn Events>, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
     let (mut lines, mut summary) = (Vec::new(), Summary::new());
     while let Some(record) = events.next_record().unwrap() {
         summary.add(&record);
@@ -31,7 +31,7 @@ fn told_by(mut events: Box<dyn Events>, line: impl Fn(&Record<'_>) -> String) ->
 }
 
 fn summary(path: &Path) -> (Summary, Notes) {
-    let (_, summary, notes) = told(path, |_| String::new());
+    let (_, summary, notes) = read_lines(path, |_| String::new());
     (summary, notes)
 }
 
@@ -63,7 +63,7 @@ fn without_loss(notes: &Notes, kind: Kind) {
 
 #[test]
 fn trace_cmd_says_the_same_in_every_dress() {
-    let (plain, summary, notes) = told(&fixture("trace-cmd-report-N.txt"), bare);
+    let (plain, summary, notes) = read_lines(&fixture("trace-cmd-report-N.txt"), bare);
     assert_eq!(plain.len(), 159);
     assert_eq!(summary.events(), 159);
     assert_eq!(notes.cpus, Some(2));
@@ -73,7 +73,7 @@ fn trace_cmd_says_the_same_in_every_dress() {
         ("trace-cmd-report-R.txt", Kind::TraceCmdRaw),
         ("trace-cmd-report-l.txt", Kind::TraceCmdReport),
     ] {
-        let (lines, _, notes) = told(&fixture(name), bare);
+        let (lines, _, notes) = read_lines(&fixture(name), bare);
         without_loss(&notes, kind);
         if name == "trace-cmd-report.txt" {
             // trace-cmd's plugin has an old table of states, without preempted tasks and idle kernel threads.
@@ -92,21 +92,21 @@ fn trace_cmd_says_the_same_in_every_dress() {
 
 #[test]
 fn the_kernel_says_the_same_with_every_option() {
-    let (plain, summary, notes) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, summary, notes) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     assert_eq!(plain.len(), 138);
     assert!(summary.has_tgid());
     assert_eq!(notes.cpus, Some(2));
     assert_eq!(notes.overwritten, Some(0));
     without_loss(&notes, Kind::Ftrace);
     for name in ["ftrace.txt", "ftrace-plain.txt"] {
-        let (lines, summary, notes) = told(&fixture(name), bare);
+        let (lines, summary, notes) = read_lines(&fixture(name), bare);
         without_loss(&notes, Kind::Ftrace);
         assert!(!summary.has_tgid());
         same(name, &lines[..137], &plain[..137]);
     }
     // Microseconds since the first event, and idle tasks without their brackets.
     let (lines, _, notes) =
-        told(&fixture("ftrace-latency.txt"), |record| bare(record).split_once(' ').unwrap().1.to_owned());
+        read_lines(&fixture("ftrace-latency.txt"), |record| bare(record).split_once(' ').unwrap().1.to_owned());
     without_loss(&notes, Kind::Ftrace);
     let plain: Vec<String> = plain.iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     same("ftrace-latency.txt", &lines[..137], &plain[..137]);
@@ -114,11 +114,11 @@ fn the_kernel_says_the_same_with_every_option() {
 
 #[test]
 fn perf_script_says_the_same_with_every_field() {
-    let (plain, _, notes) = told(&fixture("perf-script.txt"), bare);
+    let (plain, _, notes) = read_lines(&fixture("perf-script.txt"), bare);
     assert_eq!(plain.len(), 160);
     without_loss(&notes, Kind::PerfScript);
     for name in ["perf-script-tgid.txt", "perf-script-period.txt"] {
-        let (lines, summary, notes) = told(&fixture(name), bare);
+        let (lines, summary, notes) = read_lines(&fixture(name), bare);
         without_loss(&notes, Kind::PerfScript);
         assert_eq!(summary.has_tgid(), name == "perf-script-tgid.txt");
         same(name, &lines, &plain);
@@ -127,9 +127,9 @@ fn perf_script_says_the_same_with_every_field() {
 
 #[test]
 fn trace_dat_has_what_trace_cmd_reads_in_it() {
-    let (text, _, _) = told(&fixture("trace-dat.txt"), bare);
+    let (text, _, _) = read_lines(&fixture("trace-dat.txt"), bare);
     for name in ["trace-v6.dat", "trace-v7-zstd.dat"] {
-        let (lines, summary, notes) = told(&fixture(name), bare);
+        let (lines, summary, notes) = read_lines(&fixture(name), bare);
         without_loss(&notes, Kind::TraceDat);
         assert_eq!((notes.cpus, notes.overwritten, notes.counts_for_time), (Some(2), Some(0), false));
         assert_eq!(summary.clock().unordered(), 0);
@@ -140,16 +140,16 @@ fn trace_dat_has_what_trace_cmd_reads_in_it() {
 /// The time since the previous event is no part of the name.
 #[test]
 fn trace_cmd_with_differences_says_the_same() {
-    let (text, _, _) = told(&fixture("trace-dat.txt"), bare);
-    let (lines, _, notes) = told(&fixture("trace-cmd-report-ts-diff.txt"), bare);
+    let (text, _, _) = read_lines(&fixture("trace-dat.txt"), bare);
+    let (lines, _, notes) = read_lines(&fixture("trace-cmd-report-ts-diff.txt"), bare);
     without_loss(&notes, Kind::TraceCmdReport);
     same("trace-cmd-report-ts-diff.txt", &lines, &text);
 }
 
 #[test]
-fn wakeups_by_interrupts_are_told() {
+fn wakeups_by_interrupts_are_reported() {
     let wakeups = |name: &str| {
-        let (lines, _, _) = told(&fixture(name), |record| match record.name {
+        let (lines, _, _) = read_lines(&fixture(name), |record| match record.name {
             b"sched_waking" => format!("{} {:?}", record.at / 1000, record.context),
             _ => String::new(),
         });
@@ -177,8 +177,8 @@ fn perf_data_has_what_perf_script_reads_in_it() {
         _ => format!("{} {:?} {}", String::from_utf8_lossy(record.comm), record.tgid, bare(record)),
     };
     let events = |lines: Vec<String>| lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<String>>();
-    let (text, of_text, _) = told(&fixture("perf-data.txt"), all);
-    let (lines, of_data, notes) = told(&fixture("perf.data"), all);
+    let (text, of_text, _) = read_lines(&fixture("perf-data.txt"), all);
+    let (lines, of_data, notes) = read_lines(&fixture("perf.data"), all);
     without_loss(&notes, Kind::PerfData);
     assert_eq!(notes.cpus, Some(2));
     assert!(of_data.has_tgid());
@@ -213,9 +213,9 @@ fn perf_knows_who_was_there_and_whose_child() {
 
 /// For exiting tasks perf has no ids, but the event has.
 #[test]
-fn who_ran_is_told_by_the_event_where_perf_does_not_know() {
+fn who_ran_is_reported_by_the_event_where_perf_does_not_know() {
     let mut bytes = std::fs::read(fixture("perf.data")).unwrap();
-    let (before, ..) = told(&fixture("perf.data"), bare);
+    let (before, ..) = read_lines(&fixture("perf.data"), bare);
     let ids = [12_691_u32.to_le_bytes(), 12_691_u32.to_le_bytes()].concat();
     let places: Vec<usize> = (0..bytes.len() - 8).filter(|&at| bytes[at..at + 8] == ids).collect();
     assert!(places.len() > 18, "{places:?}");
@@ -286,7 +286,7 @@ fn switches_in_columns_are_those_of_a_switch_each() {
     let line = |record: &Record<'_>| {
         format!("{} {} {:?}", String::from_utf8_lossy(record.comm), record.tgid.unwrap_or(0), bare(record))
     };
-    let (lines, summary, notes) = told(&fixture("compact.pftrace"), line);
+    let (lines, summary, notes) = read_lines(&fixture("compact.pftrace"), line);
     without_loss(&notes, Kind::Perfetto);
     assert_eq!(summary.lost(), (1, 0));
     assert_eq!((summary.broken_switches(), summary.impossible_pids(), summary.clock().unordered()), (0, 0, 0));
@@ -317,7 +317,7 @@ fn switches_in_columns_are_those_of_a_switch_each() {
         };
         format!("{} {} {} {} {point}", record.at, record.cpu, record.pid, text(record.name))
     };
-    let (found, _, _) = told(&fixture("compact.pftrace"), short);
+    let (found, _, _) = read_lines(&fixture("compact.pftrace"), short);
     same("compact.pftrace", &found, &expected.map(str::to_owned));
     assert!(
         lines.iter().any(|line| line.starts_with("web-worker 10 ")),
@@ -387,8 +387,8 @@ fn flipped_bits_are_counted_at_worst() {
                 // A line may become two, or two one, whose fields then include the second.
                 let lost = before.events().abs_diff(summary.events());
                 assert!(lost <= 1, "{name}: byte {at} bit {bit}: {lost} events lost");
-                let told = lost == 0 || counted(reader.notes()) || whole[at] == b'\n';
-                assert!(told, "{name}: byte {at} bit {bit}: an event is lost, and not counted");
+                let read_lines = lost == 0 || counted(reader.notes()) || whole[at] == b'\n';
+                assert!(read_lines, "{name}: byte {at} bit {bit}: an event is lost, and not counted");
             }
         }
     }

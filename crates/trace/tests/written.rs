@@ -284,7 +284,7 @@ fn lines(bytes: Vec<u8>) -> Vec<String> {
     let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
     let mut lines = Vec::new();
     while let Some(record) = events.next_record().unwrap() {
-        let renamed = record.is_told_rename();
+        let renamed = record.is_perf_rename();
         if record.name.starts_with(b"PERF_RECORD_") && !renamed {
             continue;
         }

@@ -24,15 +24,16 @@ fn read(path: &str) -> Result<Vec<Error>, Error> {
     let folder = Path::new(path).parent().unwrap_or(Path::new("."));
     let bytes = std::fs::read(path).unwrap_or_default();
     let options = rtapp::Options::default();
-    let (workload, places, mut found) = if Path::new(path).extension().is_some_and(|extension| extension == "toml") {
+    let (workload, source_map, mut found) = if Path::new(path).extension().is_some_and(|extension| extension == "toml")
+    {
         let loader = &mut |file: &Path| std::fs::read(folder.join(file));
         let read = scenario::parse(path, &bytes, &options, loader)?;
-        (read.workload, read.places, read.warnings)
+        (read.workload, read.source_map, read.warnings)
     } else {
         let read = rtapp::parse(path, &bytes, &options)?;
-        (read.workload, read.places, read.warnings)
+        (read.workload, read.source_map, read.warnings)
     };
-    found.extend(check::check(&workload, &places));
+    found.extend(check::check(&workload, &source_map));
     Ok(found)
 }
 

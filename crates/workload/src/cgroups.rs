@@ -142,14 +142,14 @@ impl Cgroups {
             let error = Error::new(&source, "it does not say of any thread in which group it is");
             return Err(error.with_help(format!("this writes such a file:\n{COMMAND}")));
         }
-        let mut said: BTreeMap<String, Said> = BTreeMap::new();
+        let mut by_path: BTreeMap<String, GroupFiles> = BTreeMap::new();
         for line in &files {
             let Some((folder, file)) = line.file.rsplit_once('/') else { continue };
             if let Some(path) = cgroups.path(folder) {
-                said.entry(path).or_default().file(&source, file, line)?;
+                by_path.entry(path).or_default().file(&source, file, line)?;
             }
         }
-        for (path, Said { limits, limit, clamps, cpuset }) in said {
+        for (path, GroupFiles { limits, limit, clamps, cpuset }) in by_path {
             if cpuset != Cpuset::default() {
                 cgroups.cpusets.insert(path.clone(), cpuset);
             }
@@ -213,9 +213,9 @@ impl Cgroups {
     pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
         // Before the first session, only the machine's setting shows that the file covers autogroups.
-        let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
+        let has_autogroups = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
         match self.autogroups.get(&process) {
-            None if !told || self.processes.get(&thread) != Some(&process) => None,
+            None if !has_autogroups || self.processes.get(&thread) != Some(&process) => None,
             found => Some(found.copied()),
         }
     }
@@ -344,7 +344,7 @@ fn above(path: &str) -> &str {
 }
 
 #[derive(Clone, Debug)]
-struct Said {
+struct GroupFiles {
     /// Without `max`.
     limits: Limits,
     limit: Option<Limit>,
@@ -354,13 +354,13 @@ struct Said {
 
 const NOT_CLAMPED: Clamps = Clamps { min: 0, max: 1024 };
 
-impl Default for Said {
+impl Default for GroupFiles {
     fn default() -> Self {
         Self { limits: Limits::default(), limit: None, clamps: NOT_CLAMPED, cpuset: Cpuset::default() }
     }
 }
 
-impl Said {
+impl GroupFiles {
     fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
         let content = line.content.trim();
         let wrong = |expected: &str| {
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn what_is_wrong_is_reported_with_its_place() {
         for (text, place, message) in [
             ("/proc/7/task/7/cgroup:0::/a\nnonsense\n", (2, 1), "this is not FILE:CONTENT"),
             ("/proc/7/task/7/cgroup:0:/a\n", (1, 23), "`0:/a` does not name a group"),

@@ -27,7 +27,7 @@ pub fn normalize_path(path: &str) -> Result<String, String> {
         }
         depth += 1;
         if depth > MAX_GROUP_DEPTH {
-            return Err(format!("groups cannot lie more than {MAX_GROUP_DEPTH} deep"));
+            return Err(format!("groups can be nested at most {MAX_GROUP_DEPTH} levels deep"));
         }
         normal.push('/');
         normal.push_str(component);

@@ -19,7 +19,7 @@
 //! let read = rtapp::parse("web.json", file, &rtapp::Options::default())?;
 //! let names: Vec<&str> = read.workload.tasks.iter().map(|task| task.name.as_str()).collect();
 //! assert_eq!(names, ["web-0", "web-1"]);
-//! assert!(check::check(&read.workload, &read.places).is_empty());
+//! assert!(check::check(&read.workload, &read.source_map).is_empty());
 //!
 //! let wrong = rtapp::parse("web.json", br#"{ "tasks": { "web": { "run": "often" } } }"#, &rtapp::Options::default());
 //! assert_eq!(wrong.unwrap_err().to_string(), "`run` is a string");

@@ -32,7 +32,7 @@ pub(crate) const GROUP_EXTENT: u64 = 4;
 pub(crate) struct Merged {
     pub(crate) workload: Workload,
     pub(crate) groups: GroupTree,
-    pub(crate) places: SourceMap,
+    pub(crate) source_map: SourceMap,
     /// Operations and objects added, with groups as [`GROUP_EXTENT`].
     pub(crate) extent: u64,
     /// Number of processes added.
@@ -78,7 +78,7 @@ impl Merged {
         Self {
             workload: Workload::default(),
             groups: GroupTree::new(),
-            places: SourceMap::default(),
+            source_map: SourceMap::default(),
             extent: 0,
             processes: 0,
             names: UniqueNames::default(),
@@ -90,7 +90,7 @@ impl Merged {
     }
 
     /// Adds a workload. Its objects stay separate: its mutex `m` is not another workload's `m`.
-    pub(crate) fn add(&mut self, added: &Workload, places: SourceMap, placement: &Placement) {
+    pub(crate) fn add(&mut self, added: &Workload, source_map: SourceMap, placement: &Placement) {
         let base = placement.group.as_deref().unwrap_or("/");
         let session = placement.session.as_deref().map(|name| self.sessions.number(name));
         let into = &mut self.workload;
@@ -148,7 +148,7 @@ impl Merged {
         into.leads.extend(added.leads.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);
-        self.places.append(places, offsets.tasks);
+        self.source_map.append(source_map, offsets.tasks);
 
         // Instances of a class are adjacent and share their program, as do their copies.
         let mut last: Option<Shifted<'_>> = None;
@@ -184,7 +184,7 @@ impl Merged {
         workload.completions.extend(self.completions.into_names());
         workload.pipes.extend(pipes);
         workload.spins.extend(spins);
-        (workload, self.places)
+        (workload, self.source_map)
     }
 }
 

@@ -39,7 +39,7 @@ pub fn written(text: &str) -> Result<Written, String> {
     match name {
         PolicyName::Fifo | PolicyName::RoundRobin => {
             let priority = rest.parse().ok().filter(|priority| (1..=99).contains(priority));
-            let priority = priority.ok_or_else(|| format!("`{rest}` is no real-time priority: expected 1 to 99"))?;
+            let priority = priority.ok_or_else(|| format!("`{rest}` is not a real-time priority: expected 1 to 99"))?;
             Ok(Written { priority: Some(priority), ..plain })
         }
         PolicyName::Deadline => {

@@ -241,7 +241,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
         task.process = file.threads.then_some(0);
     }
     if file.duration_s == 0 {
-        return Err(wrong(&source, "\"duration_s\"", "a recording of 0 s: `duration_s` is 1 at least"));
+        return Err(wrong(&source, "\"duration_s\"", "`duration_s` is 0, expected at least 1"));
     }
     let duration = u64::from(file.duration_s) * 1_000_000_000;
     workload.duration = Some(duration);
@@ -372,6 +372,6 @@ mod tests {
         let text = r#"{"name": "n", "kernel": "6.12", "hz": 250, "autogroup": true, "cpus": 2, "duration_s": 0,
             "workload": {"tasks": {"t": {"run": 1000}}}}"#;
         let error = parse("n.json", text.as_bytes()).unwrap_err();
-        assert_eq!(error.message(), "a recording of 0 s: `duration_s` is 1 at least");
+        assert_eq!(error.message(), "`duration_s` is 0, expected at least 1");
     }
 }

@@ -82,10 +82,10 @@ impl TryFrom<Form> for Resident {
     fn try_from(form: Form) -> Result<Self, String> {
         let Form { name, policy, nice, priority, cpus, period_ns: period, work_ns: work } = form;
         if !(-20..=19).contains(&nice) {
-            return Err(format!("`{name}` has nice {nice}: -20 to 19 are possible"));
+            return Err(format!("`{name}` has nice {nice}, expected -20 to 19"));
         }
         if period == 0 {
-            return Err(format!("`{name}` has a period_ns of 0: 1 or more is possible"));
+            return Err(format!("`{name}` has a period_ns of 0, expected at least 1"));
         }
         if cpus.as_ref().is_some_and(Vec::is_empty) {
             return Err(format!("`{name}` has no CPU to run on: leave `cpus` out if it may run on all"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn what_cannot_be_is_reported() {
         for (fields, says) in [
             (r#""period_ns": 0"#, "period_ns of 0"),
             (r#""period_ns": 1, "nice": 20"#, "nice 20"),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_time_is_told_as_it_was_written() {
+    fn what_is_wrong_with_a_time_is_reported_as_it_was_written() {
         for (text, wrong) in [
             ("999999999h", "`999999999h` is more than 1000000 s, the longest time"),
             ("99999999999999999999.5 s", "`99999999999999999999.5s` is more than 1000000 s, the longest time"),

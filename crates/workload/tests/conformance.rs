@@ -441,7 +441,7 @@ fn doubtful_things_are_warned_of_and_refused_when_strict() {
 
 /// What is not to run is the task itself, or one of its phases.
 #[test]
-fn a_loop_of_0_is_told_with_whose_it_is() {
+fn a_loop_of_0_is_reported_with_whose_it_is() {
     for (task, whose) in
         [(r#""loop" : 0, "run" : 1"#, "task"), (r#""phases" : { "p" : { "loop" : 0, "run" : 1 } }"#, "phase")]
     {

@@ -49,7 +49,7 @@ partition = "isolated"
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_is_reported_with_its_place() {
     let (at, message, _, help) = wrong("[groups.\"/a\"]\ncpus = \"3-1\"");
     assert_eq!((at, message.as_str()), ((2, 8), "`cpus` is no list of CPUs: the range 3-1 ends before it begins"));
     assert_eq!(help, "write numbers and ranges as the kernel does: \"0-3,6\"");

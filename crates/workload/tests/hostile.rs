@@ -16,8 +16,8 @@ fn options(strict: bool) -> Options {
 }
 
 /// What the checks find can be shown, and no reader makes references to what is not there.
-fn is_sound(workload: &Workload, places: &SourceMap) {
-    for error in check::check(workload, places) {
+fn is_sound(workload: &Workload, source_map: &SourceMap) {
+    for error in check::check(workload, source_map) {
         can_be_shown(&error);
         assert!(!error.message().contains("does not exist"), "{error}");
     }
@@ -41,7 +41,7 @@ fn read_rtapp(bytes: &[u8]) {
         match rtapp::parse("fuzz.json", bytes, &options(strict)) {
             Ok(read) => {
                 read.warnings.iter().for_each(can_be_shown);
-                is_sound(&read.workload, &read.places);
+                is_sound(&read.workload, &read.source_map);
             }
             Err(error) => can_be_shown(&error),
         }
@@ -56,7 +56,7 @@ fn read_scenario(bytes: &[u8]) {
     match scenario::parse("fuzz.toml", bytes, &options(false), loader) {
         Ok(read) => {
             read.warnings.iter().for_each(can_be_shown);
-            is_sound(&read.workload, &read.places);
+            is_sound(&read.workload, &read.source_map);
         }
         Err(error) => can_be_shown(&error),
     }
@@ -114,7 +114,7 @@ fn long_files_are_read_in_linear_time() {
     let forks =
         tasks(&|n| format!(r#""t{n}" : {{ "fork" : "t{}", "resume" : "x{n}", "run" : 1 }}"#, (n + 1) % 50_000), 50_000);
     let read = rtapp::parse("forks.json", &forks, &many).expect("it is right");
-    assert!(!check::check(&read.workload, &read.places).is_empty());
+    assert!(!check::check(&read.workload, &read.source_map).is_empty());
     let events = |event: &dyn Fn(usize) -> String| {
         let events: String = (0..100_000).flat_map(|number| [event(number), ",\n".to_owned()]).collect();
         format!("{{ \"tasks\" : {{ \"a\" : {{ {events} }} }} }}").into_bytes()

@@ -206,7 +206,7 @@ fn lines(read: impl Fn(&str) -> Result<(), Error>, text: &str) -> Vec<(usize, St
 }
 
 #[test]
-fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
+fn a_key_given_at_the_top_level_and_in_scenario_is_reported_with_both_places() {
     let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
     let both = |text: &str| {
         let text = format!("{text}{task}");
@@ -238,7 +238,7 @@ fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
 }
 
 #[test]
-fn what_follows_from_an_error_is_not_told_beside_it() {
+fn what_follows_from_an_error_is_not_reported_beside_it() {
     let task = |keys: &str| lines(scenario_file, &format!("[[task]]\nname = \"a\"\nrun = \"1ms\"\n{keys}"));
     let one = |line, message: &str| vec![(line, message.to_owned())];
     assert_eq!(task("policy = \"ffo\"\npriority = 30\n"), one(4, "unknown policy `ffo`"));
@@ -285,7 +285,7 @@ fn what_has_no_effect_is_warned_of() {
 }
 
 #[test]
-fn names_that_are_nearly_right_are_told_the_right_one() {
+fn similar_names_are_suggested() {
     let steps = |steps: &str| {
         let text = format!("[[task]]\nname = \"a\"\nsteps = [{{ run = \"1ms\" }}, {{ {steps} }}]\n");
         let error = scenario_file(&text).expect_err(&text);
@@ -333,7 +333,7 @@ fn recordings() {
 fn checked(tasks: &str) -> String {
     let text = format!("{{ \"tasks\" : {{ {tasks} }}, \"global\" : {{ \"duration\" : 1 }} }}");
     let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect(tasks);
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert!(!found.is_empty(), "{tasks}");
     found.iter().fold(String::new(), |all, error| format!("{all}{}\n\n", render(error)))
 }
@@ -365,7 +365,7 @@ fn workloads_that_cannot_do_what_was_meant() {
 fn a_workload_that_nothing_ends() {
     let read =
         rtapp::parse("web.json", b"{ \"tasks\" : { \"a\" : { \"run\" : 1 } } }", &Options::default()).expect("right");
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert_eq!(
         found.iter().map(Error::message).collect::<Vec<_>>(),
         ["nothing ends this workload: task `a` loops for ever"]
@@ -378,7 +378,7 @@ fn loops_of_nothing_but_system_calls_and_locks() {
     for ops in [r#""yield" : """#, r#""lock" : "m", "unlock" : "m""#, r#""sem_post" : "s""#] {
         let text = format!(r#"{{ "tasks" : {{ "a" : {{ {ops} }} }}, "global" : {{ "duration" : 1 }} }}"#);
         let read = rtapp::parse("web.json", text.as_bytes(), &Options::default()).expect("right");
-        assert!(check::check(&read.workload, &read.places).is_empty(), "{ops}");
+        assert!(check::check(&read.workload, &read.source_map).is_empty(), "{ops}");
     }
 }
 
@@ -391,6 +391,6 @@ fn a_sound_workload_has_no_findings() {
         "d" : { "instance" : 0, "loop" : 1, "run" : 1 } },
         "global" : { "duration" : 1 } }"#;
     let read = rtapp::parse("web.json", sound.as_bytes(), &Options::default()).expect("right");
-    let found = check::check(&read.workload, &read.places);
+    let found = check::check(&read.workload, &read.source_map);
     assert!(found.is_empty(), "{found:?}");
 }

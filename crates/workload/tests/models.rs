@@ -116,5 +116,5 @@ fn scenarios_name_them() {
     assert_eq!(paths, ["/", "/a", "/b", "/b/idle-0", "/b/idle-1", "/b/idle-2"]);
     // The second copy has pipes of its own.
     assert!(read.workload.tasks[42].phases[0].ops.contains(&Op::PipeWrite { pipe: 22, bytes: 4 }));
-    assert!(read.places.place(43, None, None).is_some());
+    assert!(read.source_map.place(43, None, None).is_some());
 }

@@ -18,7 +18,7 @@ fn wrong(text: &str) -> (String, String) {
 const CHANGE: &str = "[groups.\"/a\"]\n[[change]]\nat = \"1s\"\ngroup = \"/a\"\n";
 
 #[test]
-fn a_key_in_quotes_is_told_how_it_is_written() {
+fn a_key_in_quotes_is_reported_with_its_form() {
     for head in ["[groups.\"/a\"]\n", CHANGE] {
         let (message, help) = wrong(&format!("{head}\"uclamp.min\" = \"50.00\""));
         assert_eq!(

@@ -26,8 +26,8 @@ pub(crate) fn output(mut command: Command, package: &str) -> miette::Result<Vec<
     if status.success() {
         return Ok(stdout);
     }
-    let said = String::from_utf8_lossy(&stderr);
-    Err(miette!("{program} ended with {status}: {}", said.trim()))
+    let message = String::from_utf8_lossy(&stderr);
+    Err(miette!("{program} ended with {status}: {}", message.trim()))
 }
 
 /// Builds `vruntime` for release.

@@ -197,10 +197,10 @@ impl Benchmark {
             .wrap_err_with(|| format!("cannot write {}", file.display()))?;
         let mut run = command(&vruntime.to_string_lossy(), ["run", "--json", "--kernel", kernel, "--machine"]);
         run.arg(machine).arg(&file);
-        let said = output(run, "cargo").wrap_err_with(|| format!("cannot simulate {}", self.model))?;
-        let said: Value =
-            serde_json::from_slice(&said).into_diagnostic().wrap_err("vruntime run --json printed no JSON")?;
-        let numbers = said.pointer("/observed/0/benchmarks/0/numbers");
+        let printed = output(run, "cargo").wrap_err_with(|| format!("cannot simulate {}", self.model))?;
+        let printed: Value =
+            serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime run --json printed no JSON")?;
+        let numbers = printed.pointer("/observed/0/benchmarks/0/numbers");
         let figure = numbers.and_then(|numbers| numbers[self.figure.number()].as_f64());
         figure.ok_or_else(|| miette!("{} did not come to its end simulated", self.model))
     }

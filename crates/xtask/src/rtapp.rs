@@ -165,8 +165,8 @@ impl RtApp {
             done = self.limited(&["rt-app"], file, folder)?;
         }
         // workgen succeeds even if rt-app fails.
-        let said = [&done.stdout, &done.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
-        let refused = said.iter().flat_map(|said| said.lines()).find_map(|line| line.split_once("<crit>"));
+        let messages = [&done.stdout, &done.stderr].map(|messages| String::from_utf8_lossy(messages).into_owned());
+        let refused = messages.iter().flat_map(|messages| messages.lines()).find_map(|line| line.split_once("<crit>"));
         if let Some((_, why)) = refused {
             return Err(miette!("rt-app itself refuses it: {}", why.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
@@ -174,7 +174,8 @@ impl RtApp {
             Some(0 | 124) => Ok(()),
             Some(127) => Err(miette!("cannot start rt-app; on Debian: apt-get install rt-app")),
             _ => {
-                let last = said.iter().rev().find_map(|said| said.lines().last()).unwrap_or("it said nothing");
+                let last =
+                    messages.iter().rev().find_map(|messages| messages.lines().last()).unwrap_or("it said nothing");
                 Err(miette!("rt-app itself ended with {}: {last}", done.status))
             }
         }
@@ -205,8 +206,8 @@ fn run_ours(vruntime: &Path, file: &Path, seconds: u64, folder: &Path) -> miette
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let what = said.lines().find_map(|line| line.split_once('×')).map_or(said.trim(), |(_, what)| what.trim());
+    let messages = String::from_utf8_lossy(&done.stderr);
+    let what = messages.lines().find_map(|line| line.split_once('×')).map_or(messages.trim(), |(_, what)| what.trim());
     Err(miette!("vruntime refuses it: {what}"))
 }
 

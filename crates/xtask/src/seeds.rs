@@ -140,13 +140,13 @@ fn run_seeds(
         let outcome = run.output().into_diagnostic().wrap_err_with(|| test.binary.display().to_string())?;
         progress.took += began.elapsed();
         progress.seeds += 1;
-        let said = String::from_utf8_lossy(&outcome.stdout);
+        let printed = String::from_utf8_lossy(&outcome.stdout);
         if !outcome.status.success() {
             progress.failed = true;
-            println!("FAILED: {VARIABLE}={seed} {}\n{}", test.name, failure(&said));
+            println!("FAILED: {VARIABLE}={seed} {}\n{}", test.name, failure(&printed));
             break;
         }
-        if !said.contains("1 passed") {
+        if !printed.contains("1 passed") {
             return Err(miette!("{} was not run by its name", test.name));
         }
     }
@@ -154,10 +154,10 @@ fn run_seeds(
 }
 
 /// The output of a failure: from the shrunk input on, or all.
-fn failure(said: &str) -> &str {
-    let from = said.rfind("Test failed: ").or_else(|| said.find("panicked at ")).unwrap_or(0);
-    let said = &said[from..];
-    said[..said.find("\nfailures:\n").unwrap_or(said.len())].trim_end()
+fn failure(printed: &str) -> &str {
+    let from = printed.rfind("Test failed: ").or_else(|| printed.find("panicked at ")).unwrap_or(0);
+    let printed = &printed[from..];
+    printed[..printed.find("\nfailures:\n").unwrap_or(printed.len())].trim_end()
 }
 
 fn line(test: &Test, progress: &Progress) -> String {

@@ -5,7 +5,7 @@
 
 mod known;
 #[path = "../../../tests/lacks.rs"]
-mod told;
+mod losses;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Reader {
         let analysed = self.json(&["trace", "analyse", file])?;
         let possible = info["replay"]["possible"] == true;
         let replayed = possible.then(|| self.json(&["replay", file, "--as-recorded"])).transpose()?;
-        told::lacks(&info, &analysed, replayed.as_ref()).map(Some).map_err(|error| miette!("{error}"))
+        losses::lacks(&info, &analysed, replayed.as_ref()).map(Some).map_err(|error| miette!("{error}"))
     }
 }
 

@@ -24,14 +24,14 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
     let (name, task) = text.split_once(':').map_or((text, None), |(name, task)| (name, Some(task.to_owned())));
     let kind = AnalysisKind::from_str(name).map_err(|error| match name.split_once(',') {
         Some((first, _)) if AnalysisKind::from_str(first).is_ok() => {
-            format!("here words are separated by blanks: {}", name.replace(',', " "))
+            format!("separate words by spaces: {}", name.replace(',', " "))
         }
         _ => error,
     })?;
     match (kind, &task) {
         (AnalysisKind::CriticalPath, None) => Err("name the task: critical-path:NAME, or its pid".to_owned()),
         (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),
-        (_, Some(_)) => Err(format!("only critical-path is of one task: `{name}` takes none")),
+        (_, Some(_)) => Err(format!("only critical-path accepts a task: `{name}` does not")),
     }
 }
 
@@ -39,7 +39,10 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
 pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<AnalysisKind>, AnalysisOptions)> {
     let tasks: Vec<&String> = what.iter().filter_map(|asked| asked.task.as_ref()).collect();
     if tasks.len() > 1 {
-        return Err(miette!(help = "ask again for the other", "critical-path is of one task at a time"));
+        return Err(miette!(
+            help = "run the command again for the other task",
+            "critical-path accepts one task at a time"
+        ));
     }
     let options = AnalysisOptions { each_task, task: tasks.first().map(|&task| task.clone()), replayed: false };
     let kinds: Vec<AnalysisKind> = what.iter().map(|asked| asked.kind).collect();
@@ -53,8 +56,8 @@ const NAMES: usize = 16;
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
-    let told = names[..names.len() - more].join(", ");
-    if more > 0 { format!("{told} and {more} more") } else { told }
+    let listed = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{listed} and {more} more") } else { listed }
 }
 
 /// Checks that the task of the critical path exists, and notes which of several is used. `trace`: the trace, not a run.

@@ -80,5 +80,5 @@ fn table(shown: &[(&BehaviourRow, Option<&str>)], kernels: &[Kernel]) -> String 
 /// Returns a sentence on unverified facts of a kernel.
 pub(super) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
-    Some(format!("Not verified of {name}: {}.", row.unverified))
+    Some(format!("Not verified for {name}: {}.", row.unverified))
 }

@@ -10,7 +10,7 @@ use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
-use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
+use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
@@ -93,8 +93,11 @@ fn read_files(compare: &Compare) -> impl Iterator<Item = &PathBuf> {
 fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()> {
     match compare.files.iter().find(|file| !input::is_workload(file)) {
         Some(trace) if !rules.is_empty() => {
-            let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
-            Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()))
+            let trace = trace.display();
+            let (option, more) =
+                if compare.map.is_empty() { ("--vary", ", once for each value") } else { ("--map", "") };
+            let help = format!("vruntime replay {trace} --map RULE does that with a trace{more}");
+            Err(miette!(help = help, "{option} changes tasks and groups of a workload file, and {trace} is a trace"))
         }
         _ => Ok(()),
     }
@@ -113,13 +116,13 @@ fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
 }
 
 /// Runs every side with each seed, and then the replay of each trace as recorded.
-fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
+fn run(sides: &[Side<'_>], traces: &[ComparedTrace], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
     let seeds = compare.options.seeds;
     let of_sides = sides.iter().flat_map(|side| {
         let numbered = seeds.from(side.plan.config.seed).enumerate();
         numbered.map(|(index, seed)| side.job(index == 0, seed, compare))
     });
-    let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
+    let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(ComparedTrace::job)).collect();
     let repeat = usize::from(seeds.repeat);
     let runs = simulate::all_by_seed(&jobs, sides.len(), repeat).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
@@ -345,17 +348,17 @@ impl<'a> Compared<'a> {
         }
         if let (Some(out), Some(first)) = (&options.out, ran.first()) {
             let (out, first) = (out.display(), folder_name(&first.side.label));
-            let told = format!(
+            let line = format!(
                 "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
             );
-            lines.push(format!("{}\n", fit_text(&told, "")));
+            lines.push(format!("{}\n", fit_text(&line, "")));
         }
         lines.join("\n")
     }
 }
 
 /// Reads the workloads and traces. `None`: Ctrl-C stopped the reading of a trace.
-fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> {
+fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<ComparedTrace>)>> {
     let Options { duration, strict, model, .. } = &compare.options;
     let cgroups = compare.cgroups.iter().map(|file| cgroups(file)).collect::<miette::Result<Vec<_>>>()?;
     let of_traces = compare.files.iter().filter(|file| !input::is_workload(file)).count();
@@ -657,7 +660,7 @@ mod tests {
     use super::{PathBuf, file_names, folder_name};
 
     #[test]
-    fn files_of_one_name_are_told_apart_by_their_folders() {
+    fn files_of_one_name_are_distinguished_by_their_folders() {
         let named = |files: &[(&str, &str)]| {
             let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
             file_names(&names, &files.iter().map(|(_, path)| PathBuf::from(path)).collect::<Vec<_>>())

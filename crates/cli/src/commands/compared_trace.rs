@@ -21,7 +21,7 @@ use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell
 use crate::simulate::{Done, Job};
 
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub(crate) struct ComparedTrace {
     file: PathBuf,
     recorded: Recorded,
     /// Number of clock jumps.
@@ -41,7 +41,7 @@ pub(crate) fn compared_trace(
     recorded_kernel: Option<&str>,
     cgroups: Option<&Cgroups>,
     model: &Model,
-) -> miette::Result<Option<(Input, Traced)>> {
+) -> miette::Result<Option<(Input, ComparedTrace)>> {
     let Some((mut recording, _, damage)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
     let section = Section::of(path)?;
     if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
@@ -66,13 +66,13 @@ pub(crate) fn compared_trace(
     tell_left_out(&replay.unfit, &replay.plan.config);
     let workload = replay.going_on(BTreeSet::new(), BTreeMap::new()).0.workload;
     let says = Says::Trace(replay.trace().clone());
-    let input = Input { name, example: None, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
+    let input = Input { name, example: None, folder: PathBuf::new(), workload, source_map: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
-    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, damage, cpus, as_recorded })))
+    Ok(Some((input, ComparedTrace { file: path.to_owned(), recorded, jumps, guessed, damage, cpus, as_recorded })))
 }
 
-impl Traced {
+impl ComparedTrace {
     pub(crate) fn job(&self) -> Job<'_> {
         let Plan { config, kernel, .. } = &self.as_recorded;
         Job::new(&self.recorded.workload, config.clone(), kernel)
@@ -80,36 +80,36 @@ impl Traced {
 
     pub(crate) fn check(&self, replayed: &Done) -> Checked<'_> {
         let ran = Ran { results: &replayed.results, end: replayed.outcome.end };
-        Checked { traced: self, check: compare(&self.recorded, None, &[ran], self.cpus) }
+        Checked { trace: self, check: compare(&self.recorded, None, &[ran], self.cpus) }
     }
 }
 
 /// The accuracy of a trace's replay as recorded.
 #[derive(Debug)]
 pub(crate) struct Checked<'a> {
-    traced: &'a Traced,
+    trace: &'a ComparedTrace,
     check: ReplayCheck,
 }
 
 impl Checked<'_> {
     /// Describes the accuracy in sentences, on one line.
     pub(crate) fn summary(&self) -> String {
-        self.summary_of(&self.traced.file.display().to_string())
+        self.summary_of(&self.trace.file.display().to_string())
     }
 
     /// Returns the unreadable parts of the file, in sentences.
     pub(crate) fn damage(&self) -> Vec<String> {
-        let Traced { file, damage, .. } = self.traced;
+        let ComparedTrace { file, damage, .. } = self.trace;
         damage.iter().map(|what| format!("{}: {what}", file.display())).collect()
     }
 
     pub(crate) fn file(&self) -> &Path {
-        &self.traced.file
+        &self.trace.file
     }
 
     /// Returns [`Checked::summary`] with another name.
     pub(crate) fn summary_of(&self, file: &str) -> String {
-        let plan @ Plan { kernel, costs, config, .. } = &self.traced.as_recorded;
+        let plan @ Plan { kernel, costs, config, .. } = &self.trace.as_recorded;
         let (machine_words, seed) = (machine_words(plan), config.seed);
         format!(
             "{file} replayed as recorded, on {machine_words} under {kernel} (costs: {costs}, seed {seed}): {}",
@@ -118,7 +118,7 @@ impl Checked<'_> {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Traced { file, recorded, jumps, guessed, damage, as_recorded, .. } = self.traced;
+        let ComparedTrace { file, recorded, jumps, guessed, damage, as_recorded, .. } = self.trace;
         let mut notes = notes(recorded, *jumps, as_recorded.config.tick_phase.is_some());
         notes.is_damaged(damage);
         if let Some(guessed) = guessed {
@@ -216,7 +216,7 @@ mod tests {
     use super::made_for;
 
     #[test]
-    fn groups_of_a_run_are_told_from_others() {
+    fn groups_of_a_run_are_distinguished_from_others() {
         assert_eq!(made_for("/vruntime-77-1234-0/app"), Some("/app"));
         assert_eq!(
             made_for("/user.slice/vruntime-77-1234-0/app/db"),

@@ -419,7 +419,7 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
         }
         return text;
     };
-    let _ = writeln!(text, "\nThey part on CPU {} (ms since the beginning of each trace):\n", earliest.cpu);
+    let _ = writeln!(text, "\nThey differ on CPU {} (ms since the beginning of each trace):\n", earliest.cpu);
     hunks(&mut text, earliest, steps, diff);
     text
 }
@@ -468,6 +468,6 @@ fn hunk(text: &mut String, lane: &Compared<'_>, steps: &Steps, group: &[DiffOp],
     }
     if hidden > 0 {
         let more = counted(hidden as u64, "more event", "more events");
-        let _ = writeln!(text, "  ... and {more} of this place (--lines)");
+        let _ = writeln!(text, "  ... and {more} lines here (--lines)");
     }
 }

@@ -204,14 +204,14 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
 
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
-    let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
+    let all_notes: Vec<String> = notes.iter().chain(skipped).cloned().collect();
     // Prints the cells before errors of writing.
     let page = fidelity
         .reports
         .html
         .as_ref()
-        .map(|path| html::write(&vruntime_report::fidelity::page(cells, lead, &told), path));
-    let written = tables::write(&fidelity.reports.tables, "fidelity", vec![vec![data_table(cells)].into()], &told);
+        .map(|path| html::write(&vruntime_report::fidelity::page(cells, lead, &all_notes), path));
+    let written = tables::write(&fidelity.reports.tables, "fidelity", vec![vec![data_table(cells)].into()], &all_notes);
     let written = written.and(page.unwrap_or(Ok(())));
     if fidelity.json {
         let json = serde_json::to_value(cells).into_diagnostic()?;
@@ -333,7 +333,7 @@ fn scenario(
         example: None,
         folder: PathBuf::new(),
         workload,
-        places: SourceMap::default(),
+        source_map: SourceMap::default(),
         says: Says::Recording(Box::new(recording)),
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };

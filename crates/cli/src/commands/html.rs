@@ -47,11 +47,9 @@ fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
 pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     let mut page = Page::new(name, lead.trim().replace('\n', ", "));
     let analyses = done.analyses.as_deref();
-    for sentence in done.results.busy_sentence().into_iter().chain(analyses.map_or_else(Vec::new, Analyses::sentences))
-    {
-        page.say(sentence);
-    }
-    for sentence in done.results.group_sentences() {
+    let groups = done.results.group_sentences();
+    let waits = analyses.map_or_else(Vec::new, Analyses::sentences);
+    for sentence in groups.into_iter().chain(waits).chain(done.results.busy_sentence()) {
         page.say(sentence);
     }
     if let Some(detected) = &done.detected {
@@ -105,7 +103,7 @@ pub(crate) fn compare_page(
 ) -> Page {
     let labels: Vec<&str> = comparison.variants().iter().map(|variant| variant.label.as_str()).collect();
     let mut page = Page::new(labels.join(" against "), lead);
-    page.say(comparison.sentence().replace('\n', " "));
+    comparison.sentences().into_iter().for_each(|sentence| page.say(sentence));
     for check in checks {
         page.say(check.summary_of(&short(check.file())));
         check.damage().into_iter().for_each(|what| page.say(what));
@@ -156,13 +154,10 @@ pub(crate) fn replay_page(
 ) -> Page {
     let mut page = Page::new(title, lead);
     page.say(check.verdict_line());
-    page.say(check.summary());
-    if let Some(sentence) = check.what_if_sentence() {
+    for sentence in [check.what_if_sentence(), check.progress_sentence()].into_iter().flatten() {
         page.say(format!("what if: {sentence}"));
     }
-    if let Some(sentence) = check.progress_sentence() {
-        page.say(sentence);
-    }
+    page.say(check.summary());
     for ((run, label), analyses) in REPLAYED.into_iter().zip(watched) {
         say_of(&mut page, label, check.busy_sentence(run), analyses);
     }

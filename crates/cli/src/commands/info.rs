@@ -63,7 +63,7 @@ fn table() -> String {
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines.chain(own));
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
-        "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists what",
+        "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists which facts",
         unverified.join(", ")
     );
     format!(

@@ -69,8 +69,8 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
         if let Value::Object(fields) = &mut json {
             fields.insert("notes".to_owned(), json!(run.outcome.notes));
             if !run.benchmarks.is_empty() {
-                let told: Vec<Value> = run.benchmarks.iter().map(Output::json).collect();
-                fields.insert("benchmarks".to_owned(), json!(told));
+                let outputs: Vec<Value> = run.benchmarks.iter().map(Output::json).collect();
+                fields.insert("benchmarks".to_owned(), json!(outputs));
             }
             if let Some(detected) = &run.detected {
                 fields.insert("detected".to_owned(), json!(detected));
@@ -125,9 +125,9 @@ fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String
 fn of_seeds<'a>(runs: impl Iterator<Item = &'a Done>, seeds: u16) -> String {
     let ended: Vec<bool> = runs.map(|run| !run.outcome.interrupted).collect();
     if !ended.contains(&true) {
-        "the seed that got furthest".to_owned()
+        "the incomplete seed that ran longest".to_owned()
     } else if ended.contains(&false) {
-        "mean of the seeds that came to their end".to_owned()
+        "mean of the complete seeds".to_owned()
     } else {
         format!("mean of {seeds} seeds")
     }
@@ -159,7 +159,7 @@ fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
         crate::output::note(&format!(
-            "{} a task ran without a wakeup: please report this as a fault of vruntime",
+            "{} a task ran without a wakeup: please report this bug of vruntime",
             counted(unexplained, "time", "times")
         ));
     }

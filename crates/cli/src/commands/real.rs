@@ -152,7 +152,7 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
         let most: Vec<String> =
             others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
         let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
-        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU in {rate:.1} turns a second{most}");
+        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU, and got a CPU {rate:.1} times a second{most}");
     }
     if let Some(unseen) = unseen.filter(|&unseen| unseen >= LEAST) {
         let took = 100.0 * unseen;
@@ -336,7 +336,7 @@ mod tests {
 
     /// As in `run`, changes after the end do not apply.
     #[test]
-    fn groups_are_told_as_changes_have_left_them() {
+    fn groups_are_reported_as_changes_have_left_them() {
         let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };
         let change = |at, group, to| Change { at, what: Changed::Group { group, to } };
         let none = GroupChange::default();
@@ -360,16 +360,16 @@ mod tests {
             ..Measured::default()
         };
         let groups = groups_of(&workload, &measured, &[]);
-        let told =
+        let settings =
             |index: usize| (groups[index].weight, groups[index].idle, groups[index].limit.map(|limit| limit.max));
-        assert_eq!(told(1), (300, false, Some(Some((50_000_000, 100_000_000)))));
-        assert_eq!(told(2), (0, true, Some(None)), "it had one");
-        assert_eq!((told(3), told(4)), ((100, false, None), (100, false, None)));
+        assert_eq!(settings(1), (300, false, Some(Some((50_000_000, 100_000_000)))));
+        assert_eq!(settings(2), (0, true, Some(None)), "it had one");
+        assert_eq!((settings(3), settings(4)), ((100, false, None), (100, false, None)));
         assert_eq!(groups[2].limit.unwrap().nr_periods, 7);
     }
 
     #[test]
-    fn what_nobody_accounts_for_is_told_besides() {
+    fn what_nobody_accounts_for_is_reported_besides() {
         let other = |name: &str, work| Resident {
             name: name.to_owned(),
             policy: Policy::Other { nice: 0, slice: None },
@@ -380,7 +380,7 @@ mod tests {
         let others = [other("make", 500), other("sh", 55)];
         assert_eq!(
             besides(Some(&others), Some(1.071)),
-            "other tasks used 55.50 % of a CPU in 2000000.0 turns a second: make 50.00 %, sh 5.50 %\n\
+            "other tasks used 55.50 % of a CPU, and got a CPU 2000000.0 times a second: make 50.00 %, sh 5.50 %\n\
              tasks that ended meanwhile, interrupts and the host took 107.10 % more\n"
         );
         assert_eq!(besides(Some(&others), Some(0.009)), besides(Some(&others), None));

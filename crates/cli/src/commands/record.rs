@@ -44,15 +44,15 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         output::note(note);
     }
     let section = parts(arguments, &calibration, &recorded, focus.as_deref());
-    let told = Told::of(&recorded, path, replaced);
+    let result = Told::of(&recorded, path, replaced);
     let size =
         recorded.write(path, section).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     if arguments.json {
-        output::print_json(&told.json(size));
+        output::print_json(&result.json(size));
     } else {
-        output::print(&told.text(size));
+        output::print(&result.text(size));
     }
-    Ok(if told.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
+    Ok(if result.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
 }
 
 /// Returns notes on what a recording without tracefs lacks, why, and how to get it.
@@ -102,9 +102,8 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     let replaced = plausible(&mut calibration);
     if !replaced.is_empty() {
         calibration.notes.push(format!(
-            "the machine was busy during the measurement of its costs: {} as usual ({}); run `vruntime calibrate` on the idle machine, and \
-             replay with --recorded-machine host",
-            if replaced.len() == 1 { "one is taken to be" } else { "some are taken to be" },
+            "the machine was busy during the measurement of its costs: usual values replace {}; run `vruntime calibrate` on the idle \
+             machine, and replay with --recorded-machine host",
             replaced.join(", ")
         ));
     }

@@ -427,7 +427,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         if check.verdict() == Some(Verdict::Poor) {
             text.push_str("\nThe replay reproduces the recording poorly: do not rely on this what-if.\n");
         }
-        for sentence in [check.progress_sentence(), check.what_if_sentence()].into_iter().flatten() {
+        for sentence in [check.what_if_sentence(), check.progress_sentence()].into_iter().flatten() {
             text.push('\n');
             text.push_str(&fit_text(&sentence, ""));
             text.push('\n');
@@ -443,7 +443,7 @@ fn over_seeds(arguments: &Replay, check: &ReplayCheck, runs: &[Done]) -> String 
         let sides = by_side(runs, arguments);
         let whole = (0..sides[0].len()).filter(|&seed| sides.iter().all(|side| !side[seed].outcome.interrupted));
         let whole = whole.count();
-        let what = if whole == 0 { "the seed that got furthest" } else { "mean of the seeds that came to their end" };
+        let what = if whole == 0 { "the incomplete seed that ran longest" } else { "mean of the complete seeds" };
         seeds = format!("{whole} of {} seeds, stopped early: {what}", arguments.seeds.repeat);
     }
     let change = if check.what_if_cpus.is_some() { ", ~ change within the spread" } else { "" };

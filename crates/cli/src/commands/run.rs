@@ -96,10 +96,10 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         output::print(&report(&head, &runs, wanted.is_some()));
         if let Some(folder) = options.out.as_ref().filter(|_| written.is_ok()) {
             let folder = folder.display();
-            let told = format!(
+            let printed = format!(
                 "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev"
             );
-            output::print(&format!("{}\n", fit_text(&told, "")));
+            output::print(&format!("{}\n", fit_text(&printed, "")));
         }
     }
     written?;
@@ -215,9 +215,9 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     if let Some(series) = &first.series {
         parts.push(format!("Over time, seed {}:\n\n{}", first.seed, series.table().text(SERIES_ROWS)));
     }
-    parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
-        let lines = told.lines.join("\n");
-        format!("$ {}\n{lines}\n", told.command)
+    parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|printed| {
+        let lines = printed.lines.join("\n");
+        format!("$ {}\n{lines}\n", printed.command)
     }));
     if let Some(more @ 1..) = first.benchmarks.len().checked_sub(BENCHMARKS) {
         let more = counted(more as u64, "more benchmark", "more benchmarks");

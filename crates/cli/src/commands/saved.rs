@@ -31,9 +31,9 @@ pub(crate) fn taken(compare: &Compare) -> miette::Result<(Compare, Vec<Saved>)> 
             None => rest.files.push(path.clone()),
         }
     }
-    let (names, places): (Vec<String>, Vec<PathBuf>) = saved.iter().map(|(path, ..)| named(path)).unzip();
+    let (names, paths): (Vec<String>, Vec<PathBuf>) = saved.iter().map(|(path, ..)| named(path)).unzip();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let labels = file_names(&names, &places);
+    let labels = file_names(&names, &paths);
     let of_file = |((path, after, file), name): ((PathBuf, usize, SavedResults), String)| {
         let label = format!("{name} (saved)");
         Saved { path, after, label, file }

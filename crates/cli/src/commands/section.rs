@@ -191,7 +191,7 @@ impl Section {
         // A stable sort.
         check.tasks.sort_by_key(|task| !inside(task));
         notes.all.push(format!(
-            "the recording is of the task group {path}: the table begins with its {}, and all other tasks are background",
+            "the recording is of the task group {path}: the first rows are its {}, and all other tasks are background",
             counted(count, "task", "tasks")
         ));
     }
@@ -274,12 +274,12 @@ impl Section {
 
     /// Returns the default slice, nanoseconds: the kernel's tunable, else the most frequent slice.
     fn usual_slice(&self) -> Option<u64> {
-        let said = self.about.kernel.tunables.get("base_slice_ns").copied();
+        let recorded_slice = self.about.kernel.tunables.get("base_slice_ns").copied();
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for task in self.tasks.values().filter(|task| task.policy == "other" && task.slice_ns != 0) {
             *counts.entry(task.slice_ns).or_default() += 1;
         }
-        said.or_else(|| counts.into_iter().max_by_key(|&(_, count)| count).map(|(ns, _)| ns))
+        recorded_slice.or_else(|| counts.into_iter().max_by_key(|&(_, count)| count).map(|(ns, _)| ns))
     }
 }
 

@@ -57,8 +57,8 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
         }
         output::print_json(&json);
     } else {
-        let told = section.as_ref().map(section::lines).unwrap_or_default();
-        output::print(&as_text(&arguments.file, &summary, notes, &needs, &told, arguments.all));
+        let section_lines = section.as_ref().map(section::lines).unwrap_or_default();
+        output::print(&as_text(&arguments.file, &summary, notes, &needs, &section_lines, arguments.all));
     }
     written?;
     Ok(ended)
@@ -113,11 +113,13 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
             lines.push(String::new());
         }
     };
-    let told = |sentences: &[String]| sentences.iter().map(|told| fit_text(told, "  ")).collect::<Vec<String>>();
-    section("Recorded beside the events", &told(recorded));
-    section("Notes", &told(&findings(summary, notes, &tasks)));
+    let section_lines = |sentences: &[String]| {
+        sentences.iter().map(|section_lines| fit_text(section_lines, "  ")).collect::<Vec<String>>()
+    };
+    section("Recorded beside the events", &section_lines(recorded));
+    section("Notes", &section_lines(&findings(summary, notes, &tasks)));
     let verdict = if needs.replayable { "A replay lacks" } else { "A replay is impossible without" };
-    section(verdict, &told(&needs.missing));
+    section(verdict, &section_lines(&needs.missing));
     // Commands stay on one line for copying.
     let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
     section("Command that records them", &commands);

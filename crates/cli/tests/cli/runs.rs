@@ -289,7 +289,7 @@ fn shares_that_have_not_settled_are_noted() {
 }
 
 #[test]
-fn a_virtual_machine_is_told_with_its_host() {
+fn a_virtual_machine_is_reported_with_its_host() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = |name: &str, host: &str| {
         let text = format!(
@@ -313,7 +313,7 @@ fn a_virtual_machine_is_told_with_its_host() {
 }
 
 #[test]
-fn whether_tasks_are_there_before_is_told_and_can_be_chosen() {
+fn whether_tasks_are_there_before_is_reported_and_can_be_chosen() {
     let recording = "../../../../fidelity/ground-truth/linux-6.12/group-waker.json";
     let run = |more: &[&str]| json(&[&["run", recording, "--json", "--duration", "100ms"][..], more].concat());
     let (gated, forked) = (run(&[]), run(&["--no-gate"]));
@@ -334,7 +334,7 @@ fn the_kernels_files_can_be_read_in_the_last_nanosecond() {
 
 /// A pod with less than it requests: no timer is late, and every round takes longer than its period.
 #[test]
-fn response_times_are_told_of_tasks_that_work_in_rounds() {
+fn response_times_are_reported_of_tasks_that_work_in_rounds() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pod.toml");
     let pod = |period: &str| {
@@ -367,7 +367,7 @@ fn response_times_are_told_of_tasks_that_work_in_rounds() {
 
 /// CPUs have the capacities in a file of lstopo, and a note names what the simulator ignores.
 #[test]
-fn what_an_lstopo_file_has_and_is_not_simulated_is_told() {
+fn what_an_lstopo_file_has_and_is_not_simulated_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("machine.xml");
     let text = "<topology version=\"3.0\"><object type=\"Machine\"><object type=\"Core\"><object type=\"PU\" os_index=\"0\"/></object>\

@@ -52,7 +52,7 @@ fn kernels_before_groups() {
 
 /// The example of docs/limits.md, under every kernel.
 #[test]
-fn limits_hold_and_are_told() {
+fn limits_hold_and_are_reported() {
     let file = "../../../../scenarios/limits/shop.toml";
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
         let run = json(&["run", file, "--kernel", kernel, "--json"]);
@@ -72,7 +72,7 @@ fn limits_hold_and_are_told() {
     let table = well(&["run", file]);
     let mut rows = table.lines().filter(|line| !line.starts_with("Group `"));
     assert!(table.contains("limited group") && rows.all(|line| line.chars().count() <= 100), "{table}");
-    let named = "its CPU limit of 150 ms in 100 ms throttled it in 49 of 50 periods.";
+    let named = "its CPU limit of 1.5 CPUs (150 ms in each 100 ms) throttled it in 49 of 50 periods.";
     assert!(table.contains(named), "{table}");
     let trace = well(&["run", file, "--set", "sched_cfs_bandwidth_slice_us=1000"]);
     assert_ne!(trace, table);
@@ -114,7 +114,7 @@ fn a_thundering_herd_costs_what_exclusive_waiters_save() {
 
 /// The example of docs/scenario.md: a limit is lifted half-way. Results and traces show it.
 #[test]
-fn changes_are_made_and_told() {
+fn changes_are_made_and_reported() {
     let run = json(&["run", "../../../../scenarios/limits/night.toml", "--json"]);
     let build = &run["observed"][0]["groups"]["/build"];
     let cpu = build["cpu_ns"].as_f64().unwrap() / 1e9;

@@ -136,7 +136,7 @@ fn ctrl_c_leaves_whole_seeds_of_a_replay() {
     let told = printed.lines().find(|line| line.ends_with("~ change within the spread")).expect("a line");
     let whole: u32 = told.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{told}"));
     assert!(whole < 1000 && told.contains(" of 1000 seeds, stopped early: "), "{told}");
-    assert!(whole == 0 || told.contains("mean of the seeds that came to their end"), "{told}");
+    assert!(whole == 0 || told.contains("mean of the complete seeds"), "{told}");
     let row = printed.lines().find(|line| line.starts_with("a-5 ")).expect("a row");
     assert!(row.contains(" pp"), "both sides have values: {row}");
 }
@@ -155,7 +155,7 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
 
 /// With one allowed thread, comparisons still run. If observers need threads, the error names the limit.
 #[test]
-fn without_threads_it_takes_longer_or_is_told() {
+fn without_threads_it_takes_longer_or_is_reported() {
     let out = tempfile::tempdir().unwrap();
     std::fs::set_permissions(out.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let bin = tempfile::tempdir().unwrap();

@@ -233,7 +233,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
 
 /// An autogroup's recorded time is known if its tasks are. It is their time outside task groups.
 #[test]
-fn what_autogroups_had_is_told() {
+fn what_autogroups_had_is_reported() {
     let said = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\
         /proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice 0\n";
     let had = |said: &str| -> Vec<(String, Option<u64>)> {

@@ -60,7 +60,7 @@ fn repeats_of_replays_are_the_replays_alone() {
 
 /// One table has a column for each run, and marks changes beyond the spread.
 #[test]
-fn several_seeds_are_told_with_their_spread() {
+fn several_seeds_are_reported_with_their_spread() {
     let told = well(&[&CAPPED[..], &["--repeat", "3"]].concat(), b"");
     let found = lines(&told);
     assert!(found[0].ends_with("(costs: vm, seeds 1 to 3)"), "{}", found[0]);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{DATA, recordings, vruntime};
 
 #[path = "../../../../tests/lacks.rs"]
-mod told;
+mod losses;
 
 /// The losses that `trace info` and `trace analyse` both report, and `replay` if it takes the trace; None if it is no
 /// trace.
@@ -22,7 +22,7 @@ fn lacks(path: &Path) -> Option<[u64; 3]> {
     let analysed = json(&["trace", "analyse"]).expect("what has events is analysed");
     let replayed = (info["replay"]["possible"] == true)
         .then(|| json(&["replay", "--as-recorded"]).expect("`trace info` says that it can be replayed"));
-    Some(told::lacks(&info, &analysed, replayed.as_ref()).unwrap_or_else(|error| panic!("{file}: {error}")))
+    Some(losses::lacks(&info, &analysed, replayed.as_ref()).unwrap_or_else(|error| panic!("{file}: {error}")))
 }
 
 /// `trace info`, `trace analyse` and `replay` report the same losses of unchanged recordings.

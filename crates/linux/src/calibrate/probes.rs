@@ -266,7 +266,7 @@ impl Hog {
     fn new(cpu: usize) -> Option<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let worked = Arc::new(AtomicU64::new(0));
-        let (tell, told) = mpsc::channel();
+        let (tell, receiver) = mpsc::channel();
         let thread = {
             let (over, worked) = (over.clone(), worked.clone());
             spawn(move || {
@@ -287,7 +287,7 @@ impl Hog {
         };
         // The calling thread, if the hog is gone: setting its own policy changes nothing.
         let thread = Some(thread.ok()?);
-        Some(Self { over, worked, tid: told.recv().unwrap_or(0), thread })
+        Some(Self { over, worked, tid: receiver.recv().unwrap_or(0), thread })
     }
 }
 
@@ -327,12 +327,12 @@ impl Waiter {
 
     /// A real-time thread, which runs at once. None without permission.
     fn urgent(cpu: usize) -> Option<Self> {
-        let (tell, told) = mpsc::channel();
+        let (tell, receiver) = mpsc::channel();
         let this = Self::with(cpu, move || {
             let attr = SchedAttr { policy: sys::SCHED_FIFO, priority: 1, ..SchedAttr::default() };
             let _told = tell.send(sys::set_attr(0, attr).is_ok());
         })?;
-        told.recv().unwrap_or(false).then_some(this)
+        receiver.recv().unwrap_or(false).then_some(this)
     }
 
     fn with(cpu: usize, begin: impl FnOnce() + Send + 'static) -> Option<Self> {

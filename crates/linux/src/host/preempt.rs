@@ -149,7 +149,7 @@ mod tests {
 
     /// Without preemption, the version line may mean two models; of a dynamic kernel, any.
     #[test]
-    fn what_is_not_told_stays_unknown() {
+    fn what_is_not_reported_stays_unknown() {
         let cases: [(Files<'_>, &str); 5] = [
             (&[], "no version line"),
             (&[PLAIN, RELEASE], "none or voluntary"),

@@ -109,7 +109,7 @@ impl Running {
                 self.wait(Duration::from_millis(100));
             }
             notes.push(match self.ended {
-                Some(_) => "the recording ended before the command, which was sent SIGTERM then".to_owned(),
+                Some(_) => "the recording ended before the command, so the command was sent SIGTERM".to_owned(),
                 None => format!(
                     "the recording ended before the command, which still runs, after SIGTERM (pid {})",
                     self.child.id()

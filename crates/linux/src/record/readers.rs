@@ -87,7 +87,7 @@ impl Readers {
         while !all.is_empty() {
             let mine: Vec<Cpu> = all.drain(..all.len().min(CPUS)).collect();
             let shared = this.shared.clone();
-            let (tell, told) = std::sync::mpsc::channel();
+            let (tell, receiver) = std::sync::mpsc::channel();
             let body = move || {
                 let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
                 let _urgent = Urgent::take();
@@ -98,7 +98,7 @@ impl Readers {
                 done
             };
             this.threads.push(thread::Builder::new().name("vruntime-reader".to_owned()).spawn(body)?);
-            this.tids.extend(told.recv());
+            this.tids.extend(receiver.recv());
         }
         Ok(this)
     }

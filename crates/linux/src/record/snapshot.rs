@@ -292,13 +292,13 @@ mod tests {
     /// comparable.
     #[test]
     fn sleepers_do_not_run() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let sleeper = std::thread::spawn(move || {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             let _ended = ended.recv();
         });
-        let folder = format!("/proc/self/task/{}", told.recv().unwrap());
+        let folder = format!("/proc/self/task/{}", receiver.recv().unwrap());
         let asleep = || {
             let stat = fs::read_to_string(format!("{folder}/stat")).unwrap();
             of_stat(&stat).is_some_and(|task| task.state == 'S')

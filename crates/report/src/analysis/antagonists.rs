@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::world::{Cpu, On, Span, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
-use crate::holds::Hold;
+use crate::throttle_state::ThrottleCause;
 
 /// The most pairs with their own row. Others are summed.
 const MOST_PAIRS: usize = 1 << 18;
@@ -20,7 +20,7 @@ enum By {
     Idle,
     Unknown,
     /// A limit, not a CPU.
-    Hold(Hold),
+    Throttled(ThrottleCause),
 }
 
 /// Delayed task and cause. None: pairs beyond [`MOST_PAIRS`].
@@ -43,7 +43,7 @@ struct Wait {
     /// `shares` include the time up to here.
     since: i64,
     /// The limit that it waits for.
-    hold: Option<Hold>,
+    cause: Option<ThrottleCause>,
     shares: Vec<(By, u64)>,
 }
 
@@ -78,8 +78,8 @@ impl Antagonists {
     /// Books the delay of a waiting task by `on` until now.
     fn book(&mut self, at: i64, task: u32, on: On) {
         let wait = self.wait(task);
-        let who = match (wait.hold, on) {
-            (Some(hold), _) => By::Hold(hold),
+        let who = match (wait.cause, on) {
+            (Some(cause), _) => By::Throttled(cause),
             (None, On::Task(other)) => By::Task(other),
             (None, On::Idle) => By::Idle,
             (None, On::Unknown) => By::Unknown,
@@ -128,12 +128,12 @@ impl Antagonists {
             By::Task(task) => world.name(task),
             By::Idle => "(idle)".to_owned(),
             By::Unknown => "(unknown)".to_owned(),
-            By::Hold(Hold::Group(group)) => {
+            By::Throttled(ThrottleCause::Group(group)) => {
                 let path = world.cgroups.rows().get(group as usize).map_or("", |row| &row.path);
                 format!("{THROTTLED}{path})")
             }
-            By::Hold(Hold::Realtime) => format!("{THROTTLED}real-time)"),
-            By::Hold(Hold::Runtime) => format!("{THROTTLED}own runtime)"),
+            By::Throttled(ThrottleCause::Realtime) => format!("{THROTTLED}real-time)"),
+            By::Throttled(ThrottleCause::Runtime) => format!("{THROTTLED}own runtime)"),
         }
     }
 
@@ -170,18 +170,18 @@ impl Analysis for Antagonists {
             if change.now.state == State::Waiting {
                 if change.was.state != State::Waiting {
                     let wait = self.wait(change.task);
-                    (wait.since, wait.hold) = (at, None);
+                    (wait.since, wait.cause) = (at, None);
                 }
                 self.queue(change.now.cpu).push(change.task);
             }
         }
     }
 
-    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn throttling_changed(&mut self, task: u32, cause: Option<ThrottleCause>, world: &World) {
         let Some((_, at)) = world.span else { return };
         let cpu = world.state(task).cpu;
         self.book(at, task, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));
-        self.wait(task).hold = hold;
+        self.wait(task).cause = cause;
     }
 
     fn finish(&mut self, world: &World) {
@@ -213,7 +213,7 @@ impl Analysis for Antagonists {
             ("waited", "Waited", Kind::Text),
             ("for_task", "Waited for", Kind::Text),
             ("total_ns", "Total", Kind::Nanoseconds),
-            ("share", "Of its waits", Kind::Share),
+            ("share", "Share of wait", Kind::Share),
             ("waits", "Waits", Kind::Count),
             ("worst_ns", "Worst", Kind::Nanoseconds),
             ("worst_end_ns", "Until", Kind::Instant),

@@ -257,8 +257,8 @@ impl Cgroups {
         std::mem::replace(&mut self.prios[task as usize], prio) != prio
     }
 
-    pub(super) fn apply(&mut self, told: Update) {
-        match told {
+    pub(super) fn apply(&mut self, change: Update) {
+        match change {
             Update::Moved { task, group } => self.put(task, Some(group)),
             Update::Group { group, settings } => {
                 if let Some(row) = self.rows.get_mut(group as usize) {

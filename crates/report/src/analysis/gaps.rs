@@ -54,14 +54,14 @@ struct Task {
 pub(super) struct Gaps {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
-    held: VecDeque<Step>,
+    buffered: VecDeque<Step>,
     /// Steps before a jump of the clock, or a long silence.
     over: usize,
     /// Time of the last released step.
     gone: i64,
     /// Missing switches from the idle task.
     pub(super) arrivals: u64,
-    holds: bool,
+    throttle_state: bool,
     /// Whether tasks are charged (`sched_stat_runtime`).
     has_charges: bool,
     /// Whether there is `sched_waking`.
@@ -84,23 +84,23 @@ impl Gaps {
     }
 
     pub(super) fn add(&mut self, step: Step) {
-        if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
-            self.over = self.held.len();
+        if self.buffered.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
+            self.over = self.buffered.len();
         }
         if step.cpu < MAX_CPUS && !matches!(step.what, What::Update(_) | What::Named { .. }) {
             self.look(&step);
         }
-        self.held.push_back(step);
+        self.buffered.push_back(step);
     }
 
     /// Returns the next step that no later event can precede. `all`: no events follow.
     pub(super) fn next(&mut self, all: bool) -> Option<Step> {
-        let (first, last) = (self.held.front()?, self.held.back()?);
-        let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.held.len() > MOST_HELD;
-        if self.holds && !all && (!late || self.is_open(first, last.at)) {
+        let (first, last) = (self.buffered.front()?, self.buffered.back()?);
+        let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.buffered.len() > MOST_HELD;
+        if self.throttle_state && !all && (!late || self.is_open(first, last.at)) {
             return None;
         }
-        let step = self.held.pop_front()?;
+        let step = self.buffered.pop_front()?;
         self.gone = if self.over > 0 { i64::MIN } else { step.at };
         self.over = self.over.saturating_sub(1);
         Some(step)
@@ -110,7 +110,7 @@ impl Gaps {
     fn is_open(&self, first: &Step, now: i64) -> bool {
         let guess = |cpu: &Cpu| cpu.guess.filter(|_| cpu.on == first.by);
         first.what == What::Arrives
-            && self.held.len() <= MOST_HELD
+            && self.buffered.len() <= MOST_HELD
             && self
                 .cpus
                 .get(first.cpu as usize)
@@ -256,9 +256,9 @@ impl Gaps {
         if let Some(guess) = row.guess.take() {
             row.since = from.max(guess.least);
             let (on, at) = (row.on, row.since);
-            let guessed = |held: &Step| held.what == What::Arrives && held.cpu == cpu && held.by == on;
-            if let Some(place) = self.held.iter().rposition(guessed)
-                && let Some(step) = self.held.remove(place)
+            let guessed = |buffered: &Step| buffered.what == What::Arrives && buffered.cpu == cpu && buffered.by == on;
+            if let Some(place) = self.buffered.iter().rposition(guessed)
+                && let Some(step) = self.buffered.remove(place)
             {
                 self.over -= usize::from(place < self.over);
                 self.put_in(Step { at, ..step });
@@ -268,11 +268,11 @@ impl Gaps {
 
     /// Inserts a step behind those that are not later.
     fn put_in(&mut self, step: Step) {
-        self.holds = true;
-        let later = self.held.iter().rev().take_while(|held| held.at > step.at).count();
-        let at = if self.held.len() == later { step.at.max(self.gone) } else { step.at };
-        let place = self.held.len() - later;
+        self.throttle_state = true;
+        let later = self.buffered.iter().rev().take_while(|buffered| buffered.at > step.at).count();
+        let at = if self.buffered.len() == later { step.at.max(self.gone) } else { step.at };
+        let place = self.buffered.len() - later;
         self.over += usize::from(place < self.over);
-        self.held.insert(place, Step { at, ..step });
+        self.buffered.insert(place, Step { at, ..step });
     }
 }

@@ -139,10 +139,10 @@ impl Analysis for GroupUse {
         }
     }
 
-    fn update(&mut self, told: Update, world: &World) {
+    fn update(&mut self, update: Update, world: &World) {
         let at = world.elapsed();
         self.passes(at, world);
-        match told {
+        match update {
             Update::Moved { task, group } => {
                 let Some(book) = self.book(task, world) else { return };
                 self.change(at);
@@ -154,7 +154,7 @@ impl Analysis for GroupUse {
             Update::Prio { task, .. } | Update::Policy { task, .. } | Update::Nice { task, .. } => {
                 let Some(book) = self.book(task, world) else { return };
                 let Task { policy, rt_priority, nice, .. } = self.tasks[book];
-                let new = match told {
+                let new = match update {
                     Update::Prio { prio, .. } => by_prio(prio, policy, nice),
                     Update::Policy { policy, rt_priority, .. } => (policy, rt_priority, nice),
                     Update::Nice { nice, .. } => (policy, rt_priority, nice),

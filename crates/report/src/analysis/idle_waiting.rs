@@ -14,7 +14,7 @@ use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::conservation::{Since, add};
 use crate::data::{DataTable, Kind};
-use crate::holds::Hold;
+use crate::throttle_state::ThrottleCause;
 
 const LEAST_NS: u64 = 1_000_000;
 
@@ -43,9 +43,9 @@ pub(super) struct IdleWaiting {
     waiting: Since,
     idle: Since,
     tasks: Vec<Task>,
-    places: Vec<u32>,
+    last_cpus: Vec<u32>,
     /// Whether affinities are known, so that `might` is unused.
-    told: bool,
+    affinities_known: bool,
 }
 
 impl IdleWaiting {
@@ -56,20 +56,20 @@ impl IdleWaiting {
     fn task(&mut self, task: u32) -> &mut Task {
         if task as usize >= self.tasks.len() {
             self.tasks.resize_with(task as usize + 1, Task::default);
-            self.places.resize(task as usize + 1, 0);
+            self.last_cpus.resize(task as usize + 1, 0);
         }
         &mut self.tasks[task as usize]
     }
 
     fn overlap(&mut self, task: u32, cpu: usize, begin: u64, end: u64, world: &World) {
-        if world.is_held(task, cpu as u32) {
+        if world.is_throttled(task, cpu as u32) {
             return;
         }
-        let said = world.cgroups.allows(world.pid(task), cpu as u32);
+        let cpuset_allows = world.cgroups.allows(world.pid(task), cpu as u32);
         let cpu = vruntime_trace::CpuId(cpu as u32);
-        let told = self.told;
+        let affinities_known = self.affinities_known;
         let it = self.task(task);
-        let (could, might) = match (&it.allowed, said, told) {
+        let (could, might) = match (&it.allowed, cpuset_allows, affinities_known) {
             (Some(mask), ..) => (mask.contains(cpu), false),
             (None, Some(allowed), _) => (allowed, false),
             (None, None, true) => (true, false),
@@ -93,7 +93,7 @@ impl IdleWaiting {
         let waiting: Vec<(usize, u64)> =
             self.waiting.iter().take_while(|&(_, waits)| at.saturating_sub(waits.max(since)) >= LEAST_NS).collect();
         for (task, waits) in waiting {
-            if self.places[task] as usize != cpu {
+            if self.last_cpus[task] as usize != cpu {
                 self.overlap(task as u32, cpu, waits.max(since), at, world);
             }
         }
@@ -105,7 +105,7 @@ impl IdleWaiting {
         if at.saturating_sub(since) < LEAST_NS {
             return;
         }
-        let place = self.places[task as usize] as usize;
+        let place = self.last_cpus[task as usize] as usize;
         let idle: Vec<(usize, u64)> =
             self.idle.iter().take_while(|&(_, idle)| at.saturating_sub(idle.max(since)) >= LEAST_NS).collect();
         if idle.iter().any(|&(cpu, _)| cpu == place) {
@@ -174,13 +174,13 @@ impl Analysis for IdleWaiting {
         }
         for change in world.changes.iter().filter(|change| change.now.state == State::Waiting) {
             self.task(change.task);
-            self.places[change.task as usize] = change.now.cpu;
+            self.last_cpus[change.task as usize] = change.now.cpu;
             self.waiting.begin(change.task as usize, at);
         }
     }
 
     fn affinity(&mut self, task: u32, cpus: Option<&CpuMask>, world: &World) {
-        self.told = true;
+        self.affinities_known = true;
         let at = world.elapsed();
         self.task(task);
         let waits = world.state(task).state == State::Waiting;
@@ -191,9 +191,9 @@ impl Analysis for IdleWaiting {
         }
     }
 
-    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn throttling_changed(&mut self, task: u32, cause: Option<ThrottleCause>, world: &World) {
         let at = world.elapsed();
-        if hold.is_some() {
+        if cause.is_some() {
             self.wait_ends(at, task, world);
         } else {
             self.waiting.begin(task as usize, at);
@@ -210,7 +210,7 @@ impl Analysis for IdleWaiting {
     }
 
     fn simulated(&mut self, cpus: usize) {
-        self.told = true;
+        self.affinities_known = true;
         (0..cpus).for_each(|cpu| self.idle.begin(cpu, 0));
     }
 
@@ -232,7 +232,7 @@ impl Analysis for IdleWaiting {
             ("waits", "Waits", Kind::Count),
             ("could_ns", "Could run elsewhere", Kind::Nanoseconds),
         ];
-        if !self.told {
+        if !self.affinities_known {
             columns.push(("might_ns", "Might", Kind::Nanoseconds));
         }
         columns.extend([
@@ -248,7 +248,7 @@ impl Analysis for IdleWaiting {
         rows.sort_by_key(|&(index, task)| (most(task), world.pid(index), index));
         for (index, task) in rows {
             let mut row = vec![world.name(index).into(), task.waits.into(), task.could_ns.into()];
-            if !self.told {
+            if !self.affinities_known {
                 row.push(task.might_ns.into());
             }
             row.extend([task.worst.into(), task.worst_start.into(), task.worst_end.into(), task.worst_cpu.into()]);

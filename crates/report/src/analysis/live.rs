@@ -8,7 +8,7 @@ use vruntime_trace::{
 use super::cgroups::{Settings, Update};
 use super::world::{On, Step, What};
 use super::{Analyses, Analysis};
-use crate::holds::Changed;
+use crate::throttle_state::Changed;
 
 impl Analyses {
     fn who(&mut self, task: TaskId) -> Option<u32> {
@@ -66,15 +66,15 @@ impl Analyses {
 }
 
 impl Analyses {
-    fn tell(&mut self, at: u64, told: Update) {
+    fn tell(&mut self, at: u64, update: Update) {
         if self.world.cgroups.wanted {
-            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Update(told) });
+            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Update(update) });
         }
     }
 
-    fn tell_held(&mut self, id: TaskId) {
+    fn update_throttled(&mut self, id: TaskId) {
         if let Some(task) = self.who(id) {
-            self.tell_what_holds(task);
+            self.report_throttling(task);
         }
     }
 }
@@ -91,7 +91,7 @@ impl Sink for Analyses {
     }
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
-        self.world.held.holds.group(id, info.parent);
+        self.world.throttles.throttle_state.group(id, info.parent);
         let cgroups = &mut self.world.cgroups;
         cgroups.exact = true;
         cgroups.announce(id.0, info.path, info.parent.map(|parent| parent.0), Settings::from(info));
@@ -102,9 +102,9 @@ impl Sink for Analyses {
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
-        self.world.held.holds.task(id, info.group, info.policy);
+        self.world.throttles.throttle_state.task(id, info.group, info.policy);
         if let Some(task) = self.world.task(task_pid(id), info.name.as_bytes()) {
-            self.world.held.announce(task, id);
+            self.world.throttles.announce(task, id);
             self.world.set_class(task, info.class);
             let at = self.world.elapsed();
             if let Some(group) = self.world.cgroups.announced(info.group.0) {
@@ -137,7 +137,7 @@ impl Sink for Analyses {
         if limits {
             self.limits_change(at as i64, cpu.0);
         }
-        let changed = self.world.held.holds.hears(at, cpu, event);
+        let changed = self.world.throttles.throttle_state.hears(at, cpu, event);
         let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
         if let Some(what) = what {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
@@ -145,16 +145,18 @@ impl Sink for Analyses {
             self.step(&Step { at: at as i64, cpu: cpu.0, by, irq, what });
         }
         match (changed, event) {
-            (Changed::On(_), _) => (0..self.world.held.holds.tasks()).for_each(|task| self.tell_held(TaskId(task))),
-            (Changed::Task(task), _) => self.tell_held(task),
-            _ if self.world.held.holds.is_empty() => {}
+            (Changed::On(_), _) => {
+                (0..self.world.throttles.throttle_state.tasks()).for_each(|task| self.update_throttled(TaskId(task)));
+            }
+            (Changed::Task(task), _) => self.update_throttled(task),
+            _ if self.world.throttles.throttle_state.is_empty() => {}
             (
                 _,
                 &(Event::Switch { prev: Running::Task(task), .. }
                 | Event::Wakeup { task, .. }
                 | Event::WakeupNew { task, .. }
                 | Event::Migrate { task, .. }),
-            ) => self.tell_held(task),
+            ) => self.update_throttled(task),
             _ => {}
         }
     }

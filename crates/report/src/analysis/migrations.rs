@@ -59,7 +59,7 @@ pub(super) struct Migrations {
     switches: Tally,
     ran: Vec<Option<Ran>>,
     /// Whether the scheduler reports causes.
-    told: bool,
+    causes_known: bool,
     /// Whether there is an event of a migration.
     recorded: bool,
 }
@@ -134,7 +134,7 @@ impl Analysis for Migrations {
         self.recorded |= matches!(step.what, What::Migrate { .. });
         match step.what {
             What::Migrate { task, cause: Some(cause), .. } => {
-                self.told = true;
+                self.causes_known = true;
                 // The kernel does not count forks, which choose the first CPU.
                 if cause != MigrateCause::Fork {
                     self.tally.count(task, cause_name(cause));
@@ -177,7 +177,7 @@ impl Analysis for Migrations {
         let total: u64 = tally.causes.values().sum();
         let columns =
             [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Part", Kind::Share)];
-        let title = match (derived, self.told || world.is_live()) {
+        let title = match (derived, self.causes_known || world.is_live()) {
             (true, _) => FROM_SWITCHES,
             (false, true) => "Migrations by cause",
             (false, false) => "Migrations by cause, inferred from the events around them",

@@ -23,7 +23,6 @@ mod cgroups;
 mod critical;
 mod gaps;
 mod groups;
-mod held;
 mod idle_waiting;
 mod latency;
 mod live;
@@ -33,6 +32,7 @@ mod overview;
 mod records;
 mod runqueue;
 mod sentences;
+mod task_throttles;
 mod throttling;
 mod timehist;
 mod world;
@@ -46,8 +46,8 @@ use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
-use crate::holds::Hold;
 use crate::table::fit_text;
+use crate::throttle_state::ThrottleCause;
 pub use cgroups::MachineGroups;
 use cgroups::Update;
 use world::{Step, What, World};
@@ -155,7 +155,7 @@ trait Analysis: fmt::Debug + Send + Sync {
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
     /// Reports why a task waits, if not for a CPU. Only in simulated runs with throttled tasks.
-    fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
+    fn throttling_changed(&mut self, _task: u32, _cause: Option<ThrottleCause>, _world: &World) {}
     /// Announces a change of a CPU's limits. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// Announces an event at this time, perhaps no step. Only in simulated runs.
@@ -289,8 +289,8 @@ impl Analyses {
         if !self.world.apply(&step) {
             return;
         }
-        if let What::Update(told) = step.what {
-            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(told, &self.world));
+        if let What::Update(update) = step.what {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(update, &self.world));
         } else {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);
@@ -353,7 +353,7 @@ impl Analyses {
     /// Returns caveats, a line each.
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
-        let told = [
+        let losses = [
             (faults.losses, "gaps where events were lost"),
             (
                 self.gaps.arrivals,
@@ -362,15 +362,15 @@ impl Analyses {
             (faults.broken, "switches away from a task that was not running (its switch to the CPU is missing)"),
             (faults.unwoken, "sleeps that ended without a wakeup event"),
             (faults.unseen, "wakeups of a task that already waited since a wakeup: it ran in between without an event"),
-            (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
+            (faults.jumps, "jumps of the clock: the time of a jump is left out, and later times are shifted"),
             (faults.unordered, "events earlier than the event before them (read as simultaneous)"),
-            (faults.impossible, "mentions of pids or CPUs that no Linux has"),
+            (faults.impossible, "pids or CPUs beyond the limits of Linux"),
             (self.world.cgroups.refused, "mentions of groups beyond the first 65536 or more than 256 deep (left out)"),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
-        let told = told.into_iter().chain(notes).filter(|(count, _)| *count > 0);
-        let told = told.map(|(count, what)| format!("{what}: {count}"));
-        self.damage.iter().cloned().chain(told).collect()
+        let losses = losses.into_iter().chain(notes).filter(|(count, _)| *count > 0);
+        let losses = losses.map(|(count, what)| format!("{what}: {count}"));
+        self.damage.iter().cloned().chain(losses).collect()
     }
 
     /// Returns all tables by name, and the notes.

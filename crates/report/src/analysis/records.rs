@@ -17,8 +17,8 @@ pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(
     }
     if let Some(step) = step {
         world.read_at = step.at;
-        let told = |what| Step { by: On::Unknown, irq: false, what: What::Update(what), ..step };
-        groups(world, record, |what| add(told(what)));
+        let update = |what| Step { by: On::Unknown, irq: false, what: What::Update(what), ..step };
+        groups(world, record, |what| add(update(what)));
         add(step);
     }
 }
@@ -53,16 +53,16 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) 
         }
         Tracepoint::Print { text } => {
             if let Some(mark) = Mark::read(text)
-                && let Some(told) = mark_told(world, &mark)
+                && let Some(update) = mark_update(world, &mark)
             {
-                tell(told);
+                tell(update);
             }
         }
         _ => {}
     }
 }
 
-fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
+fn mark_update(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
     // Only our traces have such marks: groups at the beginning, and one at the end. Without a group by then, there was
     // none.
     world.cgroups.exact |= match mark {

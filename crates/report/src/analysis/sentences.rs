@@ -55,8 +55,8 @@ impl Analyses {
 /// Weights CPUs with their known time.
 fn busy(table: &DataTable) -> Option<String> {
     let rows = 0..table.rows.len();
-    let told = rows.filter_map(|cpu| Some(((cpu, number(table, cpu, "busy")?), number(table, cpu, "known")?)));
-    let (shares, known): (Vec<(usize, f64)>, Vec<f64>) = told.unzip();
+    let busy_of_known = rows.filter_map(|cpu| Some(((cpu, number(table, cpu, "busy")?), number(table, cpu, "known")?)));
+    let (shares, known): (Vec<(usize, f64)>, Vec<f64>) = busy_of_known.unzip();
     let busy: f64 = shares.iter().zip(&known).map(|((_, share), known)| share * known).sum();
     let all = shares.len() == table.rows.len() && known.iter().all(|&known| percent(known) == percent(1.0));
     let of = if all { "the time" } else { "the known time" };
@@ -73,7 +73,7 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
         (sum + number("avg_delay_ns") * number("count"), count + number("count"))
     });
     Some(format!(
-        "Tasks waited {} for a CPU{} {}; the longest wait was one of {}: {}.",
+        "Tasks waited {} for a CPU{} {}; the longest wait was {}'s: {}.",
         time(sum / f64::max(count, 1.0)),
         if limited { " or a limit" } else { "" },
         if count as u64 == 1 { "once".to_owned() } else { format!("on average ({count} waits)") },
@@ -89,10 +89,10 @@ fn limit(table: &DataTable, row: usize) -> Option<&str> {
 
 fn antagonist(table: &DataTable) -> Option<String> {
     // In parentheses, only limits have a known cause.
-    let is_told = |&row: &usize| {
+    let has_cause = |&row: &usize| {
         limit(table, row).is_some() || text(table, row, "for_task").is_some_and(|who| !who.starts_with('('))
     };
-    let row = (0..table.rows.len()).find(is_told)?;
+    let row = (0..table.rows.len()).find(has_cause)?;
     let (waited, who) = (text(table, row, "waited")?, text(table, row, "for_task")?);
     let why = match limit(table, row) {
         Some(group) if group.starts_with('/') => format!(" while the limit of {group} throttled it"),
@@ -136,8 +136,10 @@ fn migrations(table: &DataTable) -> Option<String> {
     let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
     let least = if table.title == FROM_SWITCHES { "at least " } else { "" };
     Some(match total as u64 {
-        1 => format!("There was {least}1 migration, by cause {cause}."),
-        _ => format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)),
+        1 => format!("There was {least}1 migration, caused by `{cause}`."),
+        _ => {
+            format!("There were {least}{total} migrations. The most frequent cause is `{cause}`: {} %.", percent(share))
+        }
     })
 }
 
@@ -149,12 +151,13 @@ fn groups(table: &DataTable) -> Option<String> {
 }
 
 fn throttling(table: &DataTable) -> Option<String> {
-    let told = cell(table, 0, "nr_throttled").is_some();
-    let (times, share) = if told { ("nr_throttled", "throttled_periods") } else { ("used_up", "used_up_share") };
+    let has_counters = cell(table, 0, "nr_throttled").is_some();
+    let (times, share) =
+        if has_counters { ("nr_throttled", "throttled_periods") } else { ("used_up", "used_up_share") };
     let of = |row: usize| number(table, row, share).unwrap_or(0.0);
     let row = (0..table.rows.len()).max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
     let name = text(table, row, "group")?;
-    Some(match (number(table, row, times)?, told) {
+    Some(match (number(table, row, times)?, has_counters) {
         (0.0, true) => "No group was throttled.".to_owned(),
         (0.0, false) => "No group used up its limit.".to_owned(),
         (_, true) => format!("{name} was throttled in {} % of its periods.", percent(of(row))),

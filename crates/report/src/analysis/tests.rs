@@ -232,7 +232,7 @@ fn a_critical_path_goes_through_those_who_woke() {
 }
 
 #[test]
-fn losses_and_jumps_are_told() {
+fn losses_and_jumps_are_reported() {
     let text = format!(
         "{}CPU:0 [LOST 12 EVENTS]\n{}{}",
         switch(0, 1_000, IDLE, "R", A),
@@ -482,7 +482,7 @@ fn who_came_unseen_was_not_woken_either() {
 
 /// `task_newtask` and `sched_process_fork` report the same fork.
 #[test]
-fn a_fork_told_twice_is_one() {
+fn a_fork_reported_twice_is_one() {
     let news = "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
     let fork = "  a-7 [000] 0.002001: sched_process_fork: comm=a pid=7 child_comm=a child_pid=9\n";
     let tasks = |told: &str| {

@@ -100,7 +100,7 @@ struct Place {
     waiting: u32,
     /// Start of the wait beside an idle CPU, and of the wait without a running task of the group.
     beside_idle: Option<u64>,
-    held: Option<u64>,
+    stopped: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,12 +113,12 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
     /// By group.
-    told: Vec<Option<LimitResult>>,
+    counters: Vec<Option<LimitResult>>,
     /// For recordings: use by limited groups, and bounds of throttled time.
     uses: BTreeMap<u32, Use>,
     bounds: BTreeMap<u32, (u64, u64)>,
     /// By CPU and group.
-    places: BTreeMap<(u32, u32), Place>,
+    queues: BTreeMap<(u32, u32), Place>,
     tasks: Vec<Counted>,
     known: usize,
 }
@@ -129,14 +129,14 @@ impl Throttling {
     }
 
     fn limit(&mut self, group: u32) -> &mut LimitResult {
-        if group as usize >= self.told.len() {
-            self.told.resize(group as usize + 1, None);
+        if group as usize >= self.counters.len() {
+            self.counters.resize(group as usize + 1, None);
         }
-        self.told[group as usize].get_or_insert_default()
+        self.counters[group as usize].get_or_insert_default()
     }
 
     fn limited(&mut self, at: u64, group: u32, max: Option<(u64, u64)>) {
-        if max.is_some() || self.told.get(group as usize).is_some_and(Option::is_some) {
+        if max.is_some() || self.counters.get(group as usize).is_some_and(Option::is_some) {
             self.limit(group).max = max;
         }
         match (self.uses.get_mut(&group), max) {
@@ -188,7 +188,7 @@ impl Throttling {
                 above = world.cgroups.rows().get(group as usize).and_then(|row| row.parent);
                 let Some(used) = self.uses.get_mut(&group) else { continue };
                 used.advance(at);
-                let place = self.places.entry((it.cpu, group)).or_default();
+                let place = self.queues.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
                 // Skips tasks that were runnable before the limit.
                 if comes {
@@ -207,7 +207,7 @@ impl Throttling {
     }
 
     fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
-        for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
+        for (&(_, group), place) in self.queues.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
                 if goes_on {
                     since.get_or_insert(at);
@@ -216,19 +216,19 @@ impl Throttling {
                 since.take().map_or(0, |since| at.saturating_sub(since))
             };
             let beside_idle = ended(&mut place.beside_idle, place.waiting > 0 && idle);
-            let held = ended(&mut place.held, place.waiting > 0 && place.running == 0);
-            if beside_idle >= LEAST_NS || held > 0 {
+            let stopped = ended(&mut place.stopped, place.waiting > 0 && place.running == 0);
+            if beside_idle >= LEAST_NS || stopped > 0 {
                 let (least, most) = self.bounds.entry(group).or_default();
                 *least += if beside_idle >= LEAST_NS { beside_idle } else { 0 };
-                *most += held;
+                *most += stopped;
             }
         }
     }
 
-    fn told_table(&self, world: &World) -> DataTable {
+    fn limits_table(&self, world: &World) -> DataTable {
         let title = "Groups with a limit, and how often and for how long it throttled them (summed over CPUs)";
         let mut table = table("throttling", title, &[&[("group", "Group", Kind::Text)], &LIMIT]);
-        for (limit, row) in self.told.iter().zip(world.cgroups.rows()).filter(|(limit, _)| limit.is_some()) {
+        for (limit, row) in self.counters.iter().zip(world.cgroups.rows()).filter(|(limit, _)| limit.is_some()) {
             let cells = std::iter::once(row.path.as_str().into()).chain(limit_cells(*limit));
             table.push(cells.collect());
         }
@@ -252,10 +252,10 @@ impl Analysis for Throttling {
         }
     }
 
-    fn update(&mut self, told: Update, world: &World) {
+    fn update(&mut self, update: Update, world: &World) {
         let at = world.elapsed();
         self.know(world);
-        match told {
+        match update {
             Update::Moved { task, group } if !world.cgroups.exact => {
                 let was = self.tasks.get(task as usize).copied().unwrap_or_default();
                 self.put(at, task, Counted { group, ..was }, world);
@@ -276,8 +276,8 @@ impl Analysis for Throttling {
         self.know(world);
         let at = world.elapsed();
         self.uses.values_mut().for_each(|it| it.advance(at));
-        let cpus: Vec<u32> = self.places.keys().map(|&(cpu, _)| cpu).collect();
-        for place in self.places.values_mut() {
+        let cpus: Vec<u32> = self.queues.keys().map(|&(cpu, _)| cpu).collect();
+        for place in self.queues.values_mut() {
             place.waiting = 0;
         }
         for cpu in cpus {
@@ -290,7 +290,7 @@ impl Analysis for Throttling {
             return Vec::new();
         }
         if world.cgroups.exact {
-            return vec![self.told_table(world)];
+            return vec![self.limits_table(world)];
         }
         let columns = [
             ("group", "Group", Kind::Text),
@@ -299,7 +299,7 @@ impl Analysis for Throttling {
             ("limit", "Limit", Kind::Share),
             ("periods", "Periods", Kind::Count),
             ("used_up", "Used up", Kind::Count),
-            ("used_up_share", "Of the periods", Kind::Share),
+            ("used_up_share", "Share of periods", Kind::Share),
             ("used", "Used / quota", Kind::Share),
             ("most_used", "Most / quota", Kind::Share),
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),

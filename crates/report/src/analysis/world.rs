@@ -6,8 +6,8 @@ pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Update};
-use super::held::Held;
 use super::names::{Name, Names};
+use super::task_throttles::TaskThrottles;
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
@@ -189,7 +189,7 @@ pub(crate) struct World {
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,
     /// For our runs.
-    pub(super) held: Held,
+    pub(super) throttles: TaskThrottles,
 }
 
 impl World {
@@ -390,13 +390,13 @@ impl World {
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
-        let apart = moved.saturating_sub(last);
-        if !(-JUMP_NS..=JUMP_NS).contains(&apart) {
+        let difference = moved.saturating_sub(last);
+        if !(-JUMP_NS..=JUMP_NS).contains(&difference) {
             self.moved_by = last.saturating_sub(at);
             self.jumped = true;
             return last;
         }
-        self.faults.unordered += u64::from(apart < 0);
+        self.faults.unordered += u64::from(difference < 0);
         moved.max(last)
     }
 
@@ -441,7 +441,7 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
-            What::Update(told) => self.cgroups.apply(told),
+            What::Update(update) => self.cgroups.apply(update),
             What::Fork { child } => {
                 if let On::Task(parent) = by {
                     self.cgroups.inherits(child, parent);
@@ -483,10 +483,10 @@ impl World {
         self.set_cpu(at, cpu, on);
     }
 
-    /// Gives a CPU to a task. `told`: whether the CPU was known to be idle.
-    fn comes(&mut self, at: i64, task: u32, cpu: u32, told: bool) {
+    /// Gives a CPU to a task. `was_idle`: whether the CPU was known to be idle.
+    fn comes(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
-        self.faults.unwoken += u64::from(told && unwoken && !self.is_stopper(task));
+        self.faults.unwoken += u64::from(was_idle && unwoken && !self.is_stopper(task));
         self.leave_elsewhere(at, task, cpu);
         self.enter(at, task, State::Running, cpu);
     }

@@ -382,7 +382,7 @@ fn tables_of_a_small_run() {
 
 /// A class may be called like the row of totals.
 #[test]
-fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
+fn the_row_of_all_tasks_is_distinguished_from_a_class_called_all() {
     let rows = |names: &[&str]| -> Vec<String> {
         let mut c = Collector::new(1);
         for (id, name) in (0..).zip(names) {

@@ -25,7 +25,7 @@ impl From<&Task> for Bound {
 
 /// Current throttling.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Holds {
+pub(super) struct ThrottleState {
     /// Throttled real-time tasks.
     pub(super) rt: Throttles,
     /// Used-up limits of groups.
@@ -34,14 +34,14 @@ pub(super) struct Holds {
     tasks: BTreeSet<TaskId>,
 }
 
-impl Holds {
+impl ThrottleState {
     #[inline]
     fn is_empty(&self) -> bool {
         self.rt.is_empty() && self.limits.is_empty()
     }
 
     #[inline]
-    pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
+    pub(super) fn is_throttled(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
         if self.is_empty() {
             return false;
         }
@@ -52,7 +52,7 @@ impl Holds {
             BoundBy::Nothing => return false,
         };
         let parent = |group: u32| groups.get(group as usize).and_then(|group| group.parent);
-        !throttles.is_empty() && throttles.hold(cpu.0, task.group, parent)
+        !throttles.is_empty() && throttles.is_throttled(cpu.0, task.group, parent)
     }
 }
 
@@ -64,11 +64,11 @@ pub(super) fn waits(
     (id, task): (TaskId, &Task),
     cpu: CpuId,
     groups: &[Group],
-    holds: &mut Holds,
+    throttle_state: &mut ThrottleState,
 ) {
-    if holds.hold(task, cpu, groups) {
+    if throttle_state.is_throttled(task, cpu, groups) {
         watch.moves(id, cpu);
-        holds.tasks.insert(id);
+        throttle_state.tasks.insert(id);
     } else if !task.throttled {
         watch.waits(at, id, cpu);
     }
@@ -81,17 +81,17 @@ pub(super) fn waits_no_more(
     at: u64,
     (id, task): (TaskId, &mut Task),
     groups: &[Group],
-    holds: &Holds,
+    throttle_state: &ThrottleState,
 ) {
     let bound = Bound::from(&*task);
-    watch.runs(at, id, &mut task.account, |cpu| holds.hold(bound, cpu, groups));
+    watch.runs(at, id, &mut task.account, |cpu| throttle_state.is_throttled(bound, cpu, groups));
 }
 
 impl Collector {
     /// Checks again whether a waiting task is throttled.
     #[inline]
     pub(super) fn look_again(&mut self, id: TaskId) {
-        if !self.holds.is_empty() {
+        if !self.throttle_state.is_empty() {
             self.watch_anew(id);
         }
     }
@@ -99,15 +99,15 @@ impl Collector {
     /// Moves a task to another CPU. If throttled there, its wait ended on the old one.
     #[inline]
     pub(super) fn moves(&mut self, id: TaskId, to: CpuId) {
-        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
-        if holds.is_empty() {
+        let Self { tasks, groups, conservation: Some(watch), throttle_state, now, .. } = self else { return };
+        if throttle_state.is_empty() {
             watch.moves(id, to);
             return;
         }
         if let Some(task) = tasks.get_mut(id.index())
-            && holds.hold(&*task, to, groups)
+            && throttle_state.is_throttled(&*task, to, groups)
         {
-            waits_no_more(watch, *now, (id, task), groups, holds);
+            waits_no_more(watch, *now, (id, task), groups, throttle_state);
         }
         watch.moves(id, to);
         self.watch_anew(id);
@@ -116,7 +116,7 @@ impl Collector {
     /// Ends a wait before a change of limits. [`Collector::look_again`] restarts it.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
-        if !self.holds.is_empty() {
+        if !self.throttle_state.is_empty() {
             self.wait_ends(id);
         }
     }
@@ -124,22 +124,22 @@ impl Collector {
     /// Ends a wait. [`Collector::watch_anew`] restarts it.
     pub(super) fn wait_ends(&mut self, id: TaskId) {
         self.task_mut(id);
-        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        let Self { tasks, groups, conservation: Some(watch), throttle_state, now, .. } = self else { return };
         let task = &mut tasks[id.index()];
-        waits_no_more(watch, *now, (id, task), groups, holds);
+        waits_no_more(watch, *now, (id, task), groups, throttle_state);
     }
 
     /// Restarts the wait of a task that is not throttled.
     pub(super) fn watch_anew(&mut self, id: TaskId) {
-        let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
+        let Self { tasks, groups, conservation: Some(watch), throttle_state, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
         if matches!(task.state, State::Waiting | State::Woken) {
             let cpu = watch.cpu(id);
-            if holds.hold(&*task, cpu, groups) {
-                waits_no_more(watch, *now, (id, task), groups, holds);
-                holds.tasks.insert(id);
+            if throttle_state.is_throttled(&*task, cpu, groups) {
+                waits_no_more(watch, *now, (id, task), groups, throttle_state);
+                throttle_state.tasks.insert(id);
             } else {
-                waits(watch, *now, (id, task), cpu, groups, holds);
+                waits(watch, *now, (id, task), cpu, groups, throttle_state);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Collector {
         let Some(watch) = &mut self.conservation else { return };
         let mut here: Vec<TaskId> = watch.waiting().collect();
         here.retain(|&task| watch.cpu(task) == cpu);
-        self.holds.tasks.retain(|&task| {
+        self.throttle_state.tasks.retain(|&task| {
             let elsewhere = watch.cpu(task) != cpu;
             if !elsewhere {
                 here.push(task);
@@ -166,23 +166,23 @@ impl Collector {
     pub(super) fn throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         let barred = self.barred(cpu);
         if begins {
-            self.holds.limits.begin(at, cpu, group);
+            self.throttle_state.limits.begin(at, cpu, group);
         } else {
-            self.holds.limits.end(at, cpu, group);
+            self.throttle_state.limits.end(at, cpu, group);
         }
         self.throttled(at, cpu, &barred);
     }
 
     fn barred(&self, cpu: CpuId) -> Vec<(TaskId, bool)> {
-        let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return Vec::new() };
-        watch.waiting().map(|task| (task, holds.hold(&tasks[task.index()], cpu, groups))).collect()
+        let Self { tasks, groups, conservation: Some(watch), throttle_state, .. } = self else { return Vec::new() };
+        watch.waiting().map(|task| (task, throttle_state.is_throttled(&tasks[task.index()], cpu, groups))).collect()
     }
 
     /// Handles a change of throttled tasks on a CPU.
     fn throttled(&mut self, at: u64, cpu: CpuId, before: &[(TaskId, bool)]) {
-        let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return };
+        let Self { tasks, groups, conservation: Some(watch), throttle_state, .. } = self else { return };
         for &(task, was) in before {
-            match (was, holds.hold(&tasks[task.index()], cpu, groups)) {
+            match (was, throttle_state.is_throttled(&tasks[task.index()], cpu, groups)) {
                 (false, true) => watch.is_barred(at, task, cpu),
                 (true, false) => watch.is_freed(at, task, cpu),
                 _ => {}
@@ -197,9 +197,9 @@ impl Collector {
         self.ensure_group(group);
         let barred = self.barred(cpu);
         if begins {
-            self.holds.rt.begin(at, cpu, group);
+            self.throttle_state.rt.begin(at, cpu, group);
             self.groups[group.index()].nr_rt_throttled += 1;
-        } else if let Some(ns) = self.holds.rt.end(at, cpu, group) {
+        } else if let Some(ns) = self.throttle_state.rt.end(at, cpu, group) {
             self.rt_was_throttled(cpu, group, ns);
         }
         self.throttled(at, cpu, &barred);

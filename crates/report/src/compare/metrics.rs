@@ -132,7 +132,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
     Metric {
         name: "wait %",
-        phrase: "time spent waiting for a CPU",
+        phrase: "waiting time",
         key: "run_delay",
         unit: OF_THE_TIME,
         family: Family::Cpu,
@@ -146,7 +146,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
     Metric {
         name: "lateness p50",
-        phrase: "median lateness after a sleep or wakeup",
+        phrase: "median lateness",
         key: "late_p50",
         unit: "ns",
         family: Family::Latency,
@@ -158,7 +158,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
     Metric {
         name: "lateness p99",
-        phrase: "99th percentile of lateness after a sleep or wakeup",
+        phrase: "99th percentile of lateness",
         key: "late_p99",
         unit: "ns",
         family: Family::Latency,
@@ -170,7 +170,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
     Metric {
         name: "lateness max",
-        phrase: "worst lateness after a sleep or wakeup",
+        phrase: "worst lateness",
         key: LATE_MAX,
         unit: "ns",
         family: Family::Latency,
@@ -324,7 +324,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         0.005,
     ),
     of_groups(
-        ("wait %", "time spent waiting for a CPU", "run_delay", OF_THE_TIME),
+        ("wait %", "waiting time", "run_delay", OF_THE_TIME),
         Family::Cpu,
         |results, group| (!group.unmeasured.waits).then(|| results.share(group.run_delay_ns)),
         percent,

@@ -25,7 +25,7 @@ pub(super) struct Row<'a> {
 
 impl Row<'_> {
     /// Whether a class has the same row: CPU time and waits of a group in `of_one_class`.
-    pub(super) fn is_told(&self, of_one_class: &BTreeSet<&str>) -> bool {
+    pub(super) fn repeats_class(&self, of_one_class: &BTreeSet<&str>) -> bool {
         let shared = OF_CLASSES.iter().any(|metric| metric.key == self.metric.key);
         matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
     }
@@ -129,14 +129,14 @@ impl Comparison {
             let alone = shown.len() == 1 && row.base().is_some();
             alone || row.metric.key == "share" || shown.iter().any(|other| *other != shown[0])
         };
-        let told = self.of_one_class();
+        let covered = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
-            self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
+            self.rows().into_iter().filter(|row| !row.repeats_class(&covered) && differs(row)).collect();
         // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the files' order.
-        let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
+        let mut order: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
             let changes = self.changes(row);
-            places.entry(row.subject).or_insert_with(|| (false, self.cpu(row.subject))).0 |= changes;
+            order.entry(row.subject).or_insert_with(|| (false, self.cpu(row.subject))).0 |= changes;
         }
         let kind = |subject| match subject {
             Subject::Class(_) => 0,
@@ -144,7 +144,7 @@ impl Comparison {
             Subject::Machine => 2,
         };
         rows.sort_by(|a, b| {
-            let [(a_fares, a_cpu), (b_fares, b_cpu)] = [a, b].map(|row| places[&row.subject]);
+            let [(a_fares, a_cpu), (b_fares, b_cpu)] = [a, b].map(|row| order[&row.subject]);
             kind(a.subject)
                 .cmp(&kind(b.subject))
                 .then_with(|| b_fares.cmp(&a_fares))
@@ -224,10 +224,10 @@ fn short_names(paths: &[&str]) -> Vec<String> {
     let mut names = short.clone();
     for alike in namesakes.values().filter(|alike| alike.len() > 1) {
         let from = differ_from(&alike.iter().map(|&index| whole[index].as_str()).collect::<Vec<_>>());
-        let told: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
-        let distinct = told.iter().collect::<BTreeSet<_>>().len() == told.len();
-        for (&index, told) in alike.iter().zip(told) {
-            names[index] = if distinct { told } else { whole[index].clone() };
+        let covered: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
+        let distinct = covered.iter().collect::<BTreeSet<_>>().len() == covered.len();
+        for (&index, covered) in alike.iter().zip(covered) {
+            names[index] = if distinct { covered } else { whole[index].clone() };
         }
     }
     names

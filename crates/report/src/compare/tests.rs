@@ -121,7 +121,7 @@ fn what_rests_on_a_few_sleeps_does_not_stand_out() {
 }
 
 #[test]
-fn classes_of_different_sizes_are_told() {
+fn classes_of_different_sizes_are_reported() {
     let mut other = variant("b", &[(100, 5000)]);
     other.runs[0].classes[0].tasks = 4;
     let table = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap().table();
@@ -384,9 +384,10 @@ fn latency_is_first_and_the_limit_behind_it_is_named() {
     let comparison = Comparison::new(vec![limited("a", 800, 1000, 0), limited("b", 100, 3000, 9)]).unwrap();
     let sentence = comparison.sentence().replace('\n', " ");
     let (first, also) = sentence.split_once(" Also: ").unwrap();
-    assert!(first.contains("lateness after a sleep or wakeup of `web` is"), "{sentence}");
+    assert!(first.contains("lateness of `web` is"), "{sentence}");
     assert!(also.contains("the CPU time of `web` is 8.00 times lower"), "{sentence}");
-    let reason = "With b, group `/all/web`: its CPU limit of 20.0 ms in 100 ms throttled it in 9 of 10 periods.";
+    let reason =
+        "With b, group `/all/web`: its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in 9 of 10 periods.";
     assert!(sentence.ends_with(reason) && !sentence.contains("With a, "), "{sentence}");
 }
 
@@ -538,8 +539,8 @@ fn figures_in_sentences_have_units() {
 fn a_median_that_falls_does_not_hide_a_tail_that_grows() {
     let text = Comparison::new(vec![mixed("a", 3000, 6000, 0), mixed("b", 80, 16_000, 0)]).unwrap().sentence();
     let text = text.replace('\n', " ");
-    assert!(text.contains("the median lateness after a sleep or wakeup of `web` is 37"), "{text}");
-    assert!(text.contains(", while the 99th percentile of lateness after a sleep or wakeup is 2."), "{text}");
+    assert!(text.contains("the median lateness of `web` is 37"), "{text}");
+    assert!(text.contains(", while the 99th percentile of lateness is 2."), "{text}");
     assert_eq!(text.matches("`web`").count(), 1, "{text}");
     let both = Comparison::new(vec![mixed("a", 3000, 16_000, 0), mixed("b", 80, 6000, 0)]).unwrap().sentence();
     assert!(!both.contains("while"), "{both}");

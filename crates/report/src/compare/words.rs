@@ -68,71 +68,66 @@ impl Standout<'_> {
 struct TooFew;
 
 impl Comparison {
+    /// Returns [`Self::sentences`] as one text for a terminal.
+    pub fn sentence(&self) -> String {
+        wrap(&self.sentences().join(" "))
+    }
+
     /// Returns the largest relative change beyond the spread for each kind of figure (latency, throughput, CPU time,
     /// limits, switches), in this order. Omits percentiles of too few values. Tasks with less than a thousandth of a
     /// CPU in every variant are last, and only without other changes of that kind. Sentences on entitlements and limits
     /// of the named groups follow.
-    pub fn sentence(&self) -> String {
+    pub fn sentences(&self) -> Vec<String> {
         if self.unfinished {
-            return wrap("All runs were stopped before their end, so their figures cannot be compared.");
+            return vec!["All runs were stopped before their end, so their figures cannot be compared.".to_owned()];
         }
         let without = self.variants.iter().filter(|variant| variant.runs.is_empty());
         let without: Vec<&str> = without.map(|variant| variant.label.as_str()).collect();
-        let stopped = match without[..] {
-            [] => String::new(),
-            _ => format!("No run of {} was completed, so it has no values.", without.join(", ")),
-        };
-        if self.ran().count() < 2 {
-            return wrap(&stopped);
+        let mut sentences = if self.ran().count() < 2 { Vec::new() } else { self.of_completed() };
+        if !without.is_empty() {
+            sentences.push(format!("No run of {} was completed, so it has no values.", without.join(", ")));
         }
-        let sentence = self.of_completed();
-        wrap(&if stopped.is_empty() { sentence } else { format!("{sentence} {stopped}") })
+        sentences
     }
 
-    /// Returns the sentence on variants with values.
-    fn of_completed(&self) -> String {
+    /// Returns the sentences on variants with values.
+    fn of_completed(&self) -> Vec<String> {
         let rows = self.rows();
         let (best, few) = self.standouts(&rows);
         if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
-            return "Nothing can be compared: no class of tasks is in more than one of these runs.".to_owned();
+            return vec!["Nothing can be compared: no class of tasks is in more than one of these runs.".to_owned()];
         }
-        if best.is_empty() {
-            let labels: Vec<&str> = self.ran().map(|variant| variant.label.as_str()).collect();
-            let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
-            let labels = labels.join(", ");
-            return if few {
-                format!(
-                    "Nothing stands out{bound} with {labels}. Some changes rest on too few samples; a longer run or \
-                     more seeds can confirm them."
-                )
-            } else {
-                format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
-            };
+        let Some((first, others)) = best.split_first() else { return vec![self.nothing(few)] };
+        let mut main = format!("What stands out: {}", self.change_words(&rows, first));
+        if self.repeats() > 1 {
+            main.extend([", beyond the spread of ", &self.repeats().to_string(), " repeats"]);
         }
-        let mut text = String::from("What stands out: ");
-        for (index, standout) in best.iter().enumerate() {
-            if index == 1 {
-                text.push_str(" Also: ");
-            } else if index > 1 {
-                text.push_str("; ");
-            }
-            text.push_str(&self.words(standout));
-            if let Some(counter) = self.counter(&rows, standout) {
-                let (phrase, (size, _)) = (counter.row.metric.phrase, counter.size());
-                text.extend([", while the ", phrase, " is ", &size, " (", &counter.figures(), ")"]);
-            }
-            if index == 0 {
-                if self.repeats() > 1 {
-                    text.extend([", beyond the spread of ", &self.repeats().to_string(), " repeats"]);
-                }
-                text.push('.');
-            }
+        let others: Vec<String> = others.iter().map(|standout| self.change_words(&rows, standout)).collect();
+        let also = (!others.is_empty()).then(|| format!("Also: {}.", others.join("; ")));
+        std::iter::once(format!("{main}.")).chain(also).chain(self.reasons(&best)).collect()
+    }
+
+    /// Returns the sentence for variants without a notable change.
+    fn nothing(&self, few: bool) -> String {
+        let labels: Vec<&str> = self.ran().map(|variant| variant.label.as_str()).collect();
+        let bound = if self.repeats() > 1 { " beyond the spread of the repeats" } else { "" };
+        let labels = labels.join(", ");
+        if few {
+            format!(
+                "Nothing stands out{bound} with {labels}. Some changes rest on too few samples; a longer run or more \
+                 seeds can confirm them."
+            )
+        } else {
+            format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
         }
-        if best.len() > 1 {
-            text.push('.');
-        }
-        for sentence in self.reasons(&best) {
-            text.extend([" ", &sentence]);
+    }
+
+    /// Returns a change, and the opposite change of another latency.
+    fn change_words(&self, rows: &[Row<'_>], standout: &Standout<'_>) -> String {
+        let mut text = self.words(standout);
+        if let Some(counter) = self.counter(rows, standout) {
+            let (phrase, (size, _)) = (counter.row.metric.phrase, counter.size());
+            text.extend([", while the ", phrase, " is ", &size, " (", &counter.figures(), ")"]);
         }
         text
     }

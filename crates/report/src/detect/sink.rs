@@ -5,7 +5,7 @@ use vruntime_trace::{
     TaskInfo,
 };
 
-use crate::holds::Changed;
+use crate::throttle_state::Changed;
 
 use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task};
 
@@ -36,14 +36,14 @@ impl Sink for Detector {
     }
 
     fn group(&mut self, id: GroupId, info: &GroupInfo<'_>) {
-        self.holds.group(id, info.parent);
+        self.throttle_state.group(id, info.parent);
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         let it = self.task_mut(id);
         info.name.clone_into(&mut it.name);
         it.sched_idle = info.policy == SchedPolicy::Idle;
-        self.holds.task(id, info.group, info.policy);
+        self.throttle_state.task(id, info.group, info.policy);
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
@@ -63,7 +63,7 @@ impl Sink for Detector {
         let places: Vec<Place> = self.tasks.iter().map(Task::place).collect();
         let waiting = || {
             let tasks = (0u32..).map(TaskId).zip(&places);
-            tasks.filter(|(_, place)| matches!(place.state, State::Waiting | State::Held))
+            tasks.filter(|(_, place)| matches!(place.state, State::Waiting | State::Throttled))
         };
         for (task, place) in waiting() {
             self.enter(task, State::Asleep, CpuId(place.cpu as u32));
@@ -72,8 +72,8 @@ impl Sink for Detector {
             let root = roots.iter().find(|root| root.contains(cpu)).cloned();
             root.unwrap_or_else(|| [cpu].into_iter().collect())
         };
-        let apart = roots.len() > 1 || !isolated.is_empty();
-        let cpus = if apart { self.cpus.len() as u32 } else { 0 };
+        let is_partitioned = roots.len() > 1 || !isolated.is_empty();
+        let cpus = if is_partitioned { self.cpus.len() as u32 } else { 0 };
         self.reach = (0..cpus).map(|cpu| reach(CpuId(cpu))).collect();
         self.within.clear();
         for (task, place) in waiting() {
@@ -83,7 +83,7 @@ impl Sink for Detector {
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.advance(at);
-        match self.holds.hears(at, cpu, event) {
+        match self.throttle_state.hears(at, cpu, event) {
             Changed::Nobody => {}
             Changed::Task(task) => self.wait_anew(task),
             Changed::On(cpu) => self.look_again(cpu),
@@ -117,7 +117,7 @@ impl Sink for Detector {
             }
             Event::Migrate { task, to, .. } => {
                 let state = self.task_mut(task).state;
-                if matches!(state, State::Waiting | State::Held) {
+                if matches!(state, State::Waiting | State::Throttled) {
                     self.enter(task, State::Waiting, to);
                     let it = self.task_mut(task);
                     (it.woken, it.displaced) = (false, false);
@@ -137,7 +137,7 @@ impl Sink for Detector {
                 it.sched_idle = policy == SchedPolicy::Idle;
                 it.displaced &= it.sched_idle;
             }
-            Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Held) => {
+            Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Throttled) => {
                 self.enter(task, State::Asleep, cpu);
             }
             _ => {}

@@ -135,7 +135,7 @@ fn one_group_for_both_cpus_is_a_matter_of_construction() {
 }
 
 #[test]
-fn cpus_without_a_domain_in_common_are_told_as_such() {
+fn cpus_without_a_domain_in_common_are_reported_as_such() {
     let mut detector = watch(None);
     take_turns(&mut detector, 350 * MS);
     detector.finish(350 * MS);
@@ -170,7 +170,7 @@ fn an_imbalance_that_was_seen_is_none_of_the_four() {
 }
 
 #[test]
-fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
+fn tasks_woken_onto_a_busy_cpu_are_distinguished() {
     let mut detector = watch(Some(pairs()));
     detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
     switch(&mut detector, 0, 2, None, Some(0));

@@ -317,9 +317,9 @@ mod tests {
     fn groups_know_their_cores() {
         let domains = machine();
         let groups: Vec<_> = domains.at(CpuId(0), 1).unwrap().groups.iter().collect();
-        let told: Vec<_> =
+        let measured: Vec<_> =
             groups.iter().map(|group| (group.weight, group.cores, group.smt, group.prefers_sibling)).collect();
-        assert_eq!(told, [(2, 1, true, true), (1, 1, false, false), (1, 1, false, false)]);
+        assert_eq!(measured, [(2, 1, true, true), (1, 1, false, false), (1, 1, false, false)]);
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
 
     /// A second task with more work than fits overloads a single CPU.
     #[test]
-    fn groups_are_told_apart_at_their_limits() {
+    fn groups_are_distinguished_at_their_limits() {
         let domains = machine();
         let [pair, single, _] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
         let of = |group, nr_running, util, runnable| {

@@ -21,9 +21,9 @@ pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>
     }
     if rq.resched_is_due() {
         // Only the holder of the run queue writes this.
-        let told = &shared.cpu(rq.cpu).need_resched;
-        if !told.load(Relaxed) {
-            told.store(true, Relaxed);
+        let flag = &shared.cpu(rq.cpu).need_resched;
+        if !flag.load(Relaxed) {
+            flag.store(true, Relaxed);
             host.resched(rq.cpu);
         }
     }

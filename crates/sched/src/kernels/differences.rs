@@ -54,7 +54,7 @@ impl Difference {
             Self::Policy => Behaviour::Eevdf.row().what,
             Self::Behaviour(behaviour) => behaviour.row().what,
             Self::Feature(feature) => FEATURES.iter().find(|row| row.feature == feature).map_or("", |row| row.what),
-            Self::BaseSlice => "the slice of a task that asks for none",
+            Self::BaseSlice => "the slice of a task without a custom slice",
             Self::MigrationCost => "a task that ran less than this ago is cache-hot",
         }
     }

@@ -130,8 +130,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::O1,
             features: Features::of(&[]),
             base_slice_ns: 100 * MS,
-            change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
-                 priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
+            change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms by nice value, an active and an expired priority \
+                 array. A task that sleeps much is interactive and stays in the active array. Balancing counts tasks.",
             ..row()
         },
         Kernel {
@@ -147,8 +147,9 @@ fn rows() -> Vec<Kernel> {
                 Feature::CpuRcWaiting,
             ]),
             base_slice_ns: 100 * MS,
-            change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
-                 if one is hungry, the others' slices are scaled down, and its own tasks stay in the active array if need be.",
+            change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes \
+                 with guarantees. If a class is hungry, the slices of the others are scaled down, and its own tasks can stay in \
+                 the active array.",
             ..row()
         },
         Kernel {
@@ -158,8 +159,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::O1,
             features: Features::of(&[]),
             base_slice_ns: 100 * MS,
-            change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
-                 just interactive (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
+            change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep makes a task at most interactive \
+                 (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
             ..row()
         },
         Kernel {
@@ -175,9 +176,9 @@ fn rows() -> Vec<Kernel> {
                 Feature::PreciseCpuLoad,
             ]),
             base_slice_ns: 8 * MS,
-            change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
-                 slices; each task is owed what a fair CPU would have given it (wait_runtime), and who is owed most runs, by a \
-                 granularity's difference. SCHED_IDLE.",
+            change: "The first CFS, as of 2 August 2007 (rc2; the granularity does not shrink with the number of tasks, as that \
+                 of the release does). No slices: each task is owed what a fair CPU would have given it (wait_runtime). The \
+                 task that is owed most runs, once the difference exceeds the granularity. SCHED_IDLE.",
             ..row()
         },
         Kernel {
@@ -187,8 +188,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Cfs,
             features: features(&[CFS_3_10, UP_TO_3_15]),
             base_slice_ns: 750_000,
-            change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
-                 weigh is computed for every group of the system before tasks are pulled.",
+            change: "CFS with groups (June 2013): least vruntime first. Balancing compares the queued weights. Before tasks are \
+                 pulled, the load of every group of the system is computed.",
             ..row()
         },
         Kernel {
@@ -198,8 +199,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Cfs,
             features: features(&[CFS_3_10, UP_TO_3_15]),
             base_slice_ns: 750_000,
-            change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
-                 asked for: idle groups cost nothing. Wakers of many no longer draw them near (wake_wide).",
+            change: "Balancing compares the average runnable load (3.11). The load of a group is computed on demand, so idle \
+                 groups cost nothing. Wakers of many tasks no longer pull these tasks to their CPU (wake_wide).",
             ..row()
         },
         Kernel {
@@ -209,9 +210,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Cfs,
             features: features(&[CFS_3_10, FROM_3_16]),
             base_slice_ns: 750_000,
-            change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
-                 a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
-                 pushed to them, to and fro. SCHED_DEADLINE (3.14).",
+            change: "A state on the way to 3.18 (commit caeb178c60, which is not in the release): a group that is not overloaded \
+                 can be the busiest, so running tasks are pushed back and forth between idle CPUs. SCHED_DEADLINE (3.14).",
             ..row()
         },
         Kernel {
@@ -221,8 +221,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Cfs,
             features: features(&[CFS_3_10, FROM_3_16]),
             base_slice_ns: 750_000,
-            change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
-                 shallowest idle CPU.",
+            change: "An idle CPU does not pull from a group that is not overloaded and has about as many idle CPUs. Forks and \
+                 execs choose the idle CPU in the shallowest idle state.",
             ..row()
         },
         Kernel {
@@ -231,38 +231,39 @@ fn rows() -> Vec<Kernel> {
             vendor: ".el8",
             plus: &[Behaviour::SlicesExpire],
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-            unverified: "facts of RHEL 8.0's text; Red Hat updates the scheduler at minor releases, and later ones were not looked at",
-            change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing compares averages of load over \
-                 ticks (LB_BIAS), and calls a group overloaded by its utilisation. \
-                 What a CPU has left of a quota expires with the period.",
+            unverified: "the facts are of RHEL 8.0; Red Hat updates the scheduler at minor releases, and later ones were not read",
+            change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing \
+                 compares load averages over ticks (LB_BIAS), and calls a group overloaded by its utilisation. A CPU's unused \
+                 quota expires with the period.",
             ..row()
         },
         Kernel {
             name: "4.19",
             release: "4.19",
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
-            unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load \
-                         is not told apart from 4.18",
-            change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
-                 removed that).",
+            unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
+                         is not distinguished from 4.18",
+            change: "CFS (October 2018), as 4.18 in everything modelled here, except that quotas do not expire. This is a late \
+                 stable release: 4.19.88 removed the expiry.",
             ..row()
         },
         Kernel {
             name: "5.4",
             release: "5.4",
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9]),
-            unverified: "its releases of changes are remembered; misfit tasks are moved only from 5.5 on here",
-            change: "CFS (November 2019): the last balancer by load, of the present load alone (LB_BIAS went with 4.20, cpu_load[] with 5.3); \
-                 CPUs that run only SCHED_IDLE tasks count as idle for wakeups.",
+            unverified: "the releases of its changes are from memory; the simulator moves misfit tasks only from 5.5 on",
+            change: "CFS (November 2019): the last balancer by load. It compares the present load only (4.20 removed LB_BIAS, \
+                 and 5.3 cpu_load[]). For wakeups, a CPU that runs only SCHED_IDLE tasks counts as idle.",
             ..row()
         },
         Kernel {
             name: "5.10",
             release: "5.10",
             features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_5_5]),
-            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is remembered",
-            change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU, both bounded by what searches cost (SIS_PROP); \
-                 two tasks may stay together on a node; real-time tasks no longer borrow from other CPUs (RT_RUNTIME_SHARE).",
+            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is from memory",
+            change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU; the measured cost of \
+                 searches bounds both (SIS_PROP). Two tasks may stay together on a node. Real-time tasks no longer borrow \
+                 runtime from other CPUs (RT_RUNTIME_SHARE).",
             ..row()
         },
         Kernel {
@@ -271,7 +272,7 @@ fn rows() -> Vec<Kernel> {
             vendor: ".el9",
             features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
             extra: &[Feature::SisUtil],
-            unverified: "Red Hat updates the scheduler at minor releases; this is taken to be 5.19 with SIS_UTIL",
+            unverified: "Red Hat updates the scheduler at minor releases; 5.19 with SIS_UTIL is assumed",
             change: "Red Hat Enterprise Linux 9: 5.14 by name, with a later scheduler. CFS.",
             ..row()
         },
@@ -279,9 +280,9 @@ fn rows() -> Vec<Kernel> {
             name: "5.15",
             release: "5.15",
             features: features(&[FROM_5_4, UP_TO_5_19, UP_TO_6_6, CFS_6_1]),
-            unverified: "its releases of changes are remembered, not compared with its text",
-            change: "CFS (October 2021): one search finds an idle core or CPU; slices have a least length in groups (BASE_SLICE), and SCHED_IDLE groups; \
-                 a quarter of a node may fill up before tasks go to another.",
+            unverified: "the releases of its changes are from memory, not compared with its source",
+            change: "CFS (October 2021): one search finds an idle core or CPU. Slices in groups have a minimum (BASE_SLICE). \
+                 There are SCHED_IDLE groups. A quarter of a node may fill up before tasks move to another node.",
             ..row()
         },
         Kernel {
@@ -299,7 +300,7 @@ fn rows() -> Vec<Kernel> {
             release: "6.4",
             features: features(&[FROM_5_4, UP_TO_6_6, CFS_6_1, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "CFS (June 2023), as in 6.1: a task keeps the CPUs it asked for when its cpuset changes (6.2), and limits of different groups \
                  begin their periods at different instants.",
             ..row()
@@ -310,8 +311,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
             base_slice_ns: 750_000,
-            change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
-                 comes back with the lag it left with, and gets no credit.",
+            change: "EEVDF replaces CFS: among the tasks that are owed time, the one with the earliest virtual deadline runs. A \
+                 sleeper keeps the lag that it had, and gets no credit.",
             ..row()
         },
         Kernel {
@@ -320,9 +321,9 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
-            change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a real-time task that waits is offered to other \
-                 CPUs (6.7); utilisation estimates do not fall for tasks that had to wait.",
+            unverified: "the releases of its changes are from memory, not compared with its source",
+            change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a waiting real-time task \
+                 is offered to other CPUs (6.7); utilisation estimates do not fall for tasks that had to wait.",
             ..row()
         },
         Kernel {
@@ -331,7 +332,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "The last EEVDF without delayed dequeue: a forked task starts with its share of the queue's utilisation, and misfit tasks no longer \
                  lengthen balancing intervals (6.10).",
             ..row()
@@ -343,8 +344,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
             base_slice_ns: 700_000,
-            change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
-                 which may preempt longer ones; a base slice that is no multiple of common ticks.",
+            change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid. Custom slices can \
+                 preempt longer ones. The base slice is not a multiple of common ticks.",
             ..row()
         },
         Kernel {
@@ -354,9 +355,9 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
             lacks: &[Feature::NiRandom],
-            unverified: "its releases of changes are remembered, not compared with its text",
-            change: "6.12 with changed weights that place an entity again (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
-                 leaves tasks that are not eligible until it has failed. The base slice is 0.75 ms.",
+            unverified: "the releases of its changes are from memory, not compared with its source",
+            change: "As 6.12, but changed weights place an entity again (6.13). The balancer no longer counts tasks with a \
+                 delayed dequeue, and pulls tasks that are not eligible only after it has failed. The base slice is 0.75 ms.",
             ..row()
         },
         Kernel {
@@ -365,7 +366,7 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
             base_slice_ns: 700_000,
-            unverified: "its releases of changes are remembered, not compared with its text",
+            unverified: "the releases of its changes are from memory, not compared with its source",
             change: "The running task is protected for the shortest slice that waits, as in 6.18; CPU limits still take a whole group off its queue, \
                  as in 6.12.",
             ..row()
@@ -376,8 +377,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
             base_slice_ns: 700_000,
-            change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
-                 it asks for a reschedule; CPU limits stop each task at its return to user mode.",
+            change: "Slice protection is a virtual time of its own, at most the shortest waiting slice; a task that runs past it \
+                 is rescheduled. CPU limits stop each task at its return to user mode.",
             ..row()
         },
         Kernel {
@@ -386,8 +387,9 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
             base_slice_ns: 700_000,
-            change: "A new task preempts only a task with a longer slice of its own; a woken one is compared with the task that would be picked \
-                 without sleeping tasks; a wakeup that does not preempt shortens the protection of the running task.",
+            change: "A new task preempts only a task with a longer custom slice. A woken task is compared with the task that \
+                 would be picked without sleeping tasks. A wakeup that does not preempt shortens the protection of the running \
+                 task.",
             ..row()
         },
         Kernel {
@@ -396,8 +398,9 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
             base_slice_ns: 700_000,
-            change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). A sleeping task with a delayed dequeue \
-                 adds nothing to its debt; SCHED_IDLE tasks no longer take a CPU with none but their like for an idle one.",
+            change: "A timer ends slices on time, instead of the next tick (HRTICK is on). A sleeping task with a delayed \
+                 dequeue adds nothing to its debt. For a SCHED_IDLE task, a CPU that runs only SCHED_IDLE tasks no longer counts \
+                 as idle.",
             ..row()
         },
         Kernel {

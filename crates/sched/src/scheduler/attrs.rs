@@ -359,7 +359,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 (allowed, this.asked.clone())
             }
         };
-        let told = affinity.clone();
+        let reported = affinity.clone();
         rq.update_clock(self.now);
         let was = Was::of(&rq, index);
         // 4.3+: an ordinary task leaves its queue for a moment. A running task thus gets a new slice and, in 6.6, a
@@ -399,7 +399,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             drop(rq);
             self.push_forbidden(cpu);
         }
-        self.host.affinity(self.now, task, told.as_deref());
+        self.host.affinity(self.now, task, reported.as_deref());
         Ok(())
     }
 

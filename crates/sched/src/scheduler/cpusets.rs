@@ -181,12 +181,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if from == group || this.per_cpu {
             return Ok(());
         }
-        let (empty, apart) = shared.cpusets(|it| (it.is_empty(group), !it.intersect(from, group)));
+        let (empty, leaves_domain) = shared.cpusets(|it| (it.is_empty(group), !it.intersect(from, group)));
         if empty {
             return Err(SchedError::NoCpus);
         }
         let to = shared.cpusets(|cpusets| cpusets.view_effective(group)).first();
-        let Some(se) = rq.tasks[index].dl.as_mut().filter(|se| apart && se.bw > 0) else { return Ok(()) };
+        let Some(se) = rq.tasks[index].dl.as_mut().filter(|se| leaves_domain && se.bw > 0) else { return Ok(()) };
         let root = shared.root(to.unwrap_or(CpuId(0)));
         if root != se.root {
             let domain = shared.dl.domain(root);

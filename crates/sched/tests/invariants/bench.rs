@@ -27,7 +27,7 @@ pub(crate) struct Wishes {
     pub(crate) moves: Vec<(MigrateCause, CpuId, CpuId)>,
     throttled: u64,
     /// Reported affinities.
-    pub(crate) told: BTreeMap<TaskId, Option<CpuMask>>,
+    pub(crate) affinities: BTreeMap<TaskId, Option<CpuMask>>,
 }
 
 impl Host for Wishes {
@@ -51,7 +51,7 @@ impl Host for Wishes {
         }
     }
     fn affinity(&mut self, _at: u64, task: TaskId, cpus: Option<&CpuMask>) {
-        self.told.insert(task, cpus.cloned());
+        self.affinities.insert(task, cpus.cloned());
     }
 }
 

@@ -100,8 +100,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                     );
                     assert!(mask.intersects(&online), "task {} may run nowhere", task.id);
                 }
-                if let Some(told) = self.wishes.told.get(&task.id) {
-                    assert_eq!(told.as_ref(), task.affinity.as_deref(), "task {}: where it may run", task.id);
+                if let Some(reported) = self.wishes.affinities.get(&task.id) {
+                    assert_eq!(reported.as_ref(), task.affinity.as_deref(), "task {}: where it may run", task.id);
                 }
             }
         }

@@ -75,19 +75,19 @@ fn compare<P: Policy<Tunables = Knobs> + 'static>(mut benches: [Bench<P>; 2], st
             #[allow(clippy::redundant_closure_for_method_calls)] // the method is not general enough
             let all = benches.each_mut().map(|bench| bench.with(|s| s.snapshot()));
             if all[0] != all[1] {
-                let [quiet, told] = all.map(|one| format!("{one:#?}"));
-                panic!("after step {count}, {step:?}: {}", difference(&quiet, &told));
+                let [quiet, updated] = all.map(|one| format!("{one:#?}"));
+                panic!("after step {count}, {step:?}: {}", difference(&quiet, &updated));
             }
         }
     }
 }
 
 /// The first different line, with its context.
-fn difference(quiet: &str, told: &str) -> String {
-    let at = quiet.lines().zip(told.lines()).position(|(a, b)| a != b).unwrap_or(0);
+fn difference(quiet: &str, updated: &str) -> String {
+    let at = quiet.lines().zip(updated.lines()).position(|(a, b)| a != b).unwrap_or(0);
     let from = at.saturating_sub(40);
     let context: Vec<&str> = quiet.lines().skip(from).take(at - from).collect();
-    let [a, b] = [quiet, told].map(|text| text.lines().nth(at).unwrap_or_default());
+    let [a, b] = [quiet, updated].map(|text| text.lines().nth(at).unwrap_or_default());
     format!("{}\nput off: {a}\nat once: {b}", context.join("\n"))
 }
 

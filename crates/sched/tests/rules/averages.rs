@@ -10,7 +10,7 @@ use crate::bench::{CPU, MS, Machine};
 
 /// A put group updates its part of the load at the next tick (`UPDATE_TG`).
 #[test]
-fn a_group_is_not_told_when_its_task_gives_way() {
+fn a_group_is_not_updated_when_its_task_gives_way() {
     let mut machine = Machine::<Eevdf>::new("6.12");
     let group = machine.group;
     let [task, _other] = [group, vruntime_sched::ids::GroupId::ROOT].map(|group| {
@@ -35,11 +35,11 @@ fn a_group_is_not_told_when_its_task_gives_way() {
     while machine.schedule(PrevState::Preempted) != Some(task) {
         machine.pass(MS);
     }
-    let (told, before) = load(&machine);
+    let (group_load, before) = load(&machine);
     machine.now += 6 * MS;
     assert_ne!(machine.schedule(PrevState::Preempted), Some(task));
     let (after, now) = load(&machine);
-    assert!(after == told && now > before + before / 16, "{told} {after}, {before} {now}");
+    assert!(after == group_load && now > before + before / 16, "{group_load} {after}, {before} {now}");
     let _balance = machine.with(|s| s.tick(CPU));
     let mut still = load(&machine);
     for _ in 0..3 {
@@ -48,12 +48,12 @@ fn a_group_is_not_told_when_its_task_gives_way() {
         machine.schedule(PrevState::Preempted);
         still = load(&machine);
     }
-    assert!(still.0 > told, "{still:?}");
+    assert!(still.0 > group_load, "{still:?}");
 }
 
 /// The dequeue before the put updates it.
 #[test]
-fn a_group_is_told_when_its_running_task_is_changed() {
+fn a_group_is_updated_when_its_running_task_is_changed() {
     let mut machine = Machine::<Eevdf>::new("6.12");
     let group = machine.group;
     let task = machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
@@ -67,11 +67,11 @@ fn a_group_is_told_when_its_running_task_is_changed() {
     machine.pass(100 * MS);
     machine.with(|s| s.wake(task, CPU, Waker::Task));
     machine.schedule(PrevState::Preempted);
-    let (told, _) = load(&machine);
+    let (group_load, _) = load(&machine);
     machine.now += 6 * MS;
     machine.with(|s| s.set_uclamp(task, Some(100), None).unwrap());
     let (after, now) = load(&machine);
-    assert!(after > told + told / 16 && after == now, "{told} {after} {now}");
+    assert!(after > group_load + group_load / 16 && after == now, "{group_load} {after} {now}");
 }
 
 /// Frequent sleeps within 1024 us give one sample (`UTIL_AVG_UNCHANGED`).

@@ -56,13 +56,13 @@ pub enum ErrorKind {
     #[error("{0}")]
     Setting(SettingError),
     /// A kernel's name with a `+` that nothing follows.
-    #[error("nothing stands behind a + of `{0}`")]
+    #[error("a + of `{0}` is followed by nothing")]
     NoPart(String),
     /// A tunable without value in a kernel's name.
     #[error("the tunable `{0}` has no value")]
     NoValue(String),
     /// An invalid value of a tunable in a kernel's name.
-    #[error("`{0}` is no whole number")]
+    #[error("`{0}` is not a whole number")]
     NotANumber(String),
     /// A tunable or a cost below 0.
     #[error("a negative value")]
@@ -118,7 +118,7 @@ fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
     let name = nearest.unwrap_or_default();
     match of {
         Some(kernel) if !known.contains(&name) && Behaviour::named(name).is_none() => {
-            format!("`{name}`, which Linux {kernel} has not")
+            format!("`{name}`, which Linux {kernel} lacks")
         }
         _ => format!("`{name}`"),
     }
@@ -179,7 +179,7 @@ impl ErrorKind {
                 "name a file that `lstopo machine.xml` wrote; its path is relative to the scenario".to_owned()
             }
             Self::NoSuchCpu { .. } => "name other CPUs, or describe a larger machine".to_owned(),
-            Self::AllIsolated => "leave out at least one CPU, on which the tasks run that ask for none".to_owned(),
+            Self::AllIsolated => "leave out at least one CPU, for tasks without an affinity".to_owned(),
             Self::Frequency(_) => "docs/capacity.md describes the format of clocks".to_owned(),
             Self::NoPower | Self::Energy(_) => "docs/capacity.md describes the format of energy models".to_owned(),
             Self::IdleStates(_) => "docs/capacity.md describes the format of idle states".to_owned(),

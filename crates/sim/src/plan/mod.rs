@@ -227,7 +227,7 @@ impl Planner<'_> {
         }
         self.settings(&mut kernel, &mut charges.costs)?;
         let scenario = self.input.scenario();
-        let switched = |over: Option<bool>, said: Option<bool>| over.or(said).unwrap_or(false);
+        let switched = |over: Option<bool>, of_file: Option<bool>| over.or(of_file).unwrap_or(false);
         kernel.rt_group_sched = switched(self.overrides.rt_group_sched, scenario.and_then(|s| s.rt_group_sched));
         kernel.group_switches = switched(self.overrides.group_switches, scenario.and_then(|s| s.group_switches));
         spec.residents = self.residents(&spec);
@@ -236,8 +236,8 @@ impl Planner<'_> {
         let mut config = Config::new(kernel, spec);
         config.seed = self.overrides.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
         config.tick_phase = self.tick_phase(&config.machine);
-        let said = scenario.and_then(|s| s.gate).unwrap_or(self.input.recording().is_some());
-        config.gate = self.overrides.gate.unwrap_or(said);
+        let of_file = scenario.and_then(|s| s.gate).unwrap_or(self.input.recording().is_some());
+        config.gate = self.overrides.gate.unwrap_or(of_file);
         config.autogroup = autogroup;
         let threads_max = self.overrides.threads_max.or(scenario.and_then(|s| s.threads_max));
         config.threads_max = threads_max.unwrap_or(config.threads_max);
@@ -301,9 +301,9 @@ impl Planner<'_> {
         if let Some(recording) = self.input.recording() {
             return named(if recording.emulated { "emulated" } else { "vm" });
         }
-        let said =
+        let profile =
             self.input.scenario().and_then(|scenario| Some((scenario, scenario.costs.as_ref()?.profile.as_ref()?)));
-        let Some((scenario, name)) = said else { return named("default") };
+        let Some((scenario, name)) = profile else { return named("default") };
         named(name).map_err(|error| error.at(&scenario.source, &name.span, "this profile"))
     }
 
@@ -366,7 +366,7 @@ impl Planner<'_> {
     }
 
     fn autogroup(&self, kernel: &Kernel) -> bool {
-        let traced =
+        let of_trace =
             self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least(kernel::AUTOGROUP_SINCE));
         let of_file = self.input.scenario().into_iter().flat_map(|scenario| &scenario.set);
         let of_file = of_file.map(|set| (set.name.as_str(), set.value.value == 1));
@@ -375,7 +375,7 @@ impl Planner<'_> {
         set.or(self.overrides.autogroup)
             .or(self.input.scenario().and_then(|scenario| scenario.autogroup))
             .or(self.input.recording().map(|recording| recording.autogroup))
-            .or(traced)
+            .or(of_trace)
             .or(self.machine().and_then(|machine| machine.autogroup))
             .unwrap_or(false)
     }

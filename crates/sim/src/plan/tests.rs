@@ -120,7 +120,7 @@ fn what_makes_no_difference_is_noted() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told_with_its_place() {
+fn what_cannot_be_planned_is_reported_with_its_place() {
     let none = Overrides::default();
     for (head, wrong, at) in [
         ("kernel = \"9.9\"", "there is no kernel `9.9`", "\"9.9\""),
@@ -159,10 +159,7 @@ fn what_cannot_be_planned_is_told_with_its_place() {
         "{told}"
     );
     let told = help("features = [\"GENTLE_SLEEPERS\"]");
-    assert!(
-        told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 has not? Linux 6.12 has "),
-        "{told}"
-    );
+    assert!(told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "), "{told}");
     assert_eq!(help("features = [\"XYZZY\"]\nkernel = \"2.6.15\""), "Linux 2.6.15 has no features");
     assert!(help("[set]\nxyzzy = 3").starts_with("tunables of Linux 6.12 are base_slice_ns, migration_cost_ns, "));
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
@@ -174,14 +171,14 @@ fn what_cannot_be_planned_is_told_with_its_place() {
 }
 
 #[test]
-fn what_may_follow_a_kernels_plus_is_told() {
+fn what_may_follow_a_kernels_plus_is_reported() {
     let told = |text: &str| {
         let error = parse_kernel(text).unwrap_err();
         format!("{error}; {}", error.help())
     };
     let nothing = told("6.12+");
     assert!(
-        nothing.starts_with("nothing stands behind a + of `6.12+`; a + is followed by a feature, as in "),
+        nothing.starts_with("a + of `6.12+` is followed by nothing; a + is followed by a feature, as in "),
         "{nothing}"
     );
     let value =
@@ -191,7 +188,7 @@ fn what_may_follow_a_kernels_plus_is_told() {
 }
 
 #[test]
-fn a_speed_of_siblings_without_siblings_is_told() {
+fn a_speed_of_siblings_without_siblings_is_reported() {
     let notes = |head: &str, machine: Option<&str>| {
         let machine = machine.map(|text| Machine::described(text).unwrap());
         planned(head, &Overrides { machine, ..Overrides::default() }).notes

@@ -106,7 +106,7 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
             counts[kind] - 1
         })
     };
-    let places = walk.cpus.iter().map(|&(index, above)| {
+    let cpus_of_machine = walk.cpus.iter().map(|&(index, above)| {
         let core = id(0, Some(above.core.unwrap_or(u32::MAX - index)));
         // Any cache above the core is shared. Without L3, the object around cores has the last level.
         let llc = id(2, above.l3.or(above.die).or(above.package).or(above.node));
@@ -119,8 +119,8 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
             capacity: capacities.get(&index).copied().unwrap_or(1024),
         }
     });
-    let places: Vec<CpuPlace> = places.collect();
-    let topology = Topology::new(places, distances(root, node_ranks.len()))
+    let cpus_of_machine: Vec<CpuPlace> = cpus_of_machine.collect();
+    let topology = Topology::new(cpus_of_machine, distances(root, node_ranks.len()))
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))?;
     Ok(Lstopo { topology, notes })
 }
@@ -200,7 +200,7 @@ fn bitmap(text: &str) -> Vec<u32> {
 
 fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
     let mut capacities = BTreeMap::new();
-    let mut untold = Vec::new();
+    let mut unknown = Vec::new();
     let kinds = || root.children().filter(|child| child.has_tag_name("cpukind"));
     for kind in kinds() {
         let cpus = bitmap(kind.attribute("cpuset").unwrap_or(""));
@@ -213,13 +213,13 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
             capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity)));
         } else {
             let name = info("CoreType").unwrap_or("of one kind");
-            untold.push(format!("{} {name}", list(&cpus)));
+            unknown.push(format!("{} {name}", list(&cpus)));
         }
     }
-    if !untold.is_empty() && kinds().count() > 1 {
+    if !unknown.is_empty() && kinds().count() > 1 {
         notes.push(format!(
             "the file has kinds of CPUs ({}) without capacities (LinuxCapacity): capacity 1024 is assumed; `capacities` of a scenario's [machine] sets others",
-            untold.join("; ")
+            unknown.join("; ")
         ));
     }
     capacities
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_capacities_are_told() {
+    fn kinds_without_capacities_are_reported() {
         let types = HYBRID.replace("LinuxCapacity\" value=\"718", "CoreType\" value=\"IntelAtom");
         let Lstopo { topology, notes } = read_lstopo(&types).unwrap();
         assert_eq!(topology.cpus().iter().map(|p| p.capacity).collect::<Vec<_>>(), [1024, 1024, 1024, 1024, 997]);

@@ -40,7 +40,7 @@ pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
         };
         let number_at = at + part.len() - number.len();
         let Ok(value @ 1..=MAX_CPUS) = number.parse::<usize>() else {
-            let message = format!("`{number}` is no count of {key}");
+            let message = format!("`{number}` is not a number of {key}");
             let help = format!("write a number from 1 to {MAX_CPUS}");
             return Err(ParseTopologyError::new(number_at, number.len(), message, help));
         };

@@ -96,7 +96,7 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
             let name = rest[1..end].split(['(', ':']).next().unwrap_or("").trim();
             let numa = NAMES.iter().any(|(known, level)| *level == Level::Numa && known.eq_ignore_ascii_case(name));
             if !numa {
-                let message = format!("`{}` cannot hang on another level", &rest[..=end]);
+                let message = format!("`{}` cannot be attached to another level", &rest[..=end]);
                 return Err(ParseTopologyError::new(offset, end + 1, message, "only `[numa]` can"));
             }
             if let Some((before, inside)) = rest[..end].split_once('(') {
@@ -162,7 +162,7 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
         // A number is not meant as a level.
         None if word.trim_start_matches(['-', '+', '.']).starts_with(|c: char| c.is_ascii_digit()) => {
             let help = "write a whole number from 1 on, such as 4".to_owned();
-            let message = format!("`{word}` is no number of CPUs");
+            let message = format!("`{word}` is not a number of CPUs");
             return Err(ParseTopologyError::new(offset, word.len(), message, help));
         }
         None => {
@@ -251,7 +251,7 @@ fn indexes(text: &str) -> Option<&str> {
 fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, String> {
     let numbers: Vec<usize> = if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
         let numbers: Result<Vec<usize>, _> = value.split(',').map(str::parse).collect();
-        numbers.map_err(|_| format!("`{value}` is no list of numbers"))?
+        numbers.map_err(|_| format!("`{value}` is not a list of numbers"))?
     } else {
         let loops = if value.starts_with(|c: char| c.is_ascii_digit()) {
             let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
@@ -405,7 +405,7 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
     if let Some(Word { indexes: Some((value, offset)), level: Level::Pu, .. }) = words.last() {
         let numbers = numbers(words, total, value).map_err(|why| {
             let help = "number every CPU once: indexes=0,2,1,3, indexes=2*2:1*2 or indexes=core:pu";
-            ParseTopologyError::new(*offset, value.len(), format!("`{value}` numbers no CPUs: {why}"), help)
+            ParseTopologyError::new(*offset, value.len(), format!("`{value}` does not number the CPUs: {why}"), help)
         })?;
         let mut numbered: Vec<(usize, CpuPlace)> = numbers.into_iter().zip(cpus).collect();
         numbered.sort_by_key(|(number, _)| *number);
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_none_are_told() {
+    fn attributes_that_are_none_are_reported() {
         for (text, offset, message, help) in [
             ("core:4(capcity=512)", 7, "there is no attribute `capcity`", "did you mean `capacity`?"),
             ("core:4(colour=red)", 7, "`colour`", "attributes are capacity, size, memory"),

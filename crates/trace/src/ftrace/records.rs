@@ -77,11 +77,11 @@ impl<W: Write> RecordedText<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event. Of perf's additional records, it uses processes, and [new names](Record::is_told_rename) as
+    /// Writes one event. Of perf's additional records, it uses processes, and [new names](Record::is_perf_rename) as
     /// `task_rename`.
     pub fn record(&mut self, record: &Record<'_>) {
         let renamed = Record { name: b"task_rename", ..*record };
-        let record = if record.is_told_rename() { &renamed } else { record };
+        let record = if record.is_perf_rename() { &renamed } else { record };
         if let Tracepoint::TaskRename { task, tgid: Some(tgid) } = record.point {
             self.know(task.pid, tgid);
         }
@@ -308,7 +308,7 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             text(buffer, b" (", if function.is_empty() { b"0x0" } else { function });
             buffer.push(b')');
         }
-        Tracepoint::Print { text: said } => text(buffer, b"", said),
+        Tracepoint::Print { text: printed } => text(buffer, b"", printed),
         Tracepoint::Other { fields } | Tracepoint::Malformed { fields } => text(buffer, b"", fields),
         Tracepoint::Lost { .. } => {}
     }

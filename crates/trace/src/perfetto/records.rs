@@ -75,11 +75,11 @@ impl<W: Write> RecordedPerfetto<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event. Of perf's additional records, it uses [new names](Record::is_told_rename) and processes.
+    /// Writes one event. Of perf's additional records, it uses [new names](Record::is_perf_rename) and processes.
     pub fn record(&mut self, record: &Record<'_>) {
         self.know(record);
-        let told = matches!(record.point, Tracepoint::Lost { .. }) || record.is_told_rename();
-        if record.name.starts_with(b"PERF_RECORD_") && !told {
+        let is_shown = matches!(record.point, Tracepoint::Lost { .. }) || record.is_perf_rename();
+        if record.name.starts_with(b"PERF_RECORD_") && !is_shown {
             return;
         }
         let cpu = CpuId(record.cpu);
@@ -279,7 +279,7 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
         Tracepoint::CpuhpEnter { cpu_id, target, step, .. } => {
             FtraceEventKind::CpuhpEnter(CpuhpEnter { cpu: Some(cpu_id), idx: Some(step), target: Some(target) })
         }
-        Tracepoint::Print { text: said } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(said)) }),
+        Tracepoint::Print { text: printed } => FtraceEventKind::Print(Print { ip: None, buf: Some(utf8(printed)) }),
         Tracepoint::StatRuntime { task, runtime_ns, vruntime_ns } => {
             let pid = GenericField { int_value: Some(task.pid.into()), ..named("pid") };
             let number = |name, value| GenericField { uint_value: Some(value), ..named(name) };

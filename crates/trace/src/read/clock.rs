@@ -149,34 +149,34 @@ mod tests {
         clock
     }
 
-    fn told(clock: &Clock) -> (u64, u64, u64, u64) {
+    fn counts(clock: &Clock) -> (u64, u64, u64, u64) {
         (clock.span_ns() / S as u64, clock.unordered(), clock.jumps(), clock.strays())
     }
 
     #[test]
     fn a_plain_trace() {
-        assert_eq!(told(&clock(&[(0, 5 * S), (1, 6 * S), (0, 7 * S)])), (2, 0, 0, 0));
-        assert_eq!(told(&clock(&[])), (0, 0, 0, 0));
-        assert_eq!(told(&clock(&[(0, -S), (0, S)])), (2, 0, 0, 0));
+        assert_eq!(counts(&clock(&[(0, 5 * S), (1, 6 * S), (0, 7 * S)])), (2, 0, 0, 0));
+        assert_eq!(counts(&clock(&[])), (0, 0, 0, 0));
+        assert_eq!(counts(&clock(&[(0, -S), (0, S)])), (2, 0, 0, 0));
     }
 
     #[test]
     fn cpus_one_after_the_other_are_out_of_order_but_no_jump() {
-        assert_eq!(told(&clock(&[(0, 5 * S), (0, 9 * S), (1, 4 * S), (1, 8 * S)])), (5, 1, 0, 0));
+        assert_eq!(counts(&clock(&[(0, 5 * S), (0, 9 * S), (1, 4 * S), (1, 8 * S)])), (5, 1, 0, 0));
     }
 
     #[test]
     fn a_stray_is_left_out() {
         let times =
             [(0, 50_000 * S), (0, 50_001 * S), (0, 0), (0, 50_002 * S), (1, 0), (1, 50_002 * S), (1, 50_003 * S)];
-        assert_eq!(told(&clock(&times)), (3, 2, 0, 2));
+        assert_eq!(counts(&clock(&times)), (3, 2, 0, 2));
     }
 
     #[test]
     fn a_jump_begins_a_new_stretch() {
         let back = [(0, 90_000 * S), (0, 90_005 * S), (1, 90_006 * S), (0, S), (0, 3 * S), (1, 2 * S), (1, 4 * S)];
         let clock = clock(&back);
-        assert_eq!(told(&clock), (9, 2, 1, 0), "of both CPUs it is one jump");
+        assert_eq!(counts(&clock), (9, 2, 1, 0), "of both CPUs it is one jump");
         assert_eq!(clock.stretches(), [(90_000 * S, 90_006 * S), (S, 4 * S)]);
     }
 
@@ -185,10 +185,10 @@ mod tests {
         // All CPUs together, ahead; a late CPU; and one that begins after the jump.
         let ahead =
             [(0, S), (1, S), (0, 5001 * S), (0, 5002 * S), (1, 5002 * S), (1, 5003 * S), (2, 5003 * S), (2, 5004 * S)];
-        assert_eq!(told(&clock(&ahead)), (3, 0, 1, 0));
+        assert_eq!(counts(&clock(&ahead)), (3, 0, 1, 0));
         // One CPU after the other in the file.
-        let apart = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
-        assert_eq!(told(&clock(&apart)).2, 1);
+        let distant = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
+        assert_eq!(counts(&clock(&distant)).2, 1);
         // Back within the hour, and twice.
         let back = [
             (0, 90 * S),
@@ -202,7 +202,7 @@ mod tests {
             (0, 10 * S),
             (1, 10 * S),
         ];
-        assert_eq!(told(&clock(&back)).2, 2);
+        assert_eq!(counts(&clock(&back)).2, 2);
     }
 
     #[test]

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::read::{TextReader, from_reader};
 
-    fn told(bytes: &[u8]) -> String {
+    fn message_of(bytes: &[u8]) -> String {
         let complaint = |error: Error| format!("{error}; {}", error.help().unwrap_or_default());
         match from_reader(Cursor::new(bytes.to_vec())) {
             Err(error) => complaint(error),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_files_are_told_from_text() {
+    fn compressed_files_are_distinguished_from_text() {
         for (bytes, what, help) in [
             (&b"\x1f\x8b\x08\0rest"[..], "a file compressed by gzip is not read", "gunzip"),
             (b"\x28\xb5\x2f\xfdrest", "a file compressed by zstd is not read", "unzstd"),
@@ -202,11 +202,11 @@ mod tests {
             (b"PK\x03\x04rest", "a ZIP archive is not read", "unpack"),
             (b"\x78\x9crest", "a file compressed by zlib is not read", "zlib-flate"),
         ] {
-            let told = told(bytes);
-            assert!(told.starts_with(what) && told.contains(help), "{told}");
+            let message_of = message_of(bytes);
+            assert!(message_of.starts_with(what) && message_of.contains(help), "{message_of}");
         }
-        assert!(told(b"\x1f").starts_with("it has no events in 1 line;"));
-        assert!(told(b"x\n").starts_with("it has no events in 1 line;"));
+        assert!(message_of(b"\x1f").starts_with("it has no events in 1 line;"));
+        assert!(message_of(b"x\n").starts_with("it has no events in 1 line;"));
     }
 
     #[test]
@@ -218,8 +218,8 @@ mod tests {
             b"\xc1\x1f\xfc\xc1rest",
             b"\xc1\xfc\x1f\xc1rest",
         ] {
-            let told = told(bytes);
-            assert!(told.starts_with("a CTF trace") && told.contains("trace-cmd record"), "{told}");
+            let message_of = message_of(bytes);
+            assert!(message_of.starts_with("a CTF trace") && message_of.contains("trace-cmd record"), "{message_of}");
         }
         let of = |file: &'static str| directory(move |name| name == file).to_string();
         assert!(of("metadata").starts_with("a CTF trace"));
@@ -252,8 +252,8 @@ mod tests {
             ),
             ("# To display the header\n#\n# Overhead  Command  Shared Object  Symbol\n", "perf report`"),
         ] {
-            let told = told(text.as_bytes());
-            assert!(told.contains(what) && told.contains("perf script --ns"), "{told}");
+            let message_of = message_of(text.as_bytes());
+            assert!(message_of.contains(what) && message_of.contains("perf script --ns"), "{message_of}");
         }
     }
 
@@ -262,8 +262,11 @@ mod tests {
         for head in ["capturing trace... done\nTRACE:\n", "TRACE:\n", "TRACE:\r\n"] {
             for flags in [0x01, 0x5e, 0x9c, 0xda] {
                 let bytes = [head.as_bytes(), &[0x78, flags, 0xa5, b'\n', 0x8d]].concat();
-                let told = told(&bytes);
-                assert!(told.starts_with("what `atrace -z` prints is not read") && told.contains("zlib"), "{told}");
+                let message_of = message_of(&bytes);
+                assert!(
+                    message_of.starts_with("what `atrace -z` prints is not read") && message_of.contains("zlib"),
+                    "{message_of}"
+                );
             }
         }
         let event =
@@ -277,8 +280,11 @@ mod tests {
         let event = "a-1 [000] d..2. 1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
         for head in ["", "> # tracer: nop\n>\n", "On Monday, somebody wrote:\n"] {
             for mark in [">  ", ">> ", "> > "] {
-                let told = told(format!("{head}{mark}{event}").as_bytes());
-                assert!(told.starts_with("a trace quoted in a mail is not read; remove the marks: sed"), "{told}");
+                let message_of = message_of(format!("{head}{mark}{event}").as_bytes());
+                assert!(
+                    message_of.starts_with("a trace quoted in a mail is not read; remove the marks: sed"),
+                    "{message_of}"
+                );
             }
         }
         let mut reader = TextReader::new(event.as_bytes());
@@ -287,13 +293,13 @@ mod tests {
 
     #[test]
     fn a_beginning_shows_the_kind() {
-        let told = |start: &[u8]| unsupported(start).map(|error| error.to_string()).unwrap_or_default();
-        assert!(told(b"\x1f\x8b\x08\0").contains("gzip"));
-        assert!(told(b"\n{\"traceEvents\":[").contains("Chrome"));
-        assert!(told(b"TRACE:\r\n\x78\x9cx").contains("atrace -z"));
-        assert!(told(b"  *A0        6064.602899 secs A0 => migration/0:18\n").contains("sched map"));
+        let message_of = |start: &[u8]| unsupported(start).map(|error| error.to_string()).unwrap_or_default();
+        assert!(message_of(b"\x1f\x8b\x08\0").contains("gzip"));
+        assert!(message_of(b"\n{\"traceEvents\":[").contains("Chrome"));
+        assert!(message_of(b"TRACE:\r\n\x78\x9cx").contains("atrace -z"));
+        assert!(message_of(b"  *A0        6064.602899 secs A0 => migration/0:18\n").contains("sched map"));
         for other in [&b""[..], b"[[task]]\nname = 'a'\n", b"{\"tasks\": {}}"] {
-            assert_eq!(told(other), "");
+            assert_eq!(message_of(other), "");
         }
     }
 
@@ -305,19 +311,23 @@ mod tests {
             "[{\"name\":\"x\",\"ph\":\"X\",\"ts\":1}]",
             "[\n{\"pid\":1,\"ph\":\"B\",\"name\":\"x\"},\n",
         ] {
-            let told = told(text.as_bytes());
-            assert!(told.starts_with("a trace in Chrome's JSON format is not read"), "{text}: {told}");
-            assert!(told.contains("perfetto"), "{told}");
+            let message_of = message_of(text.as_bytes());
+            assert!(message_of.starts_with("a trace in Chrome's JSON format is not read"), "{text}: {message_of}");
+            assert!(message_of.contains("perfetto"), "{message_of}");
         }
     }
 
     #[test]
     fn files_without_events_say_what_they_are() {
-        assert!(told(b"").starts_with("the file is empty; the recording"), "{}", told(b""));
+        assert!(message_of(b"").starts_with("the file is empty; the recording"), "{}", message_of(b""));
         let header = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n";
-        let told_of = |text: &str| told(text.as_bytes());
-        assert!(told_of(header).starts_with("there is no event in this ftrace text; "), "{}", told_of(header));
-        assert!(told_of(header).contains("trace-cmd record"));
-        assert!(told_of("cpus=2\n").starts_with("there is no event in this text of trace-cmd report; "));
+        let message_of_text = |text: &str| message_of(text.as_bytes());
+        assert!(
+            message_of_text(header).starts_with("there is no event in this ftrace text; "),
+            "{}",
+            message_of_text(header)
+        );
+        assert!(message_of_text(header).contains("trace-cmd record"));
+        assert!(message_of_text("cpus=2\n").starts_with("there is no event in this text of trace-cmd report; "));
     }
 }

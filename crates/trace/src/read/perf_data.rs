@@ -52,7 +52,7 @@ pub struct PerfData<R> {
     by_id: BTreeMap<u64, usize>,
     formats: Formats,
     comms: BTreeMap<i32, Vec<u8>>,
-    held: Held,
+    buffer: Buffer,
     /// Set after a sample.
     began: bool,
     /// Set after a sample or a loss.
@@ -62,7 +62,7 @@ pub struct PerfData<R> {
 
 /// Records held until the end of their round.
 #[derive(Debug, Default)]
-struct Held {
+struct Buffer {
     bytes: Vec<u8>,
     rows: Vec<Row>,
     /// Number of sorted rows, and of returned ones.
@@ -84,7 +84,7 @@ struct Row {
     found: Found,
 }
 
-impl Held {
+impl Buffer {
     fn release(&mut self, limit: u64) {
         self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);
@@ -126,7 +126,7 @@ impl<R: Read + Seek> PerfData<R> {
             by_id,
             formats,
             comms: BTreeMap::new(),
-            held: Held::default(),
+            buffer: Buffer::default(),
             began: false,
             any: false,
             notes,
@@ -135,21 +135,21 @@ impl<R: Read + Seek> PerfData<R> {
 
     /// Reads to the end of a round; returns false at the end of the file.
     fn fill(&mut self) -> Result<bool, Error> {
-        self.held.forget();
-        while self.held.ready == 0 {
+        self.buffer.forget();
+        while self.buffer.ready == 0 {
             if self.input.at() + 8 > self.end {
-                if self.held.rows.is_empty() {
+                if self.buffer.rows.is_empty() {
                     return Ok(false);
                 }
-                self.held.release(u64::MAX);
+                self.buffer.release(u64::MAX);
                 return Ok(true);
             }
             self.record()?;
-            if self.held.bytes.len() > MAX_HELD {
+            if self.buffer.bytes.len() > MAX_HELD {
                 // No perf makes such rounds. Records are nearly in order, so the earlier half is released.
-                self.held.rows.sort_unstable();
-                let limit = self.held.rows[self.held.rows.len() / 2].time;
-                self.held.release(limit);
+                self.buffer.rows.sort_unstable();
+                let limit = self.buffer.rows[self.buffer.rows.len() / 2].time;
+                self.buffer.release(limit);
             }
         }
         Ok(true)
@@ -168,13 +168,13 @@ impl<R: Read + Seek> PerfData<R> {
             return self.input.seek(self.end);
         }
         let size = size - 8;
-        let held = &mut self.held;
+        let buffer = &mut self.buffer;
         match kind {
             kind::FINISHED_ROUND => {
                 self.input.skip(size as u64)?;
-                let limit = held.before;
-                held.before = held.latest;
-                held.release(limit);
+                let limit = buffer.before;
+                buffer.before = buffer.latest;
+                buffer.release(limit);
             }
             kind::COMPRESSED | kind::COMPRESSED2 => {
                 return Err(Error::NotRead {
@@ -190,10 +190,10 @@ impl<R: Read + Seek> PerfData<R> {
                 )?;
             }
             kind::SAMPLE | kind::COMM | kind::FORK | kind::LOST | kind::LOST_SAMPLES => {
-                let start = held.bytes.len();
-                held.bytes.resize(start + size, 0);
-                self.input.exact(&mut held.bytes[start..], "a record")?;
-                let bytes = &held.bytes[start..];
+                let start = buffer.bytes.len();
+                buffer.bytes.resize(start + size, 0);
+                self.input.exact(&mut buffer.bytes[start..], "a record")?;
+                let bytes = &buffer.bytes[start..];
                 let big_endian = self.input.big_endian;
                 let found = if kind == kind::SAMPLE {
                     sample::sample(bytes, &self.layouts, &self.by_id, big_endian)
@@ -201,13 +201,13 @@ impl<R: Read + Seek> PerfData<R> {
                     sample::trailer(bytes, &self.layouts, &self.by_id, big_endian)
                 };
                 let Some(found) = found.filter(|found| found.cpu < MAX_CPUS) else {
-                    held.bytes.truncate(start);
+                    buffer.bytes.truncate(start);
                     self.notes.malformed.add(Place::Byte(place));
                     return Ok(());
                 };
                 let time = found.time;
-                held.latest = held.latest.max(time);
-                held.rows.push(Row { time, place, kind, start, size, found });
+                buffer.latest = buffer.latest.max(time);
+                buffer.rows.push(Row { time, place, kind, start, size, found });
             }
             _ => self.input.skip(size as u64)?,
         }
@@ -220,14 +220,14 @@ impl<R: Read + Seek> PerfData<R> {
     /// If reading fails, or the samples are compressed.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         let row = loop {
-            if self.held.given == self.held.ready && !self.fill()? {
+            if self.buffer.given == self.buffer.ready && !self.fill()? {
                 if self.any || self.notes.unterminated.is_some() || self.notes.not_understood.count > 0 {
                     return Ok(None);
                 }
                 return Err(Error::WithoutEvents { kind: Kind::PerfData });
             }
-            let row = self.held.rows[self.held.given];
-            self.held.given += 1;
+            let row = self.buffer.rows[self.buffer.given];
+            self.buffer.given += 1;
             if row.kind != kind::FORK {
                 break row;
             }
@@ -238,7 +238,7 @@ impl<R: Read + Seek> PerfData<R> {
         }
         self.began |= row.kind == kind::SAMPLE;
         self.any |= row.kind != kind::COMM;
-        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        let bytes = &self.buffer.bytes[row.start..row.start + row.size];
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
         let Found { time, cpu, pid, mut tid, raw } = row.found;
@@ -270,7 +270,7 @@ impl<R: Read + Seek> PerfData<R> {
 
     /// A new thread has its parent's name.
     fn forked(&mut self, row: Row) {
-        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        let bytes = &self.buffer.bytes[row.start..row.start + row.size];
         let int = |offset: usize| number(bytes, offset, 4, self.input.big_endian).map(|value| value as u32 as i32);
         let (Some(process), Some(child), Some(parent)) = (int(0), int(8), int(12)) else { return };
         if !self.began {
@@ -284,7 +284,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 
     fn renamed(&mut self, row: Row) {
-        let bytes = &self.held.bytes[row.start..row.start + row.size];
+        let bytes = &self.buffer.bytes[row.start..row.start + row.size];
         if let Some(tid) = number(bytes, 4, 4, self.input.big_endian)
             && self.comms.len() < MAX_COMMS
         {

@@ -56,7 +56,7 @@ pub struct PerfettoTrace<R> {
 }
 
 /// Offsets and lengths of lanes' bundles, by CPU and sequence.
-type Places = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
+type Positions = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
 
 /// One CPU's events from one data source.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ struct Lane {
     cpu: u32,
     runs: usize,
     /// Its bundles' offsets and lengths, and the number read.
-    places: Vec<(u64, u32)>,
+    positions: Vec<(u64, u32)>,
     read: usize,
     bundle: Bundle,
 }
@@ -93,23 +93,23 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             names: Names::new(),
             notes: Notes { kind: Some(Kind::Perfetto), ..Notes::default() },
         };
-        let mut places = Places::new();
+        let mut positions = Positions::new();
         let mut packet = Vec::new();
         while let Some((place, size)) = trace.packet()? {
             packet.resize(size as usize, 0);
             trace.input.seek(place)?;
             trace.input.exact(&mut packet, "a packet")?;
-            trace.index(place, &packet, &mut places)?;
+            trace.index(place, &packet, &mut positions)?;
         }
-        if places.is_empty() {
+        if positions.is_empty() {
             return Err(trace.without_events());
         }
-        for ((cpu, _), places) in places {
+        for ((cpu, _), positions) in positions {
             if trace.lanes.last().is_none_or(|last| last.cpu != cpu) {
                 trace.runs.push((-1, Vec::new()));
             }
             let runs = trace.runs.len() - 1;
-            trace.lanes.push(Lane { cpu, runs, places, read: 0, bundle: Bundle::default() });
+            trace.lanes.push(Lane { cpu, runs, positions, read: 0, bundle: Bundle::default() });
         }
         for lane in 0..trace.lanes.len() {
             trace.advance(lane)?;
@@ -160,7 +160,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
     }
 
     /// Indexes a packet.
-    fn index(&mut self, place: u64, packet: &[u8], places: &mut Places) -> Result<(), Error> {
+    fn index(&mut self, place: u64, packet: &[u8], positions: &mut Positions) -> Result<(), Error> {
         // The id may follow the events.
         let (mut sequence, mut bundles) = (0, Vec::new());
         let mut fields = Message::new(packet);
@@ -201,7 +201,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             self.notes.not_understood.add(Place::Byte(place));
         }
         for (cpu, bundle) in bundles {
-            places.entry((cpu, sequence)).or_default().push(bundle);
+            positions.entry((cpu, sequence)).or_default().push(bundle);
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
                 self.next.push(Reverse((at, lane as u32)));
                 return Ok(());
             }
-            let Some(&(place, size)) = row.places.get(row.read) else { return Ok(()) };
+            let Some(&(place, size)) = row.positions.get(row.read) else { return Ok(()) };
             row.read += 1;
             self.input.seek(place)?;
             let input = &mut self.input;
@@ -269,7 +269,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         let Some(Reverse((at, lane))) = self.next.pop() else { return Ok(None) };
         self.taken = Some(lane as usize);
         self.pass_over_copies(at, lane as usize)?;
-        let Lane { cpu, runs, bundle, places, read } = &mut self.lanes[lane as usize];
+        let Lane { cpu, runs, bundle, positions, read } = &mut self.lanes[lane as usize];
         let (cpu, runs) = (*cpu, &mut self.runs[*runs]);
         let (pid, context, name, point) = match bundle.entry() {
             Entry::Lost => {
@@ -287,7 +287,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             }
         };
         if matches!(point, Tracepoint::Malformed { .. }) {
-            self.notes.malformed.add(Place::Byte(places[read.saturating_sub(1)].0));
+            self.notes.malformed.add(Place::Byte(positions[read.saturating_sub(1)].0));
         }
         let thread = self.threads.get(&pid);
         // The process tree has one name per thread; events have those of their time.

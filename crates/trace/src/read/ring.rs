@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_before_a_page() {
+    fn losses_are_reported_before_a_page() {
         let mut bytes = page(false, 5, &[header(false, 1, 0), 0], MISSED | MISSED_STORED);
         bytes[24..32].copy_from_slice(&77_u64.to_le_bytes());
         assert_eq!(begin(&bytes, layout(false)).unwrap().1, Missed::Some(Some(77)));

@@ -99,7 +99,7 @@ mod tests {
     use crate::read::TextReader;
 
     /// Returns the error, or the number of events.
-    fn told(text: &str) -> String {
+    fn message_of(text: &str) -> String {
         let (mut reader, mut events) = (TextReader::new(text.as_bytes()), 0);
         loop {
             match reader.next_record() {
@@ -125,20 +125,20 @@ mod tests {
             script(|event, at| format!("  a 7 [000] {}: {SWITCH}\n", time(event, at)))
         };
         let differences = with(&|event, _| time(delta(event)));
-        let message = told(&differences);
+        let message = message_of(&differences);
         assert!(message.contains("--deltatime") && message.contains("perf script --ns"), "{message}");
         let few: String = differences.split_inclusive('\n').take(9).collect();
-        assert!(told(&few).contains("--deltatime"), "a short one as well: {}", told(&few));
+        assert!(message_of(&few).contains("--deltatime"), "a short one as well: {}", message_of(&few));
         // Relative to the first, unordered, or with a first line at time 0: still times.
-        assert_eq!(told(&with(&|event, _| time(event * 50))), "200 events");
-        assert_eq!(told(&with(&|event, at| time(at - delta(event) % 2 * 2000))), "200 events");
+        assert_eq!(message_of(&with(&|event, _| time(event * 50))), "200 events");
+        assert_eq!(message_of(&with(&|event, at| time(at - delta(event) % 2 * 2000))), "200 events");
         let tasks = "  a 7 [000] 0.000000: PERF_RECORD_COMM: b:8/8\n".repeat(100);
-        assert_eq!(told(&(tasks.clone() + &with(&|_, at| time(at)))), "300 events");
-        assert!(told(&(tasks.clone() + &differences)).contains("--deltatime"), "with --show-task-events");
+        assert_eq!(message_of(&(tasks.clone() + &with(&|_, at| time(at)))), "300 events");
+        assert!(message_of(&(tasks.clone() + &differences)).contains("--deltatime"), "with --show-task-events");
         let since_exec = differences.replacen("0.000000", "0.045939", 1);
-        assert!(told(&(tasks + &since_exec)).contains("--deltatime"), "of which the last has a time");
+        assert!(message_of(&(tasks + &since_exec)).contains("--deltatime"), "of which the last has a time");
         assert_eq!(
-            told(&differences.replace(" 7 [", "-7 [").replace("sched:", "")),
+            message_of(&differences.replace(" 7 [", "-7 [").replace("sched:", "")),
             "200 events",
             "perf has not printed that"
         );
@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn columns_that_are_missing_are_asked_for() {
         for columns in ["a [000] 1.000001:", "cc-3 [000] 1.000001:", "a 7 1.000001:", "a 7 [000]", "a 7", ""] {
-            let message = told(&script(|_, _| format!("  {columns}     {SWITCH}\n")));
+            let message = message_of(&script(|_, _| format!("  {columns}     {SWITCH}\n")));
             assert!(message.contains("-F comm,tid,cpu,time,event,trace"), "`{columns}`: {message}");
             assert!(message.contains("without the thread, the CPU or the time"), "`{columns}`: {message}");
         }
         for columns in ["7 [000] 1.000001:", "a b-c 7/8 [000] 1.000001:"] {
-            assert_eq!(told(&script(|_, _| format!("  {columns} {SWITCH}\n"))), "200 events", "`{columns}`");
+            assert_eq!(message_of(&script(|_, _| format!("  {columns} {SWITCH}\n"))), "200 events", "`{columns}`");
         }
         let whole = script(|_, _| format!("  a 7 [000] 1.000001: {SWITCH}\n"));
-        assert_eq!(told(&format!("  a [000] 1.000001: {SWITCH}\n{whole}")), "200 events");
+        assert_eq!(message_of(&format!("  a [000] 1.000001: {SWITCH}\n{whole}")), "200 events");
     }
 }

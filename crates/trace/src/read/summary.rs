@@ -111,7 +111,7 @@ pub struct Summary {
     /// By pid: index of its latest task plus one.
     index: Vec<u32>,
     /// Number of rows of reused pids.
-    lives: usize,
+    reused_rows: usize,
     tasks_left_out: u64,
     clock: Clock,
     events: u64,
@@ -331,7 +331,7 @@ impl Summary {
 
     /// Handles a fork: the pid's earlier task has ended, and keeps its row.
     fn born(&mut self, pid: i32) {
-        let room = self.lives < MAX_LIVES;
+        let room = self.reused_rows < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
         // A name alone, from perf, may be that of the new task.
         let lived = task.came + task.queued + task.wakings > 0 || task.running_at_start;
@@ -342,7 +342,7 @@ impl Summary {
         task.reuses += u64::from(!task.comms.is_empty());
         (task.asleep, task.ready, task.woken, task.charged_from) = (false, None, None, None);
         if lived && room {
-            self.lives += 1;
+            self.reused_rows += 1;
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
             self.index[pid as usize] = self.tasks.len() as u32;
             for row in &mut self.cpus {
@@ -653,13 +653,13 @@ mod tests {
         while let Some(record) = reader.next_record().expect("it is a trace") {
             summary.add(&record);
         }
-        let lives: Vec<_> = summary
+        let reused_rows: Vec<_> = summary
             .tasks()
             .iter()
             .filter(|task| task.pid == 7)
             .map(|task| (task.comm(), task.cpu_ns, task.switches, task.reuses))
             .collect();
         let row = |comm: &str, ms: u64, switches, reuses| (comm.to_owned(), ms * 1_000_000, switches, reuses);
-        assert_eq!(lives, [row("mk", 5, 1, 1), row("ls", 2, 1, 1), row("sh", 0, 0, 0)]);
+        assert_eq!(reused_rows, [row("mk", 5, 1, 1), row("ls", 2, 1, 1), row("sh", 0, 0, 0)]);
     }
 }

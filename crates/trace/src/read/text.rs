@@ -262,10 +262,10 @@ impl<R: Read> TextReader<R> {
         }
         match header(trimmed) {
             Some(Header::Ftrace) => self.header = self.header.or(Some(Kind::Ftrace)),
-            Some(Header::Buffer { held, written }) => {
+            Some(Header::Buffer { kept, written }) => {
                 self.header = self.header.or(Some(Kind::Ftrace));
                 let before = self.notes.overwritten.unwrap_or(0);
-                self.notes.overwritten = Some(before.saturating_add(written.saturating_sub(held)));
+                self.notes.overwritten = Some(before.saturating_add(written.saturating_sub(kept)));
                 if let Some(cpus) = text_cpus(trimmed) {
                     self.notes.cpus = Some(cpus);
                 }
@@ -297,7 +297,7 @@ pub(super) const LOST: &[u8] = b"lost_events";
 /// A line that is no event.
 enum Header {
     Ftrace,
-    Buffer { held: u64, written: u64 },
+    Buffer { kept: u64, written: u64 },
     Cpus(u32),
     Release(String),
     TraceCmd,
@@ -306,9 +306,9 @@ enum Header {
 
 fn header(text: &[u8]) -> Option<Header> {
     if let Some(rest) = text.strip_prefix(b"# entries-in-buffer/entries-written: ") {
-        let (held, length) = digits(rest)?;
+        let (kept, length) = digits(rest)?;
         let (written, _) = digits(rest[length..].strip_prefix(b"/")?)?;
-        return Some(Header::Buffer { held, written });
+        return Some(Header::Buffer { kept, written });
     }
     // `perf script --header`
     if let Some(rest) = text.strip_prefix(b"# os release : ") {

@@ -188,7 +188,7 @@ impl<R: Read + Seek> TraceDat<R> {
     fn advance(&mut self, cpu: usize) -> Result<(), Error> {
         let row = &mut self.cpus[cpu];
         // Reports a loss once if no event is in between.
-        let told = matches!(row.now, Now::Lost(None));
+        let already_lost = matches!(row.now, Now::Lost(None));
         loop {
             match row.page.next(row.pages.page(), self.layout) {
                 Item::Event { at, record } => {
@@ -208,7 +208,7 @@ impl<R: Read + Seek> TraceDat<R> {
                 // The CPU's further events are unknown.
                 let ends_early = std::mem::take(&mut row.cut) || self.notes.not_understood.count > unread;
                 row.page = row.page.without_rest();
-                if ends_early && row.page.time() > 0 && !told {
+                if ends_early && row.page.time() > 0 && !already_lost {
                     self.lose(cpu);
                 } else {
                     row.now = Now::Nothing;
@@ -219,7 +219,7 @@ impl<R: Read + Seek> TraceDat<R> {
                 self.notes.not_understood.add(Place::Byte(row.pages.offset()));
                 row.page = row.page.without_rest();
                 // A CPU without events has no time for a loss.
-                if row.page.time() > 0 && !told {
+                if row.page.time() > 0 && !already_lost {
                     self.lose(cpu);
                     return Ok(());
                 }

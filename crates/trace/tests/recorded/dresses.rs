@@ -11,7 +11,7 @@ fn lines() -> (Vec<String>, Vec<String>) {
 }
 
 fn read_text(text: &str) -> (Vec<String>, Summary, Notes) {
-    told_by(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), bare)
+    read_events(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), bare)
 }
 
 /// Android 4 has only task, CPU and time, without flags and process.
@@ -47,7 +47,7 @@ fn pages(events: &str) -> [String; 2] {
 #[test]
 fn pages_of_systrace_say_the_same() {
     let (_, events) = lines();
-    let (plain, ..) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, ..) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     let old: Vec<String> = events.iter().map(|line| without_columns(line)).collect();
     for (columns, events) in [("all", &events), ("few", &old)] {
         for (at, page) in pages(&join(events)).iter().enumerate() {
@@ -63,7 +63,7 @@ fn pages_of_systrace_say_the_same() {
 #[test]
 fn a_page_that_is_cut_is_read_to_there() {
     let (_, events) = lines();
-    let (plain, ..) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, ..) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     let [page, _] = pages(&join(&events));
     let end = page.find(events[100].as_str()).unwrap();
     let (found, _, notes) = read_text(&page[..end + 20]);
@@ -74,7 +74,7 @@ fn a_page_that_is_cut_is_read_to_there() {
 #[test]
 fn few_columns_say_the_same() {
     let (header, events) = lines();
-    let (plain, ..) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, ..) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     let old: Vec<String> = header[..2].iter().cloned().chain(events.iter().map(|line| without_columns(line))).collect();
     let (found, summary, notes) = read_text(&join(&old));
     without_loss(&notes, Kind::Ftrace);
@@ -85,7 +85,7 @@ fn few_columns_say_the_same() {
 /// Older kernels print whether a wakeup succeeded, and the oldest lack the target CPU.
 #[test]
 fn wakeups_of_older_kernels() {
-    let (plain, ..) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, ..) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     let text = std::fs::read_to_string(fixture("ftrace-tgid.txt")).unwrap();
     let wakeups = plain.iter().filter(|line| line.contains("target_cpu: Some(")).count();
     assert!(wakeups > 20, "{wakeups}");
@@ -108,7 +108,7 @@ fn wakeups_of_older_kernels() {
 #[test]
 fn a_line_of_time_zero_is_one_that_strays() {
     let (header, events) = lines();
-    let (_, before, _) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (_, before, _) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     let old = events.iter().map(|line| without_columns(line).replace(": tracing_mark_write: ", ": 0: "));
     let stray = "           dummy-0000  [000] 0.0: 0: trace_event_clock_sync: parent_ts=0.0".to_owned();
     let text: Vec<String> = header[..2].iter().cloned().chain(old).chain([stray]).collect();
@@ -125,9 +125,11 @@ fn a_line_of_time_zero_is_one_that_strays() {
 fn raw_states_of_an_older_kernel() {
     let states = |text: &str| {
         let (lines, summary, notes) =
-            told_by(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), |record| match record.point {
-                Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
-                _ => String::new(),
+            read_events(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), |record| {
+                match record.point {
+                    Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
+                    _ => String::new(),
+                }
             });
         without_loss(&notes, Kind::TraceCmdRaw);
         assert_eq!(summary.broken_switches(), 0);
@@ -154,7 +156,7 @@ fn events_of_other_subsystems_are_counted() {
         \x20         <idle>-0     (-----) [001] d..1 46736.600004: sched_load_se: cpu=1 path=/ comm=a pid=7 load=5 util=6\n";
     let (header, events) = lines();
     let (found, summary, notes) = read_text(&format!("{}{others}{}", join(&header), join(&events)));
-    let (plain, before, _) = told(&fixture("ftrace-tgid.txt"), bare);
+    let (plain, before, _) = read_lines(&fixture("ftrace-tgid.txt"), bare);
     without_loss(&notes, Kind::Ftrace);
     same("events", &found[5..], &plain);
     for name in ["cpu_idle", "cpu_frequency", "sched_blocked_reason", "sched_overutilized", "sched_load_se"] {

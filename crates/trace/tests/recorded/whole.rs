@@ -8,7 +8,7 @@ fn whole(name: &str, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summ
     let mut file = File::open(fixture(&format!("{name}.perf-script.txt.zst"))).unwrap();
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut ruzstd::decoding::StreamingDecoder::new(&mut file).unwrap(), &mut bytes).unwrap();
-    told_by(read::from_reader(Cursor::new(bytes)).unwrap(), line)
+    read_events(read::from_reader(Cursor::new(bytes)).unwrap(), line)
 }
 
 /// The counts are those of an independent parser.

@@ -36,7 +36,7 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
             let name = &classes[target].task.class;
             let place = Place::op(class, at);
             if generations[index] == generations[target] {
-                let message = format!("task `{name}` leads to forking itself again");
+                let message = format!("task `{name}` forks itself again, through other tasks");
                 let help = "each generation forks the next, and their number may grow without end";
                 finder.warn(Kind::Fork, place, &message, "part of the circle", help);
             } else if never_ends(classes[target].task) && (is_endless(phase.repeat) || is_endless(class.task.repeat)) {

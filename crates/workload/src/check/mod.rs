@@ -14,7 +14,7 @@ use crate::error::{Error, Source};
 use crate::place::SourceMap;
 use crate::program::{Op, Phase, Repeat, Task, Workload};
 
-/// Returns errors and warnings, with the places in `places`.
+/// Returns errors and warnings, with the places in `source_map`.
 ///
 /// Takes time in proportion to the operations of distinct programs, not to tasks.
 ///
@@ -23,12 +23,12 @@ use crate::program::{Op, Phase, Repeat, Task, Workload};
 ///
 /// let file = br#"{ "tasks" : { "a" : { "loop" : -1, "run" : 0 } }, "global" : { "duration" : 1 } }"#;
 /// let read = rtapp::parse("spin.json", file, &Default::default())?;
-/// let found = check::check(&read.workload, &read.places);
+/// let found = check::check(&read.workload, &read.source_map);
 /// assert_eq!(found[0].message(), "task `a` loops for ever and takes no time");
 /// # Ok::<(), vruntime_workload::Error>(())
 /// ```
-pub fn check(workload: &Workload, places: &SourceMap) -> Vec<Error> {
-    let mut finder = Finder { workload, places, found: Vec::new(), seen: BTreeSet::new() };
+pub fn check(workload: &Workload, source_map: &SourceMap) -> Vec<Error> {
+    let mut finder = Finder { workload, source_map, found: Vec::new(), seen: BTreeSet::new() };
     let classes = classes(workload);
     if workload.tasks.is_empty() {
         finder.general("the workload has no tasks", "add one");
@@ -137,7 +137,7 @@ const KEPT: usize = 100;
 
 struct Finder<'a> {
     workload: &'a Workload,
-    places: &'a SourceMap,
+    source_map: &'a SourceMap,
     found: Vec<Error>,
     seen: BTreeSet<(Kind, Spot)>,
 }
@@ -155,7 +155,7 @@ impl Finder<'_> {
         if self.found.len() == KEPT {
             return;
         }
-        let written = self.places.place(place.task, place.phase, place.op);
+        let written = self.source_map.place(place.task, place.phase, place.op);
         // Copies of a workload share their places.
         let spot = match &written {
             Some((source, span)) => Spot::Written(source.name().to_owned(), span.start),
@@ -172,7 +172,8 @@ impl Finder<'_> {
     }
 
     fn general(&mut self, message: &str, help: &str) {
-        let source = self.places.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
+        let source =
+            self.source_map.sites.first().map_or_else(|| Source::new("workload", ""), |site| site.source.clone());
         self.found.push(Error::new(&source, message).with_help(help).warning());
     }
 }
@@ -300,7 +301,8 @@ mod tests {
             task("b", None, vec![Op::Fork(2)]),
             task("c", None, vec![Op::Fork(1)]),
         ];
-        let expected = ["task `c` leads to forking itself again", "task `b` leads to forking itself again"];
+        let expected =
+            ["task `c` forks itself again, through other tasks", "task `b` forks itself again, through other tasks"];
         assert_eq!(messages(circle), expected);
     }
 

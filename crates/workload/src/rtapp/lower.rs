@@ -54,12 +54,12 @@ pub(super) fn lower(
         groups: groups.into_groups(),
         ..Workload::default()
     };
-    let mut places = SourceMap::default();
+    let mut source_map = SourceMap::default();
     let mut taken = UniqueNames::default();
     for class in classes {
         let first = workload.tasks.len();
         instantiate(class, &forks, &mut taken, &mut workload);
-        places.sites.push(ClassSite {
+        source_map.sites.push(ClassSite {
             tasks: first..workload.tasks.len(),
             source: problems.source.clone(),
             span: class.span.clone(),
@@ -67,7 +67,7 @@ pub(super) fn lower(
             phases: class.phases.iter().map(|phase| phase.site.clone()).collect(),
         });
     }
-    Some((workload, places))
+    Some((workload, source_map))
 }
 
 /// The index of each class's first task. None if there are too many.

@@ -62,7 +62,7 @@ pub struct RtApp {
     /// The `global` object.
     pub global: Global,
     /// The places of all parts.
-    pub places: SourceMap,
+    pub source_map: SourceMap,
     /// Probable mistakes.
     pub warnings: Vec<Error>,
 }
@@ -85,10 +85,10 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error
         }
     };
     let empty = (Workload::default(), Global::default(), SourceMap::default());
-    let (workload, global, places) =
+    let (workload, global, source_map) =
         if problems.has_errors() { empty } else { file(&mut problems, &root, options).unwrap_or(empty) };
     let warnings = problems.finish()?;
-    Ok(RtApp { workload, global, places, warnings })
+    Ok(RtApp { workload, global, source_map, warnings })
 }
 
 fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Workload, Global, SourceMap)> {
@@ -122,7 +122,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
         if tasks[index.saturating_sub(256)..index].iter().any(|earlier| earlier.key == member.key) {
             let message = format!("task `{}` is given twice", member.key);
             let error = problems
-                .new_error(member.key_span.clone(), message, "each is run; this one gets a number to its name")
+                .new_error(member.key_span.clone(), message, "each is run; a number is added to the name of this one")
                 .with_help("give it a name of its own, or say `instance` : 2");
             problems.warn(error);
         }
@@ -130,9 +130,9 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
             Reader { problems, names: &mut names, groups: &mut groups, global: &global, max_tasks: options.max_tasks };
         classes.extend(reader.class(member));
     }
-    let (mut workload, places) = lower::lower(problems, &classes, names, groups, &global, options.max_tasks)?;
+    let (mut workload, source_map) = lower::lower(problems, &classes, names, groups, &global, options.max_tasks)?;
     workload.duration = global.duration_s.map(|seconds| seconds * 1_000_000_000);
-    Some((workload, global, places))
+    Some((workload, global, source_map))
 }
 
 /// The last member called `key`, as in rt-app.

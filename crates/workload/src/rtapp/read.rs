@@ -137,7 +137,7 @@ pub(super) fn name<'a>(problems: &mut Problems, key: &str, value: &'a Value, wha
     if text.is_empty() {
         let error = problems
             .new_error(value.span.clone(), format!("`{key}` names nothing"), format!("expected {what}"))
-            .with_help("any name will do, as long as the others use the same");
+            .with_help("choose any name, and use it in the other events, too");
         problems.error(error);
         return None;
     }

@@ -88,7 +88,7 @@ fn parse(
             changed.into_iter().collect()
         }
         _ => {
-            let message = "a [[change]] of nothing in particular".to_owned();
+            let message = "a [[change]] that names nothing to change".to_owned();
             let help = "write task = \"name\" (with group = \"/path\" to move it), or group, or session";
             fields.bad(value.span(), message, "expected one of `task`, `group` and `session`", help);
             return Vec::new();

@@ -130,10 +130,10 @@ fn text(cpus: &[u32]) -> String {
 
 /// Checks that no partition shares a CPU with a declared sibling. `declared`: groups by number.
 pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, Said)]) {
-    for (position, (index, said)) in declared.iter().enumerate() {
-        let Some((cpus, span)) = said.cpuset.cpus.as_ref().zip(said.cpus.clone()) else { continue };
+    for (position, (index, declaration)) in declared.iter().enumerate() {
+        let Some((cpus, span)) = declaration.cpuset.cpus.as_ref().zip(declaration.cpus.clone()) else { continue };
         for (other, beside) in &declared[..position] {
-            let partition = [said, beside].iter().any(|it| it.cpuset.partition != Partition::Member);
+            let partition = [declaration, beside].iter().any(|it| it.cpuset.partition != Partition::Member);
             let Some(others) = beside.cpuset.cpus.as_ref() else { continue };
             if !partition || groups[*index].parent != groups[*other].parent {
                 continue;
@@ -143,7 +143,7 @@ pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(
                 continue;
             }
             let (one, two) = (&groups[*index].path, &groups[*other].path);
-            let which = if said.cpuset.partition == Partition::Member { two } else { one };
+            let which = if declaration.cpuset.partition == Partition::Member { two } else { one };
             let message = format!("groups `{two}` and `{one}` both name CPU {}", text(&both));
             let label = format!("`{which}` is a partition, which has its CPUs to itself");
             let error = problems

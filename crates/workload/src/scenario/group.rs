@@ -51,7 +51,7 @@ pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, groups: &mut
         cpusets.push((index, parse_one(problems, &path, value, index, groups)));
     }
     cpuset::exclusive(problems, groups.all(), &cpusets);
-    cpusets.iter().filter_map(|(_, said)| said.named()).collect()
+    cpusets.iter().filter_map(|(_, parsed)| parsed.named()).collect()
 }
 
 fn parse_one(

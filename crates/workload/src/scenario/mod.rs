@@ -172,7 +172,7 @@ pub struct Scenario {
     /// All tasks. The default duration is the longest of the rt-app files, if all have one.
     pub workload: Workload,
     /// The places of the workload's parts.
-    pub places: SourceMap,
+    pub source_map: SourceMap,
     /// CPUs of groups and their changes, to check against the machine.
     pub cpus: Vec<Spanned<Vec<u32>>>,
     /// Probable mistakes.
@@ -255,7 +255,7 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
         .extend(requests.into_iter().map(|requests| Requests { queue: requests.queue + other_queues, ..requests }));
     let hotplug = hotplug::parse_all(&mut problems, hotplug);
     let duration = scenario.workload.duration;
-    (scenario.workload, scenario.places) = merged.finish();
+    (scenario.workload, scenario.source_map) = merged.finish();
     scenario.workload.hotplug = hotplug;
     // Tasks of the short form have no duration, and run as long as the others.
     let longest = durations.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
@@ -314,7 +314,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         features: Vec::new(),
         set: Vec::new(),
         workload: Workload::default(),
-        places: SourceMap::default(),
+        source_map: SourceMap::default(),
         cpus: Vec::new(),
         warnings: Vec::new(),
     };
@@ -378,7 +378,7 @@ fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
         let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
         if features[index + 1..].iter().any(|(later, _)| *later == other) {
             let message = format!("`{name}` has no effect: `{other}` overrides it");
-            let error = fields.problems.new_error(span.clone(), message, "this one is turned round");
+            let error = fields.problems.new_error(span.clone(), message, "this one is the opposite");
             fields.warn(error.with_help("leave one out"));
         }
     }
@@ -459,7 +459,7 @@ fn undeclared_groups(problems: &mut Problems, declared: &[String], scenario: &Sc
         let task = scenario.workload.tasks.iter().position(|task| task.settings.group == Some(index));
         let message = format!("group `{}` is not declared; it has the default weight", group.path);
         let mut error = Error::new(&problems.source, message.clone());
-        if let Some((source, span)) = task.and_then(|task| scenario.places.place(task, None, None)) {
+        if let Some((source, span)) = task.and_then(|task| scenario.source_map.place(task, None, None)) {
             error = Error::new(source, message).at(span, "this task is put there");
         }
         problems.warn(error.with_help(format!("did you mean `{meant}`? else declare [groups.\"{}\"]", group.path)));

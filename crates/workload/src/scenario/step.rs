@@ -54,7 +54,7 @@ fn parse(task: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> O
         let misspelt = fields.keys().into_iter().find_map(|(key, span)| Some((nearest(&key, VERBS)?, key, span)));
         if let Some((verb, key, span)) = misspelt.filter(|_| given.is_empty()) {
             help = format!("did you mean `{verb}`? {help}");
-            fields.bad(span, format!("unknown step `{key}`"), "no step is called so", help);
+            fields.bad(span, format!("unknown step `{key}`"), "no step has this name", help);
         } else {
             let what = if given.is_empty() { "nothing" } else { "several things" };
             fields.bad(value.span(), format!("a step that does {what}"), "expected one verb", help);

@@ -55,7 +55,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     }
     if let (Some(value), Some(_), None, None) = (fields.get("period"), period, written, run) {
         let message = "a task with a `period` and no work".to_owned();
-        fields.bad(value.span(), message, "nothing is done in each period", "add run = \"1ms\", or steps");
+        fields.bad(value.span(), message, "expected work to do in each period", "add run = \"1ms\", or steps");
         return fields.finish();
     }
     let spins = !periodic && written.is_none() && run.is_none() && sleep.is_none();
@@ -70,7 +70,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
             span.clone(),
             message,
             "it neither runs nor sleeps",
-            "add run = \"1ms\", and sleep = \"4ms\" if it is no hog",
+            "add run = \"1ms\", and sleep = \"4ms\" unless it computes without a pause",
         );
     }
     fields.finish();
@@ -107,9 +107,9 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let tasks = tasks.collect();
     let workload = Workload { tasks, timers, groups: groups.into_groups(), ..Workload::default() };
     let tasks = 0..workload.tasks.len();
-    let places = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
+    let source_map = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
     let placement = Placement { session, background, ..Placement::default() };
-    merged.add(&workload, places, &placement);
+    merged.add(&workload, source_map, &placement);
 }
 
 /// The meaning of `period` outside of SCHED_DEADLINE.

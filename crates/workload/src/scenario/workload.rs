@@ -77,7 +77,7 @@ pub(super) fn parse(
     let Some(mut read) = content.read(problems, loader, options)? else { return Ok(None) };
     if let Some(span) = start_place {
         let here = (problems.source.clone(), span);
-        read.places.sites.iter_mut().for_each(|site| site.start = site.start.take().or_else(|| Some(here.clone())));
+        read.source_map.sites.iter_mut().for_each(|site| site.start = site.start.take().or_else(|| Some(here.clone())));
     }
     let depth = group.as_deref().map_or(0, |path| path.matches('/').count() as u64);
     if !has_room(problems, merged, &read.workload, copies as u64, depth, options.max_tasks, span) {
@@ -127,7 +127,7 @@ impl Content<'_> {
             Self::Model(workload, span) => {
                 let tasks = 0..workload.tasks.len();
                 let site = ClassSite { tasks, source: problems.source.clone(), span, start: None, phases: [].into() };
-                Read { workload: *workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
+                Read { workload: *workload, source_map: SourceMap { sites: vec![site] }, warnings: Vec::new() }
             }
         }))
     }
@@ -169,13 +169,13 @@ struct Place<'a> {
 
 struct Read {
     workload: Workload,
-    places: SourceMap,
+    source_map: SourceMap,
     warnings: Vec<Error>,
 }
 
 impl From<RtApp> for Read {
-    fn from(RtApp { workload, places, warnings, .. }: RtApp) -> Self {
-        Self { workload, places, warnings }
+    fn from(RtApp { workload, source_map, warnings, .. }: RtApp) -> Self {
+        Self { workload, source_map, warnings }
     }
 }
 
@@ -193,6 +193,6 @@ fn add_copies(merged: &mut Merged, read: &Read, name: Option<&str>, copies: i64,
         let session = place.session.map(numbered);
         let placement =
             Placement { task_prefix, class_prefix, group, session, start: place.start, background: place.background };
-        merged.add(&read.workload, read.places.clone(), &placement);
+        merged.add(&read.workload, read.source_map.clone(), &placement);
     }
 }

@@ -135,8 +135,8 @@ fn changes_that_cannot_be_name_the_limit() {
     let rows = [
         ("group = \"/g\"\nweight = 5", "a [[change]] without a time"),
         ("at = 5\ngroup = \"/g\"\nweight = 5", "`at` is a whole number"),
-        ("at = \"1s\"", "a [[change]] of nothing in particular"),
-        ("at = \"1s\"\ngroup = \"/g\"\nsession = \"s\"", "a [[change]] of nothing in particular"),
+        ("at = \"1s\"", "a [[change]] that names nothing to change"),
+        ("at = \"1s\"\ngroup = \"/g\"\nsession = \"s\"", "a [[change]] that names nothing to change"),
         ("at = \"1s\"\ngroup = \"/g\"", "a [[change]] that changes nothing"),
         ("at = \"1s\"\ntask = \"t\"", "a [[change]] that changes nothing"),
         ("at = \"1s\"\nsession = \"s\"", "a [[change]] that changes nothing"),

@@ -579,7 +579,7 @@ fn steps_that_cannot_be_say_what_is_wrong() {
         let found = match scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut files) {
             Err(error) => error.to_string(),
             Ok(scenario) => {
-                vruntime_workload::check::check(&scenario.workload, &scenario.places)[0].message().to_owned()
+                vruntime_workload::check::check(&scenario.workload, &scenario.source_map)[0].message().to_owned()
             }
         };
         assert!(found.contains(message), "{text}\n{found}");
@@ -590,7 +590,7 @@ fn steps_that_cannot_be_say_what_is_wrong() {
 fn waits_that_nobody_ends_are_warned_of() {
     let found = |steps: &str| {
         let scenario = read(&format!("duration = \"1s\"\n[[task]]\nname = \"t\"\nsteps = [{steps}]\n"));
-        let found = vruntime_workload::check::check(&scenario.workload, &scenario.places);
+        let found = vruntime_workload::check::check(&scenario.workload, &scenario.source_map);
         found.iter().map(|error| error.message().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(found("{ wait_event = \"q\" }"), ["no task wakes wait queue `q`"]);
@@ -614,7 +614,7 @@ fn cpus_come_and_go_in_order_of_time() {
 }
 
 #[test]
-fn a_wrong_hotplug_is_told_where() {
+fn a_wrong_hotplug_is_reported_with_its_place() {
     let wrong = |hotplug: &str| {
         let text = format!("{TASK}\n[[hotplug]]\n{hotplug}");
         scenario::parse("test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err()

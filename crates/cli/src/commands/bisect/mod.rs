@@ -16,7 +16,7 @@ use self::report::Report;
 use self::search::{Between, Found, Seeds};
 use self::settings::Files;
 use self::sides::{Sides, Space, values};
-use super::compared_trace::{Traced, compared_trace};
+use super::compared_trace::{ComparedTrace, compared_trace};
 use super::html;
 use crate::args::Bisect;
 use crate::input::{self, Input};
@@ -27,7 +27,7 @@ use crate::{Ended, interrupt, output, simulate};
 
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     let figure = bisect.metric.as_deref().map(figure).transpose()?;
-    places(bisect).check()?;
+    checked_outputs(bisect).check()?;
     match &bisect.file {
         None => between_files(bisect, figure),
         Some(file) if input::is_workload(file) => {
@@ -36,14 +36,14 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
         }
         Some(file) => {
             let snapshot = bisect.cgroups.as_deref().map(cgroups).transpose()?;
-            let traced = compared_trace(file, bisect.recorded_kernel.as_deref(), snapshot.as_ref(), &bisect.model)?;
-            let Some((input, trace)) = traced else { return Ok(Ended::Interrupted) };
+            let prepared = compared_trace(file, bisect.recorded_kernel.as_deref(), snapshot.as_ref(), &bisect.model)?;
+            let Some((input, trace)) = prepared else { return Ok(Ended::Interrupted) };
             between_kernels(bisect, figure, &input, Some(&trace))
         }
     }
 }
 
-fn places(bisect: &Bisect) -> OutputPaths {
+fn checked_outputs(bisect: &Bisect) -> OutputPaths {
     let scenarios = [&bisect.from, &bisect.to].map(PathBuf::from);
     let named = scenarios.iter().filter(|_| bisect.file.is_none());
     let inputs: Vec<&PathBuf> = bisect.file.iter().chain(&bisect.cgroups).chain(named).collect();
@@ -55,7 +55,7 @@ fn between_kernels(
     bisect: &Bisect,
     figure: Option<Figure>,
     input: &Input,
-    trace: Option<&Traced>,
+    trace: Option<&ComparedTrace>,
 ) -> miette::Result<Ended> {
     let planned = |kernel: &str| {
         let mut plan = plan(input, Some(kernel), bisect.machine.as_deref(), &bisect.model)?;
@@ -174,6 +174,7 @@ fn unknown_subject(figure: &Figure, runs: &[Results]) -> miette::Report {
     let classes =
         runs.first().map_or_else(Vec::new, |run| run.classes.iter().map(|class| class.name.as_str()).collect());
     let groups = runs.first().map_or_else(Vec::new, |run| run.groups.iter().map(|group| group.path.as_str()).collect());
-    let help = format!("classes are {}; groups are {}", classes.join(", "), groups.join(", "));
-    miette!(help = help, "no run has {}", figure.name())
+    let help =
+        format!("name one of these tasks: {}; or one of these groups: {}", classes.join(", "), groups.join(", "));
+    miette!(help = help, "no run has the figure {}", figure.name())
 }

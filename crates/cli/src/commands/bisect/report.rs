@@ -61,7 +61,7 @@ impl Report<'_> {
             figure.text(found.to.mean()),
         );
         if !self.differs() {
-            return format!("{moved} The difference is within what seeds move, or too small to matter.");
+            return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
         }
         if found.together.is_empty() {
             return format!("{moved} No set of differences was found that explains it.");
@@ -76,7 +76,7 @@ impl Report<'_> {
         }
         let rest = total - found.joint;
         if rest.abs() <= noise {
-            text.push_str(" The rest is within noise.");
+            text.push_str(" The rest is within the spread of the seeds.");
         } else {
             text.extend([" The rest, ", &figure.text(rest), ", comes from the other differences together."]);
         }
@@ -88,7 +88,7 @@ impl Report<'_> {
         let found = self.found;
         let silent = found.effects.iter().filter(|effect| !effect.moves()).count();
         format!(
-            "{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run",
+            "{} of {} differences change events of this workload, and {silent} of these do not move the figure; {} combinations were run",
             found.effects.len(),
             found.of,
             found.combinations
@@ -96,7 +96,7 @@ impl Report<'_> {
     }
 
     fn heads(&self) -> [String; 2] {
-        [format!("alone on {}", self.from), format!("lost without, {}", self.to)]
+        [format!("added to {}", self.from), format!("removed from {}", self.to)]
     }
 
     /// Formats an effect, as a dash if the difference changes no event.
@@ -214,7 +214,7 @@ impl Report<'_> {
             title: "What moved the figure".to_owned(),
             entry: "Effects".to_owned(),
             sub: format!(
-                "The mean effect of each difference: alone on {from}, and lost without it in {to}. A negative part is against \
+                "The mean of two effects of each difference: added to {from}, and removed from {to}. A negative part is against \
                  the difference, {}.",
                 figure.text(total)
             ),
@@ -234,8 +234,8 @@ impl Report<'_> {
             ("difference", "difference", Kind::Text),
             ("releases", "releases", Kind::Text),
             ("certainty", "known", Kind::Text),
-            ("alone", "alone on the first", Kind::Measure),
-            ("left_out", "lost without, the second", Kind::Measure),
+            ("alone", "added to the first", Kind::Measure),
+            ("left_out", "removed from the second", Kind::Measure),
             ("share", "share", Kind::Share),
             ("explains", "explains", Kind::Text),
             ("what", "what it does", Kind::Text),

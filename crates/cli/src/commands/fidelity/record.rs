@@ -125,13 +125,13 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         // As the recording says.
         let options =
             Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), threads: true, ..Options::default() };
-        let mut told = BTreeSet::new();
+        let mut seen_notes = BTreeSet::new();
         for _ in 0..extent.runs {
             interrupt::careful();
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)
                 .map_err(|error| complaint::with_help(format!("{name}: {error}"), error.help()))?;
             for note in &measured.notes {
-                if told.insert(note.clone()) {
+                if seen_notes.insert(note.clone()) {
                     output::note(&format!("{name}: {note}"));
                 }
             }
@@ -381,12 +381,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_recorded() {
         let added = super::super::json_files(&ADDED);
-        for (told, recorded) in [(None, None), (Some("none".to_owned()), Some("none".to_owned()))] {
+        for (model, recorded) in [(None, None), (Some("none".to_owned()), Some("none".to_owned()))] {
             let host = Host {
                 kernel: "6.12.1".to_owned(),
                 topology: "4".to_owned(),
                 hz: 250,
-                preempt: told,
+                preempt: model,
                 ..Host::default()
             };
             let suite = suite(scenarios(added.iter()).unwrap(), &host, Suite::Full, None).expect("all can be read");
@@ -459,7 +459,7 @@ mod tests {
         assert!(!outcome.interrupted && outcome.end >= 1_000_000_000 && outcome.switches > 100, "{name}: {outcome:?}");
         for note in &outcome.notes {
             // At the end, tasks finish one by one while others wait.
-            let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(','));
+            let since = note.split_once(", from ").and_then(|(_, rest)| rest.split_once(" to the end"));
             let since = since.and_then(|(at, _)| vruntime_workload::parse_duration(&at.replace(' ', "")).ok());
             let counts = [" more task waits", " more tasks wait"].iter().any(|end| note.ends_with(end));
             let counted = counts || note.starts_with("the run ended at ");

@@ -30,7 +30,7 @@ struct Counts {
     kernel: &'static str,
     depth: usize,
     counted: Vec<u64>,
-    traced: Vec<u64>,
+    emitted: Vec<u64>,
     to_idle: u64,
 }
 
@@ -185,7 +185,7 @@ impl Measured {
     /// all.
     fn cost_of_counting(&self, depths: Range<usize>) -> (f64, String) {
         let mut worst = f64::MIN;
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         for (kernel, name) in KERNELS.iter().enumerate() {
             for depth in depths.clone() {
                 let [off, on] = [false, true].map(|counting| Self::at(kernel, depth, counting));
@@ -193,10 +193,10 @@ impl Measured {
                 worst = worst.max(count.unwrap_or(time));
                 let count =
                     count.map_or_else(String::new, |count| format!("{:+.2} % instructions, ", (count - 1.0) * 100.0));
-                said.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(time)));
+                sentences.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(time)));
             }
         }
-        (worst - 1.0, said.join("; "))
+        (worst - 1.0, sentences.join("; "))
     }
 
     fn findings(&self) -> Vec<String> {
@@ -248,13 +248,13 @@ fn published_to_root(depth: usize) -> f64 {
 
 fn counts_table(counts: &[Counts]) -> FigureTable {
     let number = |count: Option<&u64>| count.map_or_else(dash, u64::to_string);
-    let rows = counts.iter().map(|Counts { kernel, depth, counted, traced, to_idle }| {
+    let rows = counts.iter().map(|Counts { kernel, depth, counted, emitted, to_idle }| {
         vec![
             format!("{kernel}, {depth} deep"),
             number(counted.first()),
-            number(traced.first()),
+            number(emitted.first()),
             number(counted.last()),
-            number(traced.last()),
+            number(emitted.last()),
             to_idle.to_string(),
         ]
     });
@@ -267,7 +267,7 @@ fn counts_table(counts: &[Counts]) -> FigureTable {
 }
 
 fn counts_claim(counts: &[Counts]) -> Claim {
-    let are_equal = |counts: &Counts| counts.counted == counts.traced && counts.counted.len() == counts.depth + 1;
+    let are_equal = |counts: &Counts| counts.counted == counts.emitted && counts.counted.len() == counts.depth + 1;
     let groups: usize = counts.iter().map(|counts| counts.counted.len()).sum();
     Claim::new(
         "counts equal the trace's in every group, going idle included",
@@ -298,8 +298,8 @@ fn counts() -> miette::Result<Vec<Counts>> {
         let mut sinks = (Collector::new(config.machine.topology.nr_cpus()), ToIdle::default());
         let outcome = simulate(workload, config, &mut sinks)?;
         let results: Results = sinks.0.into_results();
-        let traced = results.groups.iter().map(|group| group.switches).collect();
-        Ok(Counts { kernel, depth: *depth, counted: outcome.group_switches, traced, to_idle: sinks.1.0 })
+        let emitted = results.groups.iter().map(|group| group.switches).collect();
+        Ok(Counts { kernel, depth: *depth, counted: outcome.group_switches, emitted, to_idle: sinks.1.0 })
     });
     runs.into_iter().collect()
 }

@@ -130,7 +130,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
         begun |= !record.name.starts_with(b"PERF_RECORD_");
         // perf's names before the first event are no events, and do not start the recording.
-        let early = !begun && record.is_told_rename();
+        let early = !begun && record.is_perf_rename();
         writer.record(&if early { Record { at: 0, ..record } } else { record });
         count += 1;
         bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
@@ -159,14 +159,14 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     // Our traces have no other flags.
     let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
     let flags = if ours { 0 } else { flags };
-    let told = [
+    let losses = [
         omitted,
         (bare, "events with only their name written: their fields are unknown"),
         (flags, "events with flags (only the flag of an interrupt handler is written)"),
         (notes.not_understood.count, "lines or records of the trace that were not understood"),
         (notes.malformed.count, "events with unexpected fields"),
     ];
-    for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
+    for (count, what) in losses.into_iter().filter(|&(count, _)| count > 0) {
         output::note(&format!("{what}: {}", thousands(count)));
     }
     // In a text, the release can follow the written header.

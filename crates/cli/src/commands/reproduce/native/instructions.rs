@@ -72,11 +72,14 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
         .args(["reproduce", "--counted", task])
         .output()
         .map_err(|error| format!("instructions are not counted: cannot start valgrind ({error})"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let collected = told.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse::<u64>().ok());
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let collected = printed.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse::<u64>().ok());
     match collected {
         Some(count) if output.status.success() => Ok(count),
-        _ => Err(format!("instructions are not counted: valgrind failed: {}", told.lines().last().unwrap_or_default())),
+        _ => Err(format!(
+            "instructions are not counted: valgrind failed: {}",
+            printed.lines().last().unwrap_or_default()
+        )),
     }
 }
 

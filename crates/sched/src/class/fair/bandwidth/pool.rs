@@ -334,10 +334,10 @@ impl Pool {
 }
 
 /// Creates the pool of `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). 6.4+
-/// (`apart`): groups' periods begin at different instants: at random in the kernel, by group number here.
-pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
+/// (`own_phase`): groups' periods begin at different instants: at random in the kernel, by group number here.
+pub(crate) fn new_pool(own_phase: bool, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-    Pool::new(match (apart, phase) {
+    Pool::new(match (own_phase, phase) {
         (false, phase) => phase.unwrap_or(0),
         (_, None) => (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32,
         // Up to 18 minutes: far more than any period.

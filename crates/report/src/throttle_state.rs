@@ -14,7 +14,7 @@ struct Task {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hold {
+pub(crate) enum ThrottleCause {
     /// The limit of this group: its own or an ancestor.
     Group(u32),
     /// The bandwidth of real-time tasks.
@@ -23,7 +23,7 @@ pub(crate) enum Hold {
     Runtime,
 }
 
-/// Tasks whose hold an event may have changed.
+/// Tasks whose throttling an event may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Nobody,
@@ -33,7 +33,7 @@ pub(crate) enum Changed {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Holds {
+pub(crate) struct ThrottleState {
     tasks: Vec<Task>,
     parents: Vec<Option<u32>>,
     /// Used-up limits of groups.
@@ -44,7 +44,7 @@ pub(crate) struct Holds {
     spent: usize,
 }
 
-impl Holds {
+impl ThrottleState {
     pub(crate) fn groups(&self) -> usize {
         self.parents.len()
     }
@@ -68,7 +68,7 @@ impl Holds {
         &mut self.tasks[id.index()]
     }
 
-    /// Applies an event, and returns whose hold it may have changed. Also check tasks that start to wait.
+    /// Applies an event. Returns the tasks whose throttling it may have changed. Also check tasks that start to wait.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {
@@ -130,23 +130,23 @@ impl Holds {
     }
 
     /// Whether a task would be throttled on a CPU.
-    pub(crate) fn hold(&self, task: TaskId, cpu: CpuId) -> bool {
+    pub(crate) fn is_throttled(&self, task: TaskId, cpu: CpuId) -> bool {
         self.why(task, cpu).is_some()
     }
 
     /// Returns what throttles a task on a CPU.
-    pub(crate) fn why(&self, task: TaskId, cpu: CpuId) -> Option<Hold> {
+    pub(crate) fn why(&self, task: TaskId, cpu: CpuId) -> Option<ThrottleCause> {
         if self.is_empty() {
             return None;
         }
         let task = self.tasks.get(task.index())?;
         let parent = |group: u32| self.parents.get(group as usize).copied().flatten();
         if task.throttled {
-            return Some(Hold::Runtime);
+            return Some(ThrottleCause::Runtime);
         }
         match task.bound_by {
-            BoundBy::Group => self.limits.holder(cpu.0, task.group, parent).map(Hold::Group),
-            BoundBy::Realtime => self.rt.holder(cpu.0, task.group, parent).map(|_| Hold::Realtime),
+            BoundBy::Group => self.limits.holder(cpu.0, task.group, parent).map(ThrottleCause::Group),
+            BoundBy::Realtime => self.rt.holder(cpu.0, task.group, parent).map(|_| ThrottleCause::Realtime),
             BoundBy::Nothing => None,
         }
     }

@@ -5,16 +5,16 @@ use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, S
 use super::Analyses;
 use super::cgroups::Update;
 use super::world::{On, State, Step, What, World};
-use crate::holds::{Changed, Hold, Holds};
+use crate::throttle_state::{Changed, ThrottleCause, ThrottleState};
 
 /// Throttling, and the run's task for each of the world's.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
-    pub(super) holds: Holds,
+pub(crate) struct TaskThrottles {
+    pub(super) throttle_state: ThrottleState,
     own: Vec<Option<TaskId>>,
 }
 
-impl Held {
+impl TaskThrottles {
     /// Links a task of the world to one of the run.
     pub(super) fn announce(&mut self, task: u32, id: TaskId) {
         if task as usize >= self.own.len() {
@@ -26,22 +26,22 @@ impl Held {
 
 impl World {
     /// Whether a task would be throttled on a CPU.
-    pub(super) fn is_held(&self, task: u32, cpu: u32) -> bool {
-        self.what_holds(task, cpu).is_some()
+    pub(super) fn is_throttled(&self, task: u32, cpu: u32) -> bool {
+        self.throttle_cause(task, cpu).is_some()
     }
 
     /// Returns what throttles a task on a CPU.
-    pub(super) fn what_holds(&self, task: u32, cpu: u32) -> Option<Hold> {
-        let own = self.held.own.get(task as usize).copied().flatten()?;
-        self.held.holds.why(own, CpuId(cpu))
+    pub(super) fn throttle_cause(&self, task: u32, cpu: u32) -> Option<ThrottleCause> {
+        let own = self.throttles.own.get(task as usize).copied().flatten()?;
+        self.throttles.throttle_state.why(own, CpuId(cpu))
     }
 
     /// Returns the task's number in the run.
     fn own(&mut self, task: u32) -> TaskId {
-        let (id, known) = (TaskId(task), self.held.own.get(task as usize).copied().flatten());
+        let (id, known) = (TaskId(task), self.throttles.own.get(task as usize).copied().flatten());
         if known.is_none() {
-            self.held.announce(task, id);
-            self.held.holds.task(id, GroupId(self.cgroups.of(task)), SchedPolicy::Normal);
+            self.throttles.announce(task, id);
+            self.throttles.throttle_state.task(id, GroupId(self.cgroups.of(task)), SchedPolicy::Normal);
         }
         id
     }
@@ -53,7 +53,7 @@ impl World {
                 self.own(child);
                 return Changed::Nobody;
             }
-            What::Switch { next: On::Task(next), .. } if !self.held.holds.is_empty() => {
+            What::Switch { next: On::Task(next), .. } if !self.throttles.throttle_state.is_empty() => {
                 let next = Running::Task(self.own(next));
                 Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next }
             }
@@ -71,11 +71,11 @@ impl World {
             }
             _ => return Changed::Nobody,
         };
-        let Self { cgroups, held, .. } = self;
-        for (group, row) in cgroups.rows().iter().enumerate().skip(held.holds.groups()) {
-            held.holds.group(GroupId(group as u32), row.parent.map(GroupId));
+        let Self { cgroups, throttles, .. } = self;
+        for (group, row) in cgroups.rows().iter().enumerate().skip(throttles.throttle_state.groups()) {
+            throttles.throttle_state.group(GroupId(group as u32), row.parent.map(GroupId));
         }
-        held.holds.hears(step.at.max(0) as u64, CpuId(step.cpu), &event)
+        throttles.throttle_state.hears(step.at.max(0) as u64, CpuId(step.cpu), &event)
     }
 }
 
@@ -87,12 +87,12 @@ impl Analyses {
         }
         self.step(step);
         match self.world.hears(step) {
-            Changed::On(_) => (0..self.world.tasks() as u32).for_each(|task| self.tell_what_holds(task)),
-            Changed::Task(id) => self.tell_what_holds(id.0),
-            Changed::Nobody if self.world.held.holds.is_empty() => {}
+            Changed::On(_) => (0..self.world.tasks() as u32).for_each(|task| self.report_throttling(task)),
+            Changed::Task(id) => self.report_throttling(id.0),
+            Changed::Nobody if self.world.throttles.throttle_state.is_empty() => {}
             Changed::Nobody => {
                 for change in 0..self.world.changes.len() {
-                    self.tell_what_holds(self.world.changes[change].task);
+                    self.report_throttling(self.world.changes[change].task);
                 }
             }
         }
@@ -105,12 +105,12 @@ impl Analyses {
     }
 
     /// Reports the cause of a task's wait.
-    pub(super) fn tell_what_holds(&mut self, task: u32) {
+    pub(super) fn report_throttling(&mut self, task: u32) {
         let span = self.world.state(task);
         if span.state == State::Waiting {
-            let hold = self.world.what_holds(task, span.cpu);
+            let cause = self.world.throttle_cause(task, span.cpu);
             for (_, analysis) in &mut self.chosen {
-                analysis.hold(task, hold, &self.world);
+                analysis.throttling_changed(task, cause, &self.world);
             }
         }
     }

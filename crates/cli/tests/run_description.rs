@@ -228,7 +228,7 @@ fn json_has_what_is_printed_of_all_seeds() {
 
 /// A negative number stays negative.
 #[test]
-fn a_negative_tunable_is_told_as_it_was_given() {
+fn a_negative_tunable_is_reported_as_it_was_given() {
     let how = ["--duration", "20ms", "--set", "sched_rt_runtime_us=-1"];
     let told = well(&[&["run", "groups.toml"][..], &how].concat());
     assert!(told.contains("\n  with sched_rt_runtime_us = -1\n"), "{told}");
