@@ -68,8 +68,9 @@ impl Pools {
         }
         let mut partners = vec![BTreeSet::new(); threads.len()];
         let wakes = woken_by.iter().enumerate().flat_map(|(thread, by)| by.keys().map(move |&by| (thread, by)));
-        // A kernel thread that wakes two threads, such as `ksoftirqd`, gives them no common work.
-        for (thread, by) in wakes.filter(|(_, by)| !is_kernel_thread(&threads[*by].comm)) {
+        // A kernel thread such as `ksoftirqd` gives two threads no common work.
+        let works = |thread: usize| !is_kernel_thread(&threads[thread].comm);
+        for (thread, by) in wakes.filter(|&(thread, by)| works(thread) && works(by)) {
             partners[by].insert(thread);
             partners[thread].insert(by);
         }
