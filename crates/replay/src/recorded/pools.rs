@@ -20,7 +20,7 @@ use super::sessions::is_kernel_thread;
 /// The pools of a recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pools {
-    /// Each thread's pool, if any.
+    /// Each thread's pool. None: it has none.
     of: Vec<Option<usize>>,
     /// The pool that each attendant looks after.
     attended: Vec<Option<usize>>,
@@ -154,7 +154,7 @@ impl Pools {
         self.all.iter().map(|pool| pool.name.clone()).collect()
     }
 
-    /// Returns a thread's pool, if any.
+    /// Returns a thread's pool.
     pub(super) fn of(&self, thread: usize) -> Option<usize> {
         self.of.get(thread).copied().flatten()
     }
@@ -193,7 +193,7 @@ fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<
         let mut outside: BTreeMap<usize, u64> = BTreeMap::new();
         let all: u64 = woken_by[member].values().sum();
         for (&by, &count) in woken_by[member].iter().filter(|(by, _)| members.binary_search(by).is_err()) {
-            // Kin comes before threads without.
+            // Kin are before threads without.
             *outside.entry(kin_of[by].unwrap_or(kin_of.len() + by)).or_default() += count;
         }
         let most = outside.iter().max_by_key(|(_, count)| **count).map(|(&kin, &count)| (kin, count));

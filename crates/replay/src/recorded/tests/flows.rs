@@ -6,7 +6,7 @@ use super::*;
 const CLIENT: Named<'static> = Named { pid: 10, comm: b"client" };
 const SERVER: Named<'static> = Named { pid: 20, comm: b"server" };
 
-/// In each round, the client sends some requests on CPU 0, one every 20 us, and the server on CPU 1 answers each within
+/// In each round, the client sends some requests on CPU 0, one every 20 us. The server on CPU 1 answers each within
 /// 30 us. The first request and the first answer wake the other. The client reads all answers, and the next round
 /// begins.
 fn rounds(requests: impl Fn(u64) -> u64) -> Recorded {
