@@ -178,6 +178,7 @@ fn measure(access: &Access, cpus: u32, most: u64) -> Result<Option<EventCost>, R
             match item.what {
                 What::Raw(_) => events += 1,
                 What::Lost(lost) => events += lost,
+                What::Other => {}
                 What::Noted(noted) => switches.borrow_mut().convert(item.cpu, &noted, &mut |_| events += 1),
             }
         }

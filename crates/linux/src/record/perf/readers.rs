@@ -207,6 +207,7 @@ impl Body {
                     switches.lost(item.cpu);
                 }
             }
+            What::Other => {}
         }
         failed.map(|()| bytes)
     }

@@ -46,6 +46,8 @@ pub(super) enum What {
     Raw(Vec<u8>),
     Noted(Noted),
     Lost(u64),
+    /// Nothing of use here.
+    Other,
 }
 
 /// A record, sorted by time, CPU and order in its ring.
@@ -163,7 +165,7 @@ impl Rings {
                 {
                     bytes += record.len() as u64 + 8;
                     match parse(cpu.cpu, &record) {
-                        Some(item) => items.extend(item),
+                        Some(item) => items.push(item),
                         None => strange += 1,
                     }
                 }
@@ -237,18 +239,18 @@ pub(super) fn may(source: Source, tracefs: &Path, cpu: u32) -> io::Result<()> {
     ring(&builder, LEAST).map(drop)
 }
 
-/// Parses a record. None if it makes no sense; `Some(None)` if it is of no use.
-fn parse(cpu: u32, record: &Record<'_>) -> Option<Option<Item>> {
+/// Parses a record. None if it makes no sense.
+fn parse(cpu: u32, record: &Record<'_>) -> Option<Item> {
     parse_bytes(cpu, record.ty(), record.misc(), &record.to_contiguous())
 }
 
-fn parse_bytes(cpu: u32, ty: u32, misc: u16, bytes: &[u8]) -> Option<Option<Item>> {
+fn parse_bytes(cpu: u32, ty: u32, misc: u16, bytes: &[u8]) -> Option<Item> {
     let int = |at: usize| Some(i32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
     if ty == kind::SAMPLE {
         let size = usize::try_from(int(RAW)?).ok()?;
         let raw = bytes.get(RAW + 4..(RAW + 4).checked_add(size)?)?.to_vec();
-        return Some(Some(Item { time: long(8)?, cpu, what: What::Raw(raw) }));
+        return Some(Item { time: long(8)?, cpu, what: What::Raw(raw) });
     }
     // The ids are at the end.
     let ids = bytes.len().checked_sub(IDS)?;
@@ -266,9 +268,9 @@ fn parse_bytes(cpu: u32, ty: u32, misc: u16, bytes: &[u8]) -> Option<Option<Item
                 Noted::Out { tid, next: other, preempted: misc & OUT_PREEMPT != 0 }
             })
         }
-        _ => return Some(None),
+        _ => What::Other,
     };
-    Some(Some(Item { time, cpu, what }))
+    Some(Item { time, cpu, what })
 }
 
 #[cfg(test)]
@@ -289,7 +291,7 @@ mod tests {
     #[test]
     fn records_are_parsed() {
         let noted = |ty, misc, words: &[i32]| match parse_bytes(3, ty, misc, &bytes(words, 7, 99)) {
-            Some(Some(Item { time: 99, cpu: 3, what: What::Noted(noted) })) => noted,
+            Some(Item { time: 99, cpu: 3, what: What::Noted(noted) }) => noted,
             other => panic!("{other:?}"),
         };
         assert_eq!(noted(kind::SWITCH, OUT, &[]), Noted::Out { tid: 7, next: None, preempted: false });
@@ -302,9 +304,10 @@ mod tests {
         assert_eq!(noted(kind::EXIT, 0, &[10, 20, 11, 21, 0, 0]), Noted::Exit { tid: 11 });
         let name = i32::from_ne_bytes(*b"cat\0");
         assert_eq!(noted(kind::COMM, 0, &[10, 11, name, 0]), Noted::Name { tid: 11, comm: comm(b"cat") });
-        let lost = parse_bytes(3, kind::LOST, 0, &bytes(&[1, 0, 5, 0], 7, 99)).flatten();
+        let lost = parse_bytes(3, kind::LOST, 0, &bytes(&[1, 0, 5, 0], 7, 99));
         assert_eq!(lost.map(|item| item.what), Some(What::Lost(5)));
-        assert_eq!(parse_bytes(3, 4711, 0, &bytes(&[], 7, 99)), Some(None));
+        let other = parse_bytes(3, 4711, 0, &bytes(&[], 7, 99));
+        assert_eq!(other.map(|item| item.what), Some(What::Other));
     }
 
     #[test]
@@ -313,7 +316,7 @@ mod tests {
         sample.extend_from_slice(&1_u64.to_ne_bytes());
         sample.extend_from_slice(&4_u32.to_ne_bytes());
         sample.extend_from_slice(b"abcd");
-        let item = parse_bytes(1, kind::SAMPLE, 0, &sample).flatten();
+        let item = parse_bytes(1, kind::SAMPLE, 0, &sample);
         assert_eq!(item, Some(Item { time: 99, cpu: 1, what: What::Raw(b"abcd".to_vec()) }));
     }
 
