@@ -119,7 +119,7 @@ fn a_tally_counts_as_the_collector_does() {
         sinks.0.into_tasks().into_iter().map(|task| (task.name, task.cpu_ns, task.switches)).collect();
     assert_eq!(counted, collected);
     assert!(
-        counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches)| *cpu_ns > 0 && *switches > 10),
+        counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches)| *cpu_ns > 0 && *switches > 0),
         "{counted:?}"
     );
 }
