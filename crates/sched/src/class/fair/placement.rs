@@ -318,14 +318,28 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
             return None;
         }
     }
-    let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
-    if !shared.config.has(Behaviour::SearchOnce) || (by_cost && !has_idle_core) {
-        if by_cost {
-            budget = shared.idleness(on).scan_budget(llc.weight);
-        }
-        return search_in_turn(rq, shared, task, (on, target), has_idle_core, budget);
-    }
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
+    let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
+    if by_cost && !(has_idle_core && shared.config.has(Behaviour::SearchOnce)) {
+        budget = shared.idleness(on).scan_budget(llc.weight);
+    }
+    if !shared.config.has(Behaviour::SearchOnce) {
+        let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
+        if has_idle_core {
+            if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
+                return Some(cpu);
+            }
+            llc_shared.has_idle_cores.store(false, Relaxed);
+        }
+        // The target counts.
+        return scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
+            let siblings = domains.smt_siblings(target)?;
+            siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
+        });
+    }
+    if by_cost && !has_idle_core {
+        return scan(shared, llc.span.iter_from(start).filter(|&cpu| allowed(cpu)), free, on, budget);
+    }
     let Some(cluster) = cluster else {
         let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
         return search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget);
@@ -333,39 +347,6 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
     let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
-}
-
-/// Searches as up to 5.19: for an idle CPU, within a budget. Before 5.12, for an idle core before that, and for a
-/// sibling thread of the target after that.
-#[inline(never)]
-fn search_in_turn<D: Discipline, T: Tunables>(
-    rq: &Rq<Fair<D, T>>,
-    shared: &Shared<Fair<D, T>>,
-    task: u32,
-    (on, target): (CpuId, CpuId),
-    has_idle_core: bool,
-    budget: usize,
-) -> Option<CpuId> {
-    let domains: &Domains = &shared.domains;
-    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    let free = Free::to(rq, shared, task);
-    let llc = domains.llc_domain(target)?;
-    let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
-    let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
-    if shared.config.has(Behaviour::SearchOnce) {
-        return scan(shared, cpus(), free, on, budget);
-    }
-    if has_idle_core {
-        if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
-            return Some(cpu);
-        }
-        domains.llcs[domains.llc(target)].has_idle_cores.store(false, Relaxed);
-    }
-    // The target counts.
-    scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
-        let siblings = domains.smt_siblings(target)?;
-        siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
-    })
 }
 
 /// As [`search_idle_cpu`], with the search charged to `on` (SIS_PROP).

@@ -100,7 +100,7 @@ behaviours! {
         "clear the count of failures when the stopper has pushed a task";
     LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
         "push a lone task from a CPU that real-time tasks leave little of";
-    NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."5.0" Read
+    NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."4.17" Remembered
         "let a newly-idle balance that finds nothing lengthen the interval";
 
     // 4.2 to 6.0.
@@ -305,7 +305,7 @@ behaviours! {
         "bound the chance of a newly-idle balance by 1, and raise it for CPUs that seldom idle" by "NO_NI_RATE";
 
     // What kernels print.
-    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Read "print version 14 of /proc/schedstat";
+    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat";
     Schedstat15 SCHEDSTAT_15: Debug "2.6.24".."" Remembered "print version 15 of /proc/schedstat";
     Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Remembered "print version 16 of /proc/schedstat";
     Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat";
