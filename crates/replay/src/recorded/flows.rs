@@ -2,8 +2,8 @@
 //!
 //! A client with many connections sends further requests while its server works. Both have something to do most of the
 //! time. How often they sleep depends on when each gets a CPU. A trace shows data only at a sleep: then the thread
-//! has read all that its wakers wrote. So its work between two sleeps is for what they wrote meanwhile. A replay spreads
-//! both evenly, in portions of one message. A thread begins a portion when the message for it is there.
+//! has read all that its wakers wrote. So its work between two sleeps is for what they wrote meanwhile. A replay
+//! spreads both evenly, in portions of a message. A thread begins a portion when the message for it is there.
 //!
 //! Messages flow between two threads if both go on with their work after a wakeup. And the more one worked, the more
 //! the other had to work.

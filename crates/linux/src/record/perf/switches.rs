@@ -58,7 +58,7 @@ struct Task {
     ended: bool,
 }
 
-/// Thread id of the tasks of CPU 0 that are not recorded: the highest of all (`PID_MAX_LIMIT`). A kernel uses it after
+/// Thread id of tasks of CPU 0 that are not recorded: the highest of all (`PID_MAX_LIMIT`). A kernel uses it after
 /// 4 million forks. The next CPU has the next lower one.
 const UNSEEN: i32 = (1 << 22) - 1;
 
