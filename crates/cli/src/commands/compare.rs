@@ -305,6 +305,9 @@ impl<'a> Compared<'a> {
             }
             html::write(&page, path)?;
         }
+        if compare.reports.tables.folder.is_none() {
+            return Ok(());
+        }
         let of_side = |(label, done): &(String, &Done)| Part {
             prefix: format!("{}-", folder_name(label)),
             tables: done.results.tables(),
