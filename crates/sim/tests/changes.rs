@@ -74,7 +74,6 @@ fn a_change_is_made_though_nothing_else_happens_any_more() {
     #[derive(Default)]
     struct Changes(Vec<(u64, u32)>);
     impl Sink for Changes {
-    fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
         fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
         fn group_changed(&mut self, at: u64, _: GroupId, info: &GroupInfo<'_>) {
             self.0.push((at, info.weight));
@@ -233,7 +232,6 @@ fn observers_are_told() {
     #[derive(Default)]
     struct Changes(Vec<(u64, GroupId, String)>);
     impl Sink for Changes {
-    fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
         fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
             self.0.push((at / MS, id, info.settings()));
         }
@@ -436,9 +434,9 @@ fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
 
 /// Counts changes of groups.
 #[derive(Default)]
-struct Changes(u32);
+struct GroupChanges(u32);
 
-impl Sink for Changes {
+impl Sink for GroupChanges {
     fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
     fn group_changed(&mut self, _: u64, _: GroupId, _: &GroupInfo<'_>) {
         self.0 += 1;
@@ -452,7 +450,7 @@ fn a_run_stops_between_changes() {
     let changes = vec![(5 * MS, to(1)), (5 * MS, to(2))];
     let load = grouped(vec![hog("a", 1), hog("b", 2)], changes);
     let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
-    let mut sink = Changes::default();
+    let mut sink = GroupChanges::default();
     let mut watch = |progress: vruntime_sim::Progress| {
         if progress.now == 5 * MS { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     };

@@ -13,7 +13,7 @@ use vruntime_workload::program::Workload;
 use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
-use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
+use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
 use crate::output_paths::OutputPaths;
@@ -47,14 +47,22 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
     let outputs = OutputPaths::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
     compare.reports.output_paths(outputs.reads(read_files(compare))).check()?;
-    let (runnable, mut saved) = saved::taken(compare)?;
+    let (mut runnable, mut saved) = saved::taken(compare)?;
+    if runnable.part.is_some() {
+        runnable.options.seeds.repeat = 1;
+    }
     let compare = &runnable;
+    let options = &compare.options;
     let rules = rules::read(&compare.map)?;
     refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let points = vary::points(&compare.vary)?;
     let what_ifs = what_ifs(&inputs, &rules, &points, compare)?;
-    let sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
+    let mut sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
+    for side in &mut sides {
+        let seed = &mut side.plan.config.seed;
+        *seed = seed.wrapping_add(compare.part.unwrap_or(0).into());
+    }
     number(&sides, &mut saved);
     check_folders(&sides, compare)?;
     for input in &inputs {
@@ -71,7 +79,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     }
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), &saved, checks)?;
-    let json = compared.json();
+    let json = if compare.part.is_some() { compared.part() } else { compared.json() };
     // Prints the comparison before errors of writing.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
     let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
@@ -278,6 +286,17 @@ impl<'a> Compared<'a> {
             if self.interrupted() {
                 fields.insert("interrupted".to_owned(), true.into());
             }
+        }
+        json
+    }
+
+    /// As [`Self::json`], with the results of each run in `whole`. Results of several parts are compared as saved ones.
+    fn part(&self) -> serde_json::Value {
+        let mut json = self.json();
+        let runs = json.get_mut("runs").and_then(serde_json::Value::as_array_mut).into_iter().flatten();
+        for (entry, Ran { side, runs }) in runs.zip(&self.ran) {
+            let mut all = runs_json(&side.input.name, &side.plan, &side.changes, runs);
+            entry["whole"] = all["observed"].take();
         }
         json
     }
