@@ -52,7 +52,7 @@ class Executors(unittest.TestCase):
             '[[task]]\nname = "round"\nrun = "2ms"\nperiod = "10ms"\n'
         )
         options = {"kernel": ["6.1", "6.12+NO_RUN_TO_PARITY"], "machine": [1, 2], "target": "5ms", "repeat": 4}
-        for more in ({}, {"seed": 7}, {"rules": "task=hog: nice=5"}):
+        for more in ({}, {"seed": 7}, {"rules": "comm=hog: nice=5"}):
             with self.subTest(more):
                 worker = Elsewhere()
                 split = vruntime.compare(vruntime.Toml(scenario), executor=worker, **options, **more)

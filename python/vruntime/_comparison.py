@@ -277,4 +277,23 @@ def _together(parts: list[Any]) -> Any:
                 json.dump({**run, "observed": whole}, file)
         # Its messages are about these files.
         compared = ask(["compare", *files, "--json"], None, Children()).json()
+    # Results have classes by name, and rounded pressure. The cells of the parts have the order of the file, and exact
+    # values of their seed.
+    found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    for part in parts:
+        for cell in part["cells"]:
+            values = found.setdefault(_place(cell), {})
+            for value in cell["values"]:
+                if value["mean"] is not None:
+                    values.setdefault(value["variant"], []).append(value["mean"])
+    for cell in compared["cells"]:
+        for value in cell["values"]:
+            if seeds := found.get(_place(cell), {}).get(value["variant"]):
+                value.update(mean=sum(seeds) / len(seeds), min=min(seeds), max=max(seeds))
+    places = {place: index for index, place in enumerate(found)}
+    compared["cells"].sort(key=lambda cell: places.get(_place(cell), len(places)))
     return {**parts[0], **compared, "runs": runs}
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    return cell["class"], cell["group"], cell["metric"]

@@ -396,11 +396,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             push_running(&mut rq);
             finish_verb(&mut rq, shared, self.host);
         } else {
-            // Other queued tasks are forbidden only until the stopper has pushed them. Without it, only this task leaves,
-            // and the others are not searched: a change may concern 100,000 tasks of one CPU.
+            // The stopper precedes all tasks, so another queued task is forbidden only while the stopper runs. Otherwise
+            // only this task leaves, without a search: a change may concern 100,000 tasks of one CPU.
             let target = dest_cpu(shared, &rq.tasks[index], cpu);
-            let current_stays = rq.curr.is_none_or(|current| rq.tasks[current].allowed(cpu));
-            if rq.online && rq.push.is_none() && current_stays && target != cpu {
+            let alone = match rq.curr {
+                Some(current) if !rq.tasks[current].allowed(cpu) => {
+                    rq.push == Some(Push::Affinity) && shared.all_online()
+                }
+                _ => rq.push.is_none(),
+            };
+            if rq.online && alone && target != cpu {
                 let moving = take_away(&mut rq, shared, self.host, index);
                 drop(rq);
                 self.arrive(moving, cpu, target, MigrateCause::Affinity);
