@@ -51,7 +51,8 @@ fn replays_under_the_policy(folder: &Path) {
         let output = output(folder, &arguments);
         (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
     });
-    let kernels = |json: &Value| json["runs"].as_array().unwrap().iter().map(|run| run["kernel"].clone()).collect::<Vec<_>>();
+    let kernels =
+        |json: &Value| json["runs"].as_array().unwrap().iter().map(|run| run["kernel"].clone()).collect::<Vec<_>>();
     assert_eq!(kernels(&mine.1), ["6.12", "mine"], "{:#}", mine.1["runs"]);
     assert_eq!(built_in.1["digests"][0], mine.1["digests"][0], "as recorded");
     assert_ne!(mine.1["digests"][0], mine.1["digests"][1]);

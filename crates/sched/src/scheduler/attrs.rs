@@ -396,8 +396,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             push_running(&mut rq);
             finish_verb(&mut rq, shared, self.host);
         } else {
-            // The stopper precedes all tasks, so another queued task is forbidden only while the stopper runs. Otherwise
-            // only this task leaves, without a search: a change may concern 100,000 tasks of one CPU.
+            // The stopper precedes all tasks, so another queued task is forbidden only while the stopper runs. Before
+            // and after, only this task leaves, without a search: a change may concern 100,000 tasks of one CPU.
             let target = dest_cpu(shared, &rq.tasks[index], cpu);
             let alone = match rq.curr {
                 Some(current) if !rq.tasks[current].allowed(cpu) => {
@@ -420,7 +420,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Moves queued tasks that affinity, or the CPU's going offline, forbids to run on `cpu`.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
-        // Tasks before this index were examined. While the queue is unlocked it may change, so the last search is of all.
+        // Tasks before this index were examined. The unlocked queue may change, so the last search is of all tasks.
         let mut examined = 0;
         loop {
             let mut rq = self.rqs.rq(cpu);

@@ -61,7 +61,10 @@ fn between_kernels(
         if let Some((policy, _)) = policies::named(kernel) {
             let (file, name) = (bisect.file.as_deref().unwrap_or(Path::new("FILE")).display(), policy.name());
             let help = format!("`compare {file} --kernel {} --kernel {kernel}` shows what it changes", policy.kernel());
-            return Err(miette!(help = help, "cannot bisect policy `{name}`: between it and a kernel lie no known differences"));
+            return Err(miette!(
+                help = help,
+                "cannot bisect policy `{name}`: between it and a kernel lie no known differences"
+            ));
         }
         let mut plan = plan(input, Some(kernel), bisect.machine.as_deref(), &bisect.model)?;
         plan.config.duration = bisect.duration;
