@@ -13,7 +13,7 @@ use vruntime_workload::program::Workload;
 use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
-use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
+use super::{LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
 use crate::output_paths::OutputPaths;
@@ -666,12 +666,6 @@ pub(super) fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
         depth.map_or_else(|| printable(&paths[index].display().to_string()), |depth| of_depth(index, depth))
     };
     (0..names.len()).map(name).collect()
-}
-
-/// Turns a label into a folder name.
-fn folder_name(label: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
-    label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
 }
 
 #[cfg(test)]
