@@ -209,7 +209,7 @@ def compare(
     Every combination of workloads, kernels and machines is a variant. With ``rules``, each workload also runs with
     them. Workloads may be recorded traces, with ``cgroups`` as for :func:`vruntime.replay`. With ``executor``, any
     ``concurrent.futures.Executor``, each seed is a job with all variants, which a worker runs on its CPUs. Workers get
-    the files by content. With ``out`` or ``html``, one worker runs all of the comparison.
+    the files by content. With ``out``, ``html``, ``rules`` or saved results, one worker runs all of the comparison.
     Other parameters are as for :func:`vruntime.run`.
 
     >>> hogs = {"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}}
@@ -241,8 +241,8 @@ def compare(
         answer = command(*all_seeds, *arguments(out=out, html=html), input=text)
         return Comparison(answer.json(), answer.messages)
     outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
-    # Saved results among the workloads have no parts.
-    if not outputs and repeat > 1 and not any(map(_is_saved, sources)):
+    # Saved results among the workloads have no parts, and what stands out with rules needs the whole results.
+    if not outputs and rules is None and repeat > 1 and not any(map(_is_saved, sources)):
         answers = execute_in(executor, [([*said, f"--part={index}"], text, {}) for index in range(repeat)])
         messages = tuple(dict.fromkeys(message for answer in answers for message in answer.messages))
         warn(messages)

@@ -145,6 +145,10 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
         return Err(miette!(help = help, "{name} has the results of a run, and no workload"));
     }
     if let Some(what) = binary(&bytes) {
+        // A trace may have a workload's name.
+        if let Some(kind) = trace_at(start) {
+            return Err(is_trace(path, &name, kind));
+        }
         let help = "name an rt-app file (JSON) or a scenario (TOML); `vruntime replay` reads recorded traces";
         return Err(miette!(help = help, "{name} is {what}, and no workload"));
     }
@@ -159,7 +163,6 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     };
     let (mut input, warnings) = input.map_err(|error| match misnamed(extension, &bytes) {
         Some(why) => error.wrap_err(format!("{name}: {why}")),
-        // A trace may have a workload's name.
         None => trace_at(start).map_or(error, |kind| is_trace(path, &name, kind)),
     })?;
     input.name = printable(&input.name);

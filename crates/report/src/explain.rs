@@ -36,19 +36,20 @@ impl Explained {
         let Some((first, others)) = runs.split_first() else {
             return Self { groups: Vec::new(), elapsed_ns: 0, cpus: 0 };
         };
+        // Saved results may have any numbers, so sums saturate.
         let mut groups = first.groups.clone();
         let at: BTreeMap<String, usize> = groups.iter().map(|group| group.path.clone()).zip(0..).collect();
         for more in others.iter().flat_map(|run| &run.groups) {
             let Some(group) = at.get(&more.path).map(|&at| &mut groups[at]) else { continue };
-            group.cpu_ns += more.cpu_ns;
-            group.entitled_ns += more.entitled_ns;
-            group.run_delay_ns += more.run_delay_ns;
+            group.cpu_ns = group.cpu_ns.saturating_add(more.cpu_ns);
+            group.entitled_ns = group.entitled_ns.saturating_add(more.entitled_ns);
+            group.run_delay_ns = group.run_delay_ns.saturating_add(more.run_delay_ns);
             if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
-                limit.nr_periods += more.nr_periods;
-                limit.nr_throttled += more.nr_throttled;
+                limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
+                limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
             }
         }
-        Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
+        Self { groups, elapsed_ns: runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.elapsed_ns)), cpus: first.cpus.len() }
     }
 
     /// Explains groups with deviations, largest first, and then names limits of others. At most [`MOST`] sentences, and
