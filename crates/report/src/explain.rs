@@ -49,7 +49,11 @@ impl Explained {
                 limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
             }
         }
-        Self { groups, elapsed_ns: runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.elapsed_ns)), cpus: first.cpus.len() }
+        Self {
+            groups,
+            elapsed_ns: runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.elapsed_ns)),
+            cpus: first.cpus.len(),
+        }
     }
 
     /// Explains groups with deviations, largest first, and then names limits of others. At most [`MOST`] sentences, and
@@ -230,6 +234,15 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::results::{CpuResult, CpusetResult, LimitResult};
+
+    /// Saved results can have any number.
+    #[test]
+    fn sums_of_huge_figures_saturate() {
+        let mut run = results(&[("/", None, 0, 0), ("/a", Some(0), 1, 1)]);
+        (run.groups[1].cpu_ns, run.elapsed_ns) = (u64::MAX, u64::MAX);
+        let sum = Explained::of(&[run.clone(), run]);
+        assert_eq!((sum.groups[1].cpu_ns, sum.elapsed_ns), (u64::MAX, u64::MAX));
+    }
 
     /// A second on four CPUs: groups with a parent, CPU time and entitlement in ms.
     fn results(groups: &[(&str, Option<usize>, u64, u64)]) -> Results {
