@@ -93,6 +93,30 @@ def dask(workers=2):
             yield executor
 
 
+class Ray(Executor):
+    """Ray has no ``concurrent.futures.Executor`` for its tasks. The futures of its tasks are those of the library."""
+
+    def submit(self, function, /, *arguments, **named):
+        import ray
+
+        return ray.remote(function).remote(*arguments, **named).future()
+
+
+@contextlib.contextmanager
+def ray(workers=2):
+    import ray
+
+    try:
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:
+        # Its processes give up after a time, as on a machine with much other work.
+        raise unittest.SkipTest(f"Ray does not start: {error}") from error
+    try:
+        yield Ray()
+    finally:
+        ray.shutdown()
+
+
 @contextlib.contextmanager
 def inside(folder):
     """Changes the working folder."""

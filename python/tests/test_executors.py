@@ -17,7 +17,7 @@ from unittest import mock
 
 import vruntime
 from tests import HOGS, ROOT
-from tests.executors import Elsewhere, Flaky, dask, inside, loky, needs, pool
+from tests.executors import Elsewhere, Flaky, dask, inside, loky, needs, pool, ray
 
 AXES = {"seed": [1, 2, 3], "kernel": ["6.1", "6.12"]}
 OPTIONS = {"machine": 1, "duration": "50ms", "progress": False}
@@ -42,6 +42,42 @@ class Executors(unittest.TestCase):
         alone = vruntime.sweep(HOGS, AXES, **OPTIONS)
         with loky() as executor:
             self.assertEqual(vruntime.sweep(HOGS, AXES, executor=executor, **OPTIONS).rows(), alone.rows())
+
+    def test_a_comparison_is_split_by_seeds(self):
+        """Each seed is a job, and all jobs together give what one process gives."""
+        scenario = (
+            'duration = "200ms"\n[groups."/limited"]\nmax = "50ms/100ms"\n'
+            '[[task]]\nname = "hog"\ninstance = 3\nrun = "1ms"\n'
+            '[[task]]\nname = "beat"\ngroup = "/limited"\nrun = "3ms"\nsleep = "1ms"\n'
+            '[[task]]\nname = "round"\nrun = "2ms"\nperiod = "10ms"\n'
+        )
+        options = {"kernel": ["6.1", "6.12+NO_RUN_TO_PARITY"], "machine": [1, 2], "target": "5ms", "repeat": 4}
+        for more in ({}, {"seed": 7}, {"rules": "comm=hog: nice=5"}):
+            with self.subTest(more):
+                worker = Elsewhere()
+                split = vruntime.compare(vruntime.Toml(scenario), executor=worker, **options, **more)
+                self.assertEqual(worker.jobs, 1 if "rules" in more else 4)
+                alone = vruntime.compare(vruntime.Toml(scenario), **options, **more)
+                self.assertEqual(split.json, alone.json)
+                self.assertEqual(split.messages, alone.messages)
+        with pool(2) as executor:
+            split = vruntime.compare(HOGS, kernel=["6.1", "6.12"], machine=1, duration="50ms", executor=executor)
+            alone = vruntime.compare(HOGS, kernel=["6.1", "6.12"], machine=1, duration="50ms")
+            self.assertEqual(split.json, alone.json)
+
+    def test_a_comparison_with_a_failed_part_fails(self):
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.compare(HOGS, kernel=["6.1", "6.99"], machine=1, duration="50ms", executor=Elsewhere())
+        self.assertIn("6.99", caught.exception.message)
+
+    @needs("ray")
+    def test_ray(self):
+        alone = vruntime.sweep(HOGS, AXES, **OPTIONS)
+        options = {"kernel": ["6.1", "6.12"], "machine": 1, "duration": "50ms", "repeat": 2}
+        with ray() as executor:
+            self.assertEqual(vruntime.sweep(HOGS, AXES, executor=executor, **OPTIONS).rows(), alone.rows())
+            both = vruntime.compare(HOGS, executor=executor, **options)
+            self.assertEqual(both.json, vruntime.compare(HOGS, **options).json)
 
     @needs("distributed")
     def test_dask(self):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html as html_
+import json
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._command import Message, VruntimeError, command, warn
+from ._command import Children, Message, VruntimeError, ask, command, warn
 from ._engine import execute_in
 from ._options import (
     Machine,
@@ -206,7 +208,8 @@ def compare(
 
     Every combination of workloads, kernels and machines is a variant. With ``rules``, each workload also runs with
     them. Workloads may be recorded traces, with ``cgroups`` as for :func:`vruntime.replay`. With ``executor``, any
-    ``concurrent.futures.Executor``, one worker runs all of the comparison on its CPUs, and gets the files by content.
+    ``concurrent.futures.Executor``, each seed is a job with all variants, which a worker runs on its CPUs. Workers get
+    the files by content. With ``out``, ``html``, ``rules`` or saved results, one worker runs all of the comparison.
     Other parameters are as for :func:`vruntime.run`.
 
     >>> hogs = {"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}}
@@ -228,15 +231,69 @@ def compare(
     said += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
     said += rules_of(rules)
     said += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
-    said += numbers_of(repeat=repeat) + switches(strict=strict)
+    said += switches(strict=strict)
     said += arguments(duration=None if duration is None else time(duration))
     said += arguments(target=None if target is None else time(target))
     said = ["compare", *(file for file, _ in sources), "--json", *said]
     text = inputs[0] if inputs else None
+    all_seeds = [*said, *numbers_of(repeat=repeat)]
     if executor is None:
-        answer = command(*said, *arguments(out=out, html=html), input=text)
-    else:
-        outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
-        answer = execute_in(executor, said, text, outputs)
-        warn(answer.messages)
+        answer = command(*all_seeds, *arguments(out=out, html=html), input=text)
+        return Comparison(answer.json(), answer.messages)
+    outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
+    # Saved results among the workloads have no parts, and what stands out with rules needs the whole results.
+    if not outputs and rules is None and repeat > 1 and not any(map(_is_saved, sources)):
+        answers = execute_in(executor, [([*said, f"--part={index}"], text, {}) for index in range(repeat)])
+        messages = tuple(dict.fromkeys(message for answer in answers for message in answer.messages))
+        warn(messages)
+        return Comparison(_together([answer.json() for answer in answers]), messages)
+    answer = execute_in(executor, [(all_seeds, text, outputs)])[0]
+    warn(answer.messages)
     return Comparison(answer.json(), answer.messages)
+
+
+def _is_saved(source: tuple[str, str | None]) -> bool:
+    """Returns whether a file may have the results of runs."""
+    path, text = source
+    if text is not None or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        content = file.read()
+    return content.lstrip()[:1] == b"{" and b'"observed"' in content and b'"workload"' not in content
+
+
+def _together(parts: list[Any]) -> Any:
+    """Returns the comparison of all seeds. ``parts`` are those of one seed each."""
+    runs = parts[0]["runs"]
+    with tempfile.TemporaryDirectory(prefix="vruntime-") as folder:
+        files = []
+        for index, run in enumerate(runs):
+            same = [part["runs"][index] for part in parts]
+            run["observed"] = [seed for one in same for seed in one["observed"]]
+            run["finished"] = len(run["observed"])
+            whole = [seed for one in same for seed in one.pop("whole")]
+            files.append(os.path.join(folder, f"{index}.json"))
+            with open(files[-1], "w") as file:
+                json.dump({**run, "observed": whole}, file)
+        # Its messages are about these files.
+        compared = ask(["compare", *files, "--json"], None, Children()).json()
+    # Results have classes by name, and rounded pressure. The cells of the parts have the order of the file, and exact
+    # values of their seed.
+    found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    for part in parts:
+        for cell in part["cells"]:
+            values = found.setdefault(_place(cell), {})
+            for value in cell["values"]:
+                if value["mean"] is not None:
+                    values.setdefault(value["variant"], []).append(value["mean"])
+    for cell in compared["cells"]:
+        for value in cell["values"]:
+            if seeds := found.get(_place(cell), {}).get(value["variant"]):
+                value.update(mean=sum(seeds) / len(seeds), min=min(seeds), max=max(seeds))
+    places = {place: index for index, place in enumerate(found)}
+    compared["cells"].sort(key=lambda cell: places.get(_place(cell), len(places)))
+    return {**parts[0], **compared, "runs": runs}
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    return cell["class"], cell["group"], cell["metric"]

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 from ._command import Answer, Children, Message, Stopped, VruntimeError, version
 from ._job import Boxes, Chunk, Contents, Job, Outcome, WorkerMismatch, execute, of_exception, work, write_outputs
@@ -181,21 +181,29 @@ class Remote:
                     yield from future.result()
 
 
-def execute_in(executor: Executor, said: Sequence[str], text: str | None, outputs: Mapping[str, Any]) -> Answer:
-    """Executes one call of the command in a worker, and writes the files that it sends back."""
+#: A call of the command: its arguments, its standard input, and what it writes.
+Call = tuple[Sequence[str], Optional[str], Mapping[str, Any]]
+
+
+def execute_in(executor: Executor, calls: Sequence[Call]) -> list[Answer]:
+    """Executes calls of the command in workers, and writes the files that they send back. The first failed call ends
+    the others.
+    """
     contents = Contents()
-    job = contents.job(said, text, outputs)
-    engine = Remote(executor, [(0, job)], contents, version(), None)
+    jobs = [contents.job(*call) for call in calls]
+    engine = Remote(executor, list(enumerate(jobs)), contents, version(), None)
+    answers: dict[int, Answer] = {}
     try:
-        got = engine.next()
+        while (got := engine.next()) is not None:
+            index, outcome = got
+            if outcome.answer is None:
+                raise outcome.error or _lost(CancelledWork())
+            write_outputs(jobs[index], outcome)
+            answers[index] = outcome.answer
     except BaseException:
         engine.stop()
         raise
-    outcome = got[1] if got is not None else Outcome()
-    if outcome.answer is None:
-        raise outcome.error or _lost(CancelledWork())
-    write_outputs(job, outcome)
-    return outcome.answer
+    return [answers[index] for index in range(len(jobs))]
 
 
 def _error_of(future: Future[list[tuple[int, Outcome]]]) -> BaseException | None:

@@ -25,6 +25,9 @@ impl Output {
 
 /// Returns the output of each benchmark that printed something by the end of the run.
 pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> Vec<Output> {
+    if workload.benchmarks.is_empty() {
+        return Vec::new();
+    }
     let mut tasks = tasks_of(workload, results).into_iter();
     let print = |benchmark: &Benchmark| {
         let seen = Seen::new(benchmark, workload, results, tasks.next().unwrap_or_default());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::{counted, is_saved_results, printable};
 use vruntime_sim::plan;
-use vruntime_trace::read::{Kind as TraceKind, TextReader, detect, unsupported};
+use vruntime_trace::read::{Error as TraceError, Kind as TraceKind, TextReader, detect, open, unsupported};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording::{self, Recording};
 use vruntime_workload::rtapp::{self, Global, Options};
@@ -125,6 +125,10 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     } else {
         workload(path)?
     };
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        let help = "write an rt-app file (JSON) or a scenario (TOML); `vruntime init` writes one to begin with";
+        return Err(miette!(help = help, "{name} is empty"));
+    }
     let start = &bytes[..bytes.len().min(START)];
     if let Some(kind) = trace_in(path, start) {
         return Err(is_trace(path, &name, kind));
@@ -140,6 +144,14 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
         let help = format!("`vruntime compare {file} FILE` compares them with a workload, or with other results");
         return Err(miette!(help = help, "{name} has the results of a run, and no workload"));
     }
+    if let Some(what) = binary(&bytes) {
+        // A trace may have a workload's name.
+        if let Some(kind) = trace_at(start) {
+            return Err(is_trace(path, &name, kind));
+        }
+        let help = "name an rt-app file (JSON) or a scenario (TOML); `vruntime replay` reads recorded traces";
+        return Err(miette!(help = help, "{name} is {what}, and no workload"));
+    }
     let stem = if from_stdin { "stdin" } else { path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload") };
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let options = Options { strict, ..Options::default() };
@@ -151,7 +163,7 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     };
     let (mut input, warnings) = input.map_err(|error| match misnamed(extension, &bytes) {
         Some(why) => error.wrap_err(format!("{name}: {why}")),
-        None => error,
+        None => trace_at(start).map_or(error, |kind| is_trace(path, &name, kind)),
     })?;
     input.name = printable(&input.name);
     input.example = example;
@@ -175,15 +187,27 @@ fn start_of(path: &Path) -> Option<Vec<u8>> {
 fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
     let named = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
-    if named || matches!(first, b'{' | b'/') {
-        return None;
-    }
+    if named || matches!(first, b'{' | b'/') { None } else { trace_at(start) }
+}
+
+/// Returns the kind of the trace that begins with `start`, whatever its name.
+fn trace_at(start: &[u8]) -> Option<TraceKind> {
     let known = detect(start);
     known.or_else(|| {
         let mut text = TextReader::new(start);
         text.next_record().ok()??;
         Some(text.notes().kind.unwrap_or(TraceKind::Ftrace))
     })
+}
+
+/// Describes a file that is no text. UTF-16 is text: its error says how to convert it.
+fn binary(bytes: &[u8]) -> Option<&'static str> {
+    let (is_utf16, is_text) = (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff"), !bytes.contains(&0));
+    match bytes {
+        _ if is_utf16 || is_text => None,
+        [0x7f, b'E', b'L', b'F', ..] => Some("a program (ELF)"),
+        _ => Some("a binary file"),
+    }
 }
 
 fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
@@ -321,6 +345,13 @@ fn workload(path: &Path) -> miette::Result<Vec<u8>> {
     let wanted = "name an rt-app file (JSON) or a scenario (TOML); `-` reads standard input";
     read_file(path).map_err(|error| {
         let mut help = help_with(path, &error, wanted);
+        if error.kind() == io::ErrorKind::IsADirectory
+            && let Err(found) = open(path)
+            && let TraceError::NotRead { what, help } = &found
+            && what != "a directory"
+        {
+            return miette!(help = *help, "{} is no workload: {found}", path.display());
+        }
         if error.kind() == io::ErrorKind::NotFound {
             help = examples::suggestion(path, &help);
         }

@@ -61,18 +61,14 @@ pub(crate) fn plan(
     machine: Option<&str>,
     options: &Model,
 ) -> miette::Result<Plan> {
-    let own = kernel.and_then(policies::named);
-    let simulated = own.map(|(policy, changes)| format!("{}{changes}", policy.kernel()));
     let overrides = Overrides {
-        kernel: simulated.or_else(|| kernel.map(str::to_owned)),
+        kernel: kernel.map(policies::simulated_kernel),
         machine: machine.map(machine::known).transpose()?,
         ..overrides(options)
     };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
     let mut plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
-    if let (Some(_), Some(name)) = (own, kernel) {
-        name.clone_into(&mut plan.kernel);
-    }
+    policies::name_plan(&mut plan.kernel, kernel);
     tell(&plan.notes);
     tell_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
     Ok(plan)

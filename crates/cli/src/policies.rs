@@ -111,6 +111,18 @@ pub(crate) fn named(kernel: &str) -> Option<(&'static UserPolicy, &str)> {
     Some((all().iter().find(|policy| policy.name == name)?, changes))
 }
 
+/// Returns the kernel that is simulated for `--kernel`: that of the policy, with its changes, or the kernel itself.
+pub(crate) fn simulated_kernel(kernel: &str) -> String {
+    named(kernel).map_or_else(|| kernel.to_owned(), |(policy, changes)| format!("{}{changes}", policy.kernel()))
+}
+
+/// Sets the name of a plan's kernel if `--kernel` names a policy. Jobs find the policy by this name.
+pub(crate) fn name_plan(planned: &mut String, kernel: Option<&str>) {
+    if let Some(name) = kernel.filter(|name| named(name).is_some()) {
+        name.clone_into(planned);
+    }
+}
+
 /// Returns a kernel in words: `Linux 6.12`, or `policy mine on Linux 6.12`.
 pub(crate) fn words(kernel: &str) -> String {
     match named(kernel) {

@@ -453,6 +453,42 @@ fn a_file_that_is_neither_says_what_it_should_be() {
     }
 }
 
+/// A file that is no workload at all is named as what it is, whatever its name says.
+#[test]
+fn a_file_that_is_no_workload_says_what_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traces = data("../../../trace/tests/data");
+    let ctf = folder.path().join("ctf/kernel");
+    std::fs::create_dir_all(&ctf).expect("a folder");
+    std::fs::write(ctf.join("metadata"), b"\x75\xd1\x1d\x57").expect("a file");
+    std::fs::create_dir(folder.path().join("plain")).expect("a folder");
+    for name in ["empty", "empty.json", "empty.toml"] {
+        std::fs::write(folder.path().join(name), b" \n").expect("a file");
+    }
+    std::fs::write(folder.path().join("program"), b"\x7fELF\x02\x01\x01\0\0\0").expect("a file");
+    std::fs::write(folder.path().join("bytes.toml"), b"\x00\x01\xfe").expect("a file");
+    for (from, to) in [("ftrace.txt", "ftrace.toml"), ("ftrace.txt", "ftrace.json"), ("perf.data", "perf.toml")] {
+        std::fs::copy(traces.join(from), folder.path().join(to)).expect("a copy");
+    }
+    for command in ["run", "real"] {
+        for (name, what, help) in [
+            ("ctf", "is no workload: a CTF trace", "trace-cmd record"),
+            ("plain", "Is a directory", "name an rt-app file (JSON) or a scenario (TOML)"),
+            ("empty", "empty is empty", "vruntime init"),
+            ("empty.json", "is empty", "vruntime init"),
+            ("empty.toml", "is empty", "vruntime init"),
+            ("program", "is a program (ELF), and no workload", "name an rt-app file"),
+            ("bytes.toml", "is a binary file, and no workload", "name an rt-app file"),
+            ("ftrace.toml", "is a recorded trace (ftrace text)", "`vruntime replay "),
+            ("ftrace.json", "is a recorded trace (ftrace text)", "`vruntime replay "),
+            ("perf.toml", "is a recorded trace (perf.data)", "`vruntime replay "),
+        ] {
+            let told = on_one_line(&fails(&[command, &folder.path().join(name).display().to_string()]));
+            assert!(told.contains(what) && told.contains(help), "{command} {name}: {told}");
+        }
+    }
+}
+
 /// Several mistakes in a file are listed, each as if it were the only one.
 #[test]
 fn several_errors_are_reported_alike() {

@@ -36,19 +36,24 @@ impl Explained {
         let Some((first, others)) = runs.split_first() else {
             return Self { groups: Vec::new(), elapsed_ns: 0, cpus: 0 };
         };
+        // Saved results may have any numbers, so sums saturate.
         let mut groups = first.groups.clone();
         let at: BTreeMap<String, usize> = groups.iter().map(|group| group.path.clone()).zip(0..).collect();
         for more in others.iter().flat_map(|run| &run.groups) {
             let Some(group) = at.get(&more.path).map(|&at| &mut groups[at]) else { continue };
-            group.cpu_ns += more.cpu_ns;
-            group.entitled_ns += more.entitled_ns;
-            group.run_delay_ns += more.run_delay_ns;
+            group.cpu_ns = group.cpu_ns.saturating_add(more.cpu_ns);
+            group.entitled_ns = group.entitled_ns.saturating_add(more.entitled_ns);
+            group.run_delay_ns = group.run_delay_ns.saturating_add(more.run_delay_ns);
             if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
-                limit.nr_periods += more.nr_periods;
-                limit.nr_throttled += more.nr_throttled;
+                limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
+                limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
             }
         }
-        Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
+        Self {
+            groups,
+            elapsed_ns: runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.elapsed_ns)),
+            cpus: first.cpus.len(),
+        }
     }
 
     /// Explains groups that got less than their entitlement, and then those that got more, each with the largest
@@ -242,6 +247,15 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::results::{CpuResult, CpusetResult, LimitResult};
+
+    /// Saved results can have any number.
+    #[test]
+    fn sums_of_huge_figures_saturate() {
+        let mut run = results(&[("/", None, 0, 0), ("/a", Some(0), 1, 1)]);
+        (run.groups[1].cpu_ns, run.elapsed_ns) = (u64::MAX, u64::MAX);
+        let sum = Explained::of(&[run.clone(), run]);
+        assert_eq!((sum.groups[1].cpu_ns, sum.elapsed_ns), (u64::MAX, u64::MAX));
+    }
 
     /// A second on four CPUs: groups with a parent, CPU time and entitlement in ms.
     fn results(groups: &[(&str, Option<usize>, u64, u64)]) -> Results {

@@ -141,7 +141,9 @@ impl Results {
             let name = vec![class.name.as_str().into(), class.tasks.into()];
             let account = account(&class.account, class.tasks, class.loop_duration, self);
             let latency = latency(class.wakeup_latency, class.sleep_return);
-            classes.push([name, account, latency, response(class.response, self.target_ns)].concat());
+            classes.push(
+                [name, account, latency, response(class.response, self.target_ns)].into_iter().flatten().collect(),
+            );
         }
         let names: [Head; 7] = [
             ("task", "Task", Kind::Text),
@@ -167,7 +169,9 @@ impl Results {
             ];
             let account = account(&task.account, 1, task.loop_duration, self);
             let latency = latency(task.wakeup_latency, task.sleep_return);
-            tasks.push([name, account, latency, response(task.response, self.target_ns)].concat());
+            tasks.push(
+                [name, account, latency, response(task.response, self.target_ns)].into_iter().flatten().collect(),
+            );
         }
         let mut tables = vec![classes, tasks];
         tables.extend(self.deadlines_table());

@@ -58,7 +58,13 @@ impl<T> Arena<T> {
 
     /// All values, by index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.as_ref().map(|value| (index as u32, value)))
+        self.iter_from(0)
+    }
+
+    /// The values from index `first` on, by index.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
+        let slots = self.slots.iter().enumerate().skip(first as usize);
+        slots.filter_map(|(index, slot)| slot.as_ref().map(|value| (index as u32, value)))
     }
 }
 

@@ -49,9 +49,11 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// Events between two calls of the watcher. The machine reads no clock, so the number is small: even if an event
-/// takes 10 ms, the watcher runs six times a second. A watcher should be cheap.
+/// The most events between two calls of the watcher.
 const WATCH_EVERY: u64 = 1 << 4;
+/// The tasks that the events between two calls of the watcher may all concern. The machine reads no clock, but an event
+/// takes at most a few microseconds for each task: changes, limits and barriers concern all.
+const WATCHED_TASKS: u64 = 1 << 14;
 /// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 
@@ -216,8 +218,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.groups[index as usize]
     }
 
+    /// Calls `watch`. Returns the number of events until the next call, or nothing to stop the run.
+    fn watched(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Option<u64> {
+        let progress = Progress { now: self.core.now, end: self.core.end, events: self.core.events };
+        let goes_on = watch(progress).is_continue();
+        goes_on.then(|| (WATCHED_TASKS / self.tasks.len().max(1) as u64).clamp(1, WATCH_EVERY))
+    }
+
     pub(crate) fn run(&mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome, Error> {
-        let mut handled: u64 = 0;
+        let mut until_watched: u64 = 1;
         // Events since time last passed.
         let mut at_once: u64 = 0;
         let mut interrupted = false;
@@ -247,6 +256,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     if let Some(error) = self.error.take() {
                         return Err(error);
                     }
+                    if self.watched(watch).is_none() {
+                        interrupted = true;
+                        break 'events;
+                    }
                     continue 'events;
                 }
                 if at >= end && next.is_some() {
@@ -272,17 +285,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if let Some((cpu, fault)) = self.core.fault {
                 return Err(self.policy_error(cpu, fault));
             }
-            handled += 1;
             at_once += 1;
             if at_once > STALLED * self.max_steps {
                 return Err(Error::Stalled { now: self.core.now });
             }
-            if handled.is_multiple_of(WATCH_EVERY) {
-                let progress = Progress { now: self.core.now, end: self.core.end, events: self.core.events };
-                if watch(progress).is_break() {
+            until_watched -= 1;
+            if until_watched == 0 {
+                let Some(events) = self.watched(watch) else {
                     interrupted = true;
                     break;
-                }
+                };
+                until_watched = events;
             }
         }
         if self.debug.is_none() && !interrupted && self.debug_at.is_some_and(|at| at < self.core.now) {

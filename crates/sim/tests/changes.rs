@@ -431,3 +431,30 @@ fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
         assert_eq!((task.policy, task.prio), (SchedPolicy::Idle, 125), "{kernel}");
     }
 }
+
+/// Counts changes of groups.
+#[derive(Default)]
+struct GroupChanges(u32);
+
+impl Sink for GroupChanges {
+    fn event(&mut self, _: u64, _: CpuId, _: &Event) {}
+    fn group_changed(&mut self, _: u64, _: GroupId, _: &GroupInfo<'_>) {
+        self.0 += 1;
+    }
+}
+
+/// Each change may concern all tasks, so the watcher is called between two changes of one instant.
+#[test]
+fn a_run_stops_between_changes() {
+    let to = |group| Changed::Group { group, to: GroupChange { weight: Some(300), ..GroupChange::default() } };
+    let changes = vec![(5 * MS, to(1)), (5 * MS, to(2))];
+    let load = grouped(vec![hog("a", 1), hog("b", 2)], changes);
+    let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
+    let mut sink = GroupChanges::default();
+    let mut watch = |progress: vruntime_sim::Progress| {
+        if progress.now == 5 * MS { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    };
+    let outcome = vruntime_sim::run_dyn(&load, &config, &mut sink, &mut watch).unwrap();
+    assert!(outcome.interrupted && outcome.end == 5 * MS, "{}", outcome.end);
+    assert_eq!(sink.0, 1);
+}

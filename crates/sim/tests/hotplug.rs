@@ -178,3 +178,47 @@ fn a_throttled_group_leaves_too() {
         assert!(runs(&log, 1).iter().all(|ms| !(50..350).contains(ms)), "{kernel}");
     }
 }
+
+/// CPU time of this thread in nanoseconds, which other programs of the machine do not prolong.
+#[cfg(target_os = "linux")]
+fn own_cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap()
+}
+
+/// A CPU with eight times the tasks needs about eight times as long to go offline, not 64 times as long. The same holds
+/// for an affinity that moves its tasks one by one.
+#[test]
+#[cfg(target_os = "linux")]
+fn moving_all_tasks_of_a_cpu_takes_a_time_in_proportion() {
+    let [offline, affinity] = [true, false].map(|hotplug| {
+        let cost = |tasks: usize| {
+            let mut load: Vec<Task> = (0..tasks).map(|index| hog(&format!("t{index}"), None)).collect();
+            load.iter_mut().for_each(|task| task.settings.cpus = (!hotplug).then(|| vec![1]));
+            let mut load = plugged(load, if hotplug { &[(50, 1, false)] } else { &[] });
+            if !hotplug {
+                let settings = Settings { cpus: Some(vec![0]), ..Settings::default() };
+                let what = Changed::Tasks { tasks: (0..tasks).collect(), settings, nice: None };
+                load.changes = vec![Change { at: 50 * MS, what }];
+            }
+            let config = Config { duration: Some(51 * MS), ..config("core:2") };
+            let (mut log, mut longest, mut last) = (Log::default(), 0, own_cpu_ns());
+            let mut watch = |progress: vruntime_sim::Progress| {
+                let now = own_cpu_ns();
+                // The start of all tasks is no matter here.
+                longest = if progress.now < 50 * MS { 0 } else { longest.max(now - last) };
+                last = now;
+                std::ops::ControlFlow::Continue(())
+            };
+            vruntime_sim::run_dyn(&load, &config, &mut log, &mut watch).unwrap();
+            let moved = log.pick(|_, event| matches!(event, Event::Migrate { from: CpuId(1), .. }).then_some(()));
+            assert!(moved.len() * 3 > tasks, "{} of {tasks}", moved.len());
+            longest
+        };
+        // The least of two: caches and interrupts only add.
+        let [few, many] = [8_000, 64_000].map(|tasks| (0..2).map(|_| cost(tasks)).min().unwrap());
+        // The kernel counts at its ticks.
+        many as f64 / few.max(4 * MS) as f64
+    });
+    assert!(offline < 32.0 && affinity < 32.0, "eight times the tasks: {offline:.1} and {affinity:.1} times the time");
+}

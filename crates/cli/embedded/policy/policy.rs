@@ -99,7 +99,8 @@ mod tests {
         let hog = |number| Task::new(format!("hog-{number}"), [Phase::forever([Op::Run { work: MS }])]);
         let workload = Workload { tasks: (0..4).map(hog).collect(), ..Workload::default() };
         let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(parse_topology("1").expect("one CPU")) };
-        let config = Config { duration: Some(1200 * MS), ..Config::new(kernel("6.12").expect("a known kernel"), machine) };
+        let config =
+            Config { duration: Some(1200 * MS), ..Config::new(kernel("6.12").expect("a known kernel"), machine) };
         let mut collector = Collector::new(1);
         run_policy::<RoundRobin, _>(&workload, &config, &mut collector)?;
         let results = collector.into_results();

@@ -81,6 +81,9 @@ pub(crate) struct Compare {
     /// Show changes within the spread, or too small to matter, too
     #[arg(long)]
     pub(crate) all: bool,
+    /// Run only the seed with this index, and add whole results to the JSON, for `compare(executor=)` in Python
+    #[arg(long, value_name = "INDEX", hide = true, requires = "json", conflicts_with_all = ["out", "html", "tables"])]
+    pub(crate) part: Option<u16>,
     #[command(flatten)]
     pub(crate) options: Options,
     #[command(flatten)]

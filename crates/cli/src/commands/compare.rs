@@ -13,7 +13,7 @@ use vruntime_workload::program::Workload;
 use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
-use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
+use super::{LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
 use crate::output_paths::OutputPaths;
@@ -47,14 +47,22 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
     let outputs = OutputPaths::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
     compare.reports.output_paths(outputs.reads(read_files(compare))).check()?;
-    let (runnable, mut saved) = saved::taken(compare)?;
+    let (mut runnable, mut saved) = saved::taken(compare)?;
+    if runnable.part.is_some() {
+        runnable.options.seeds.repeat = 1;
+    }
     let compare = &runnable;
+    let options = &compare.options;
     let rules = rules::read(&compare.map)?;
     refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let points = vary::points(&compare.vary)?;
     let what_ifs = what_ifs(&inputs, &rules, &points, compare)?;
-    let sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
+    let mut sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
+    for side in &mut sides {
+        let seed = &mut side.plan.config.seed;
+        *seed = seed.wrapping_add(compare.part.unwrap_or(0).into());
+    }
     number(&sides, &mut saved);
     check_folders(&sides, compare)?;
     for input in &inputs {
@@ -71,7 +79,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     }
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), &saved, checks)?;
-    let json = compared.json();
+    let json = if compare.part.is_some() { compared.part() } else { compared.json() };
     // Prints the comparison before errors of writing.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
     let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
@@ -285,6 +293,17 @@ impl<'a> Compared<'a> {
         json
     }
 
+    /// As [`Self::json`], with the results of each run in `whole`. Results of several parts are compared as saved ones.
+    fn part(&self) -> serde_json::Value {
+        let mut json = self.json();
+        let runs = json.get_mut("runs").and_then(serde_json::Value::as_array_mut).into_iter().flatten();
+        for (entry, Ran { side, runs }) in runs.zip(&self.ran) {
+            let mut all = runs_json(&side.input.name, &side.plan, &side.changes, runs);
+            entry["whole"] = all["observed"].take();
+        }
+        json
+    }
+
     /// Writes the files of `--out`, except the traces, which the runs wrote.
     fn leave(&self, out: &Path, json: &serde_json::Value) -> miette::Result<()> {
         for Ran { side, runs } in &self.ran {
@@ -307,6 +326,9 @@ impl<'a> Compared<'a> {
                 self.comparison.bars().into_iter().for_each(|bars| page.bars(bars));
             }
             html::write(&page, path)?;
+        }
+        if compare.reports.tables.folder.is_none() {
+            return Ok(());
         }
         let of_side = |(label, done): &(String, &Done)| Part {
             prefix: format!("{}-", folder_name(label)),
@@ -647,12 +669,6 @@ pub(super) fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
         depth.map_or_else(|| printable(&paths[index].display().to_string()), |depth| of_depth(index, depth))
     };
     (0..names.len()).map(name).collect()
-}
-
-/// Turns a label into a folder name.
-fn folder_name(label: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
-    label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -139,6 +139,12 @@ fn digests(runs: &[Done]) -> String {
     lines.chain([String::new()]).collect::<Vec<String>>().join("\n")
 }
 
+/// Turns a label into a folder name.
+fn folder_name(label: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
+    label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
+}
+
 /// Writes a file to a folder, creating it if missing.
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     let path = folder.join(name);

@@ -24,7 +24,7 @@ use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
-use crate::{Ended, input, leftovers, machine, output, rules};
+use crate::{Ended, input, leftovers, machine, output, policies, rules};
 
 /// Files of each run in `--out`.
 const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
@@ -278,8 +278,11 @@ fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'
         Some(section) => section.completes(machine),
         None => machine,
     });
-    let overrides = Overrides { kernel: arguments.kernel.clone(), ..overrides_of_trace(machine, &arguments.model) };
-    let plan = replay.plan(&overrides).map_err(report_of_trace)?;
+    let kernel = arguments.kernel.as_deref();
+    let simulated = kernel.map(policies::simulated_kernel);
+    let overrides = Overrides { kernel: simulated, ..overrides_of_trace(machine, &arguments.model) };
+    let mut plan = replay.plan(&overrides).map_err(report_of_trace)?;
+    policies::name_plan(&mut plan.kernel, kernel);
     tell(&plan.notes);
     let beside: Vec<&Workload> = asked.beside.iter().map(|input| &input.workload).collect();
     let what_if = replay.what_if(plan, &asked.rules, &beside).map_err(report_of_trace)?;
@@ -415,7 +418,11 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
     }
     let table = || if several { Some(over_seeds(arguments, check, runs)) } else { check.what_if_table(arguments.all) };
     if let Some((WhatIf { plan, .. }, table)) = what_if.as_ref().and_then(|what_if| Some((what_if, table()?))) {
-        let head = format!("\nWhat if: {} under {}\n", machine_words(plan), plan.kernel);
+        let kernel = match policies::named(&plan.kernel) {
+            Some(_) => policies::words(&plan.kernel),
+            None => plan.kernel.clone(),
+        };
+        let head = format!("\nWhat if: {} under {kernel}\n", machine_words(plan));
         text.push_str(&head);
         for change in changes {
             text.push_str("  ");

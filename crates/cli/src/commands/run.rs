@@ -119,10 +119,15 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     if let Some(path) = &run.reports.html {
         html::write(&html::run_page(name, head, first), path)?;
     }
+    // Building the tables of 100,000 tasks would delay the answer to Ctrl-C.
+    if run.reports.tables.folder.is_none() {
+        return Ok(());
+    }
     let found = first.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
     let over_seeds = over_seeds(runs).map(|ended| spread_data(&ended));
     let series = first.series.as_ref().map(TimeSeries::table);
-    let all = [first.results.tables(), series.into_iter().collect(), found, over_seeds.into_iter().collect()].concat();
+    let mut all = first.results.tables();
+    all.extend(series.into_iter().chain(found).chain(over_seeds));
     let analysed = first.analyses.as_ref().map(|analyses| analyses.notes()).unwrap_or_default();
     let notes = [first.outcome.notes.clone(), analysed].concat();
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)

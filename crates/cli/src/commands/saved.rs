@@ -35,7 +35,8 @@ pub(crate) fn taken(compare: &Compare) -> miette::Result<(Compare, Vec<Saved>)> 
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let labels = file_names(&names, &paths);
     let of_file = |((path, after, file), name): ((PathBuf, usize, SavedResults), String)| {
-        let label = format!("{name} (saved)");
+        // Parts of one comparison keep the names of its columns.
+        let label = file.text("label").map_or_else(|| format!("{name} (saved)"), printable);
         Saved { path, after, label, file }
     };
     let saved: Vec<Saved> = saved.into_iter().zip(labels).map(of_file).collect();

@@ -396,8 +396,23 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             push_running(&mut rq);
             finish_verb(&mut rq, shared, self.host);
         } else {
-            drop(rq);
-            self.push_forbidden(cpu);
+            // The stopper precedes all tasks, so another queued task is forbidden only while the stopper runs. Before
+            // and after, only this task leaves, without a search: a change may concern 100,000 tasks of one CPU.
+            let target = dest_cpu(shared, &rq.tasks[index], cpu);
+            let alone = match rq.curr {
+                Some(current) if !rq.tasks[current].allowed(cpu) => {
+                    rq.push == Some(Push::Affinity) && shared.all_online()
+                }
+                _ => rq.push.is_none(),
+            };
+            if rq.online && alone && target != cpu {
+                let moving = take_away(&mut rq, shared, self.host, index);
+                drop(rq);
+                self.arrive(moving, cpu, target, MigrateCause::Affinity);
+            } else {
+                drop(rq);
+                self.push_forbidden(cpu);
+            }
         }
         self.host.affinity(self.now, task, reported.as_deref());
         Ok(())
@@ -405,15 +420,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Moves queued tasks that affinity, or the CPU's going offline, forbids to run on `cpu`.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
+        // Tasks before this index were examined. The unlocked queue may change, so the last search is of all tasks.
+        let mut examined = 0;
         loop {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
-            let stray = rq.tasks.iter().find(|(index, task)| {
+            let stray = rq.tasks.iter_from(examined).find(|(index, task)| {
                 let may_stay = rq.online && task.allowed(cpu);
                 task.on_rq && task.state == TaskState::Runnable && !may_stay && rq.curr != Some(*index)
             });
             let stray = stray.map(|(index, _)| index);
-            if !rq.online {
+            if stray.is_none() && examined > 0 {
+                examined = 0;
+                continue;
+            }
+            if !rq.online && examined == 0 {
                 // Tasks with a delayed dequeue leave, too: no pick here would find them.
                 let delayed = |(index, task): &(u32, &Task<P>)| {
                     task.on_rq && task.state != TaskState::Runnable && rq.curr != Some(*index)
@@ -422,6 +443,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 for index in delayed {
                     deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
                 }
+            }
+            if !rq.online {
                 finish_verb(&mut rq, self.shared, self.host);
             }
             let Some(index) = stray else {
@@ -450,6 +473,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let moving = take_away(&mut rq, self.shared, self.host, index);
             drop(rq);
             self.arrive(moving, cpu, target, cause);
+            examined = index + 1;
         }
     }
 

@@ -23,7 +23,7 @@ use crate::input::{self, Input};
 use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, plan};
 use crate::trace_file::cgroups;
-use crate::{Ended, interrupt, output, simulate};
+use crate::{Ended, interrupt, output, policies, simulate};
 
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     let figure = bisect.metric.as_deref().map(figure).transpose()?;
@@ -58,6 +58,14 @@ fn between_kernels(
     trace: Option<&ComparedTrace>,
 ) -> miette::Result<Ended> {
     let planned = |kernel: &str| {
+        if let Some((policy, _)) = policies::named(kernel) {
+            let (file, name) = (bisect.file.as_deref().unwrap_or(Path::new("FILE")).display(), policy.name());
+            let help = format!("`compare {file} --kernel {} --kernel {kernel}` shows what it changes", policy.kernel());
+            return Err(miette!(
+                help = help,
+                "cannot bisect policy `{name}`: between it and a kernel lie no known differences"
+            ));
+        }
         let mut plan = plan(input, Some(kernel), bisect.machine.as_deref(), &bisect.model)?;
         plan.config.duration = bisect.duration;
         Ok::<Plan, miette::Report>(plan)

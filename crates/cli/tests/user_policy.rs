@@ -1,0 +1,75 @@
+//! The commands beside a user's policy. This program has no test harness: with [`COMMAND`] it is the command, with the
+//! policy of `vruntime new-policy`.
+
+#[path = "../embedded/policy/policy.rs"]
+mod policy;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, Output};
+
+use serde_json::Value;
+use vruntime::UserPolicy;
+
+/// Set in the environment of the program that is the command.
+const COMMAND: &str = "VRUNTIME_TEST_IS_COMMAND";
+const SCENARIO: &str = "machine = \"2\"\nduration = \"300ms\"\n[[task]]\nname = \"hog\"\ninstance = 5\nrun = \"7ms\"\n\
+                        [[task]]\nname = \"beat\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
+
+fn main() -> ExitCode {
+    if std::env::var_os(COMMAND).is_some() {
+        return vruntime::main(vec![UserPolicy::new::<policy::RoundRobin>("mine")]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
+    well(folder.path(), "run s.toml --out recorded");
+    replays_under_the_policy(folder.path());
+    bisect_rejects_the_policy(folder.path());
+    println!("the commands beside a user's policy: ok");
+    ExitCode::SUCCESS
+}
+
+fn output(folder: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.current_dir(folder).args(arguments.split(' ')).env(COMMAND, "1").env("NO_COLOR", "1");
+    command.output().unwrap()
+}
+
+fn well(folder: &Path, arguments: &str) -> String {
+    let output = output(folder, arguments);
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The what-if of a replay runs under the policy; the replay as recorded does not.
+fn replays_under_the_policy(folder: &Path) {
+    let replay = "replay recorded/trace.txt --recorded-kernel 6.12 --kernel";
+    let text = well(folder, &format!("{replay} mine"));
+    assert!(text.contains("What if: 2 CPUs under policy mine on Linux 6.12"), "{text}");
+    let [built_in, mine, longer] = ["6.1", "mine", "mine+tick_ns=1"].map(|kernel| {
+        let arguments = format!("{replay} {kernel} --json");
+        let output = output(folder, &arguments);
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
+    });
+    let kernels =
+        |json: &Value| json["runs"].as_array().unwrap().iter().map(|run| run["kernel"].clone()).collect::<Vec<_>>();
+    assert_eq!(kernels(&mine.1), ["6.12", "mine"], "{:#}", mine.1["runs"]);
+    assert_eq!(built_in.1["digests"][0], mine.1["digests"][0], "as recorded");
+    assert_ne!(mine.1["digests"][0], mine.1["digests"][1]);
+    assert_ne!(built_in.1["digests"][1], mine.1["digests"][1]);
+    // Its changes are those of the kernel.
+    assert_eq!(longer.0, Some(1), "{longer:?}");
+}
+
+/// Nothing lies between a policy and a kernel that could be switched one by one.
+fn bisect_rejects_the_policy(folder: &Path) {
+    for sides in ["--from 6.12 --to mine", "--from mine --to 6.12"] {
+        for file in ["s.toml", "recorded/trace.txt"] {
+            let output = output(folder, &format!("bisect {file} {sides}"));
+            let told = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ");
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains("cannot bisect policy `mine`"), "{told}");
+            assert!(told.contains(&format!("compare {file} --kernel 6.12 --kernel mine")), "{told}");
+        }
+    }
+}
