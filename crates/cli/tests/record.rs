@@ -270,7 +270,7 @@ fn reads(folder: &Path) -> (Value, String) {
     let (code, out, err) = vruntime(folder, &["replay", "vruntime.dat", "--json"]);
     assert_eq!(code, Some(0), "{err}");
     let replay: Value = serde_json::from_str(&out).unwrap();
-    let (code, _, err) = vruntime(folder, &["replay", "vruntime.dat", "--map", "yes: nice=10"]);
+    let (code, _, err) = vruntime(folder, &["replay", "vruntime.dat", "--map", "*: nice=10"]);
     assert_eq!(code, Some(0), "{err}");
     (info, replay["notes"].to_string())
 }

@@ -1,6 +1,12 @@
 //! The commands beside a user's policy. This program has no test harness: with [`COMMAND`] it is the command, with the
 //! policy of `vruntime new-policy`.
 
+#[allow(
+    unused_imports,
+    dead_code,
+    unreachable_pub,
+    reason = "the module of a library, whose own tests do not run here"
+)]
 #[path = "../embedded/policy/policy.rs"]
 mod policy;
 

@@ -76,8 +76,8 @@ pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -
 }
 
 impl Cpupri {
-    /// Returns the CPU of `good`, in ascending order, nearest to `cpu`, the task's last; among equals, `on`, the calling
-    /// CPU.
+    /// Returns the CPU of `good`, in ascending order, nearest to `cpu`, the task's last; among equals, the calling
+    /// CPU `on`.
     pub(crate) fn nearest<P: Policy>(
         &self,
         shared: &Shared<P>,

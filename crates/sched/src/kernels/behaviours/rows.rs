@@ -172,7 +172,7 @@ behaviours! {
 
     // 6.2 to 6.11.
     Eevdf EEVDF: Fair "6.6".."" Recorded
-        "run the task with the earliest virtual deadline among those that are owed time (EEVDF), not the least vruntime (CFS)";
+        "run the task with the earliest deadline among those that are owed time (EEVDF), not the least vruntime (CFS)";
     CpusetForgets CPUSET_FORGETS_AFFINITY: Cpusets "2.6.0".."6.2" Read
         "forget the CPUs that a task asked for when its cpuset changes";
     PeriodsApart LIMIT_PERIODS_APART: Limits "6.4".."" Read
