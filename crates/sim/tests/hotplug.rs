@@ -189,12 +189,15 @@ fn own_cpu_ns() -> u64 {
 /// A CPU with eight times the tasks needs about eight times as long to go offline, not 64 times as long. The same holds
 /// for an affinity that moves its tasks one by one.
 #[test]
+#[ignore = "compares CPU times, which other load on the machine changes"]
 #[cfg(target_os = "linux")]
 fn moving_all_tasks_of_a_cpu_takes_a_time_in_proportion() {
     let [offline, affinity] = [true, false].map(|hotplug| {
         let cost = |tasks: usize| {
             let mut load: Vec<Task> = (0..tasks).map(|index| hog(&format!("t{index}"), None)).collect();
-            load.iter_mut().for_each(|task| task.settings.cpus = (!hotplug).then(|| vec![1]));
+            for task in &mut load {
+                task.settings.cpus = (!hotplug).then(|| vec![1]);
+            }
             let mut load = plugged(load, if hotplug { &[(50, 1, false)] } else { &[] });
             if !hotplug {
                 let settings = Settings { cpus: Some(vec![0]), ..Settings::default() };

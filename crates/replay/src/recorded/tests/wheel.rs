@@ -13,7 +13,7 @@ fn waits(every: u64) -> Vec<Op> {
     script.switch(0, 1, Left::Runnable, Some(HOG));
     for round in 1..200 {
         let at = round * every;
-        if at % (4 * MS) == 0 {
+        if at.is_multiple_of(4 * MS) {
             script.event(at, 1, What::Charged { task: HOG, ns: MS / 2 });
         }
         script.context = Some(Context::Hardirq);
