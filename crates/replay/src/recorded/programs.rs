@@ -559,7 +559,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the replay has a [handoff](handoffs) without an event, at that time.
+    /// Whether the replay has a [handoff](super::handoffs) without an event, at that time.
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         let mates = self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken];
         !mates && follows(&self.cycle, by, woken) && self.is_there(by, woken, at, pass)
