@@ -4,8 +4,8 @@ use std::fs;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use vruntime_report::{
 use vruntime_sim::run_dyn as simulated;
 #[cfg(not(feature = "quick-build"))]
 use vruntime_sim::run_watched as simulated;
-use vruntime_sim::{Config, Outcome, Progress};
+use vruntime_sim::{Config, Outcome, Progress, parallel};
 use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Wants};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
@@ -170,34 +170,6 @@ pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<R
     let mut runs: Vec<_> = order.into_iter().zip(all(&ordered)).collect();
     runs.sort_by_key(|(place, _)| *place);
     runs.into_iter().map(|(_, run)| run).collect()
-}
-
-/// Works on all jobs with one thread per CPU, and returns the results in order.
-pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
-    let threads = cpus().min(jobs.len());
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<R>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else { break };
-            let result = work(index, job);
-            // The data of a poisoned lock is whole.
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
-        }
-    };
-    // Threads share only the list of jobs: each run is deterministic by itself.
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            // If the kernel refuses a thread, fewer do the work.
-            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
-    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.into_iter().flatten().collect()
 }
 
 /// Returns the number of threads that can run at once.

@@ -5,12 +5,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter;
 
-use vruntime_sim::Config;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
+use vruntime_sim::{Config, parallel};
 
 use crate::Error;
 use crate::check::FirstNames;
-use crate::parallel::parallel;
 use crate::recorded::Coupling;
 use crate::recorded::{self, Prepared, Recorded};
 use crate::recording::{How, Recording, prepare, programs};
@@ -155,7 +154,7 @@ pub(crate) fn nearest(
     }
     let trial = Trial::new(recording, (plan, keep_times), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
-        let replays = parallel(ways, |how| trial.programs(&plan.config, *how));
+        let replays = parallel(ways, |_, how| trial.programs(&plan.config, *how));
         let runs = run(&replays.iter().map(|recorded| (&recorded.workload, plan)).collect::<Vec<_>>());
         let all = ways.iter().zip(&replays).zip(&runs);
         all.filter_map(|((how, recorded), ran)| Some((*how, distance(*how, recorded, ran.as_ref()?)))).collect()

@@ -58,7 +58,6 @@ mod error;
 pub mod event;
 mod guess;
 mod identities;
-mod parallel;
 pub mod plat_info;
 pub mod recorded;
 mod recording;

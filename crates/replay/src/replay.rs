@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use vruntime_report::{Collector, ReplayCheck, Results};
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sim::plan::{self, Input, Overrides, Plan, Trace};
-use vruntime_sim::{Config, Outcome};
+use vruntime_sim::{Config, Outcome, parallel};
 use vruntime_workload::program::{Partition, Workload};
 
 use crate::Error;
 use crate::check::{Ran, compare};
 use crate::guess::{self, Choice, Guess, Nearest};
-use crate::parallel::parallel;
 use crate::recorded::rules::Rules;
 use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, prepare, programs};
@@ -276,7 +275,7 @@ fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {
 
 /// Runs workloads with at most one thread per CPU.
 pub(crate) fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> {
-    parallel(jobs, |(workload, plan)| {
+    parallel(jobs, |_, (workload, plan)| {
         let (mut tally, mut go_on) = (Tally::default(), |_| std::ops::ControlFlow::Continue(()));
         vruntime_sim::run_dyn(workload, &plan.config, &mut tally, &mut go_on).ok()?;
         Some(tally.into_tasks())

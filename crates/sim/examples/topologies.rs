@@ -7,13 +7,13 @@
 #[path = "topologies/shortest.rs"]
 mod shortest;
 
+use std::env;
 use std::error::Error;
 use std::fs::File;
-use std::{env, panic, thread};
 
 use vruntime_report::Collector;
 use vruntime_sched::kernel;
-use vruntime_sim::{Config, MachineSpec, parse_topology, run, run_policy};
+use vruntime_sim::{Config, MachineSpec, parallel, parse_topology, run, run_policy};
 use vruntime_trace::{PerfettoWriter, Sink};
 use vruntime_workload::program::{Op, Phase, Task, Workload};
 
@@ -84,22 +84,9 @@ fn compare(machine: &str, time: u64) -> Result<[f64; 3], Failure> {
     Ok([0, 1, 2].map(|figure| own[figure] as f64 / six[figure] as f64))
 }
 
-/// Compares on every machine, in order, with as many threads as this computer has CPUs.
+/// Compares on every machine, in order, on all CPUs of this computer.
 fn compare_all(machines: &[String], time: u64) -> Result<Vec<[f64; 3]>, Failure> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let share = |first| {
-        let mine = machines.iter().enumerate().skip(first).step_by(threads);
-        mine.map(|(index, machine)| Ok((index, compare(machine, time)?))).collect::<Result<Vec<_>, Failure>>()
-    };
-    let shares: Result<Vec<_>, Failure> = thread::scope(|scope| {
-        let spawned: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
-        let joined =
-            spawned.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
-        joined.collect()
-    });
-    let mut all: Vec<_> = shares?.into_iter().flatten().collect();
-    all.sort_by_key(|&(index, _)| index);
-    Ok(all.into_iter().map(|(_, compared)| compared).collect())
+    parallel(machines, |_, machine| compare(machine, time)).into_iter().collect()
 }
 
 /// A line of the table: geometric means over some machines.

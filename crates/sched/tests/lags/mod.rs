@@ -124,10 +124,10 @@ impl Debts {
         self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
-    /// Checks a CPU's debts against the last call's, with events at one instant between them. `anew` starts over, for
-    /// entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin a
+    /// Checks a CPU's debts against the last call's, with events at one instant between them. `restart` starts over,
+    /// for entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin a
     /// request.
-    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
+    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, restart: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
         for (queue, all) in queues {
@@ -142,7 +142,7 @@ impl Debts {
             };
             let fresh: Vec<&Standing> =
                 tasks.iter().zip(&all).filter(|(task, standing)| !is_known(task, standing)).map(|it| it.1).collect();
-            if !anew && fresh.is_empty() && known.len() == all.len() {
+            if !restart && fresh.is_empty() && known.len() == all.len() {
                 for (task, standing) in tasks.iter().zip(&all) {
                     let base = known.get_mut(task).unwrap();
                     let (owes, rounding) = debt(standing);
@@ -159,7 +159,7 @@ impl Debts {
                 continue;
             }
             if let [standing] = fresh[..]
-                && !anew
+                && !restart
                 && known.len() + 1 == all.len()
                 && !known.contains_key(&standing.task.unwrap())
             {

@@ -1,7 +1,7 @@
 //! The CPU resource controller: a compilation with a guaranteed share, beside two infinite loops.
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Results, Series};
-use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_sim::{Config, MachineSpec, parallel, parse_topology};
 use vruntime_trace::{CpuId, Event, Sink};
 use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
 
@@ -10,7 +10,6 @@ use super::native::measure::{Times, measure};
 use super::native::subject::Subject;
 use super::published::cpurc::{DOCUMENT, KERNBENCH, LAT_CTX_US};
 use super::{percent_more, results, scenario, simulate, table};
-use crate::simulate::parallel;
 
 const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/cpurc.toml");
 const TODAY: &str = include_str!("../../../embedded/scenarios/history/cpurc-today.toml");

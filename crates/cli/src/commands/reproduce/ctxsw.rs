@@ -1,7 +1,7 @@
 //! The cost of a context switch under O(1), and under the first CFS with knobs and with constants.
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
-use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_sim::{Config, MachineSpec, parallel, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_workload::model;
 
@@ -10,7 +10,6 @@ use super::native::measure::{Times, measure};
 use super::native::subject::Subject;
 use super::published::ctxsw::{DOCUMENT, LAT_CTX_US, MESSAGING_S, PIPE_TEST_US, SUMMARY_US};
 use super::{percent_more, simulate, table};
-use crate::simulate::parallel;
 
 const LAT_CTX: &str = "lat_ctx -s 0 2";
 const PIPE_TEST: &str = "pipe-test";

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use vruntime_report::{Chart, Claim, Collector, FigureTable, Reproduced, Results, Series};
-use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_sim::{Config, MachineSpec, parallel, parse_topology};
 use vruntime_workload::model;
 
 use super::native::instructions::{Counted, per_switch};
@@ -11,7 +11,6 @@ use super::native::measure::{Times, measure};
 use super::native::subject::{Subject, nested};
 use super::published::group_switches::{DOCUMENT, MESSAGING_S};
 use super::{percent_more, simulate, table};
-use crate::simulate::parallel;
 
 const MESSAGING: &str = "hackbench -pipe 1 process 4000";
 /// Simulated time: counts of both methods agree at any length.

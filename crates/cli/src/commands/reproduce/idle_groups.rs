@@ -1,7 +1,7 @@
 //! The cost of 10,000 groups without tasks, beside 1000 tasks that wake each millisecond.
 
 use vruntime_report::{Chart, Claim, FigureTable, GroupVisits, Reproduced, Results, Series};
-use vruntime_sim::Config;
+use vruntime_sim::{Config, parallel};
 use vruntime_trace::{CpuId, Event, Sink};
 use vruntime_workload::program::Workload;
 
@@ -9,7 +9,6 @@ use super::native::instructions::count;
 use super::native::measure::{cpu_ns, take_turns};
 use super::published::idle_groups::{DOCUMENT, GROUPS, GROUPS_CHANGED, NO_GROUPS, TG_LOAD_DOWN, Top};
 use super::{percent_more, results, scenario, simulate, table};
-use crate::simulate::parallel;
 
 const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/idle-groups.toml");
 const KERNELS: [&str; 2] = ["3.10", "3.12"];

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
+use vruntime_sim::parallel;
 use vruntime_trace::{CpuId, Event, MigrateCause, Running, Sink, TaskId, TaskInfo};
 
 use super::published::spurious_migration::{COMMANDS, DOCUMENT, PUSHED, SAMPLES};
 use super::{range, scenario, simulate, table};
-use crate::simulate::parallel;
 
 const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/spurious-migration.toml");
 const KERNELS: [&str; 3] = ["3.17", "3.18", "6.12"];

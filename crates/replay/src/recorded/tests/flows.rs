@@ -1,5 +1,9 @@
 //! Several messages on their way between two threads.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::super::Coupling;
 use super::*;
 
@@ -10,6 +14,10 @@ const SERVER: Named<'static> = Named { pid: 20, comm: b"server" };
 /// 30 us. The first request and the first answer wake the other. The client reads all answers, and the next round
 /// begins.
 fn rounds(requests: impl Fn(u64) -> u64) -> Recorded {
+    script(requests).with_coupling(Coupling::Flowing).finish(&Lateness::default())
+}
+
+fn script(requests: impl Fn(u64) -> u64) -> Recorder {
     let mut script = Script::default();
     script.switch(0, 0, Left::Runnable, Some(CLIENT));
     let mut at = 0;
@@ -22,7 +30,7 @@ fn rounds(requests: impl Fn(u64) -> u64) -> Recorded {
         script.switch(answered, 1, Left::Sleeping, None);
         at = answered + 5 * US;
     }
-    std::mem::take(&mut script.recorder).with_coupling(Coupling::Flowing).finish(&Lateness::default())
+    script.recorder
 }
 
 /// Two to six; a fifth of the rounds has two.
@@ -55,5 +63,48 @@ fn each_message_is_sent_and_received() {
         let sent = count(from, &|op| matches!(op, Op::InboxWake { inbox: of, .. } if *of == inbox));
         let received = count(to, &|op| matches!(op, Op::InboxWait { inbox: of, .. } if *of == inbox));
         assert!(sent >= 199 && sent == received, "{sent} {received}");
+    }
+}
+
+/// The operations of a task. It repeats its endless phase three times.
+fn passes(recorded: &Recorded, pid: i32) -> Vec<Op> {
+    let thread = recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace");
+    let task = &recorded.workload.tasks[thread.task.expect("it is replayed")];
+    let times = |phase: &Phase| if phase.repeat == Repeat::Forever { 3 } else { 1 };
+    task.phases.iter().flat_map(|phase| std::iter::repeat_n(&phase.ops, times(phase)).flatten()).cloned().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// However long each works, both come to the end of every repetition.
+    #[test]
+    fn no_thread_waits_for_ever(counts in prop::collection::vec(1..12_u64, 200)) {
+        let count = |round: u64| counts[usize::try_from(round).unwrap()];
+        let recorded = script(count).with_coupling(Coupling::Flowing).going_on().finish(&Lateness::default());
+        let mut left = [CLIENT.pid, SERVER.pid].map(|pid| passes(&recorded, pid).into_iter().peekable());
+        prop_assert_eq!(recorded.workload.inboxes.len(), 4, "messages flow");
+        prop_assert!(left.iter().all(|ops| ops.len() > 400));
+        let mut tokens = BTreeMap::<usize, u64>::new();
+        loop {
+            let mut moved = false;
+            for ops in &mut left {
+                while let Some(op) = ops.next_if(|op| match op {
+                    Op::InboxWait { inbox, .. } => tokens.get(inbox).is_some_and(|&tokens| tokens > 0),
+                    _ => true,
+                }) {
+                    moved = true;
+                    match op {
+                        Op::InboxWait { inbox, .. } => *tokens.entry(inbox).or_default() -= 1,
+                        Op::InboxWake { inbox, .. } => *tokens.entry(inbox).or_default() += 1,
+                        _ => {}
+                    }
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+        prop_assert!(left.iter_mut().all(|ops| ops.next().is_none()), "{} and {} left", left[0].len(), left[1].len());
     }
 }

@@ -9,9 +9,9 @@
 //! - **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors
 //!   of the others are multiplied by guarantee / load, and its own rises by 1. Otherwise all factors rise by
 //!   `CPU_RC_TSFACTOR_INC`.
-//! - **Task requeueing.** A slice is at least a tick, so many tasks can exceed their share. A class hungry for more
-//!   than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array, until the expired
-//!   array has waited too long.
+//! - **Task requeueing.** A slice is at least a tick, which lets many tasks exceed their share. A class hungry for
+//!   more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array, until the
+//!   expired array has waited too long.
 //!
 //! `docs/cpurc.md` has the differences from the document, which takes a task's load at the end of its slice
 //! (`NO_CPU_RC_TICK`). `CPU_RC_TICK` counts at each tick.

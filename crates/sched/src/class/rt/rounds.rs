@@ -1,6 +1,6 @@
 //! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU about to run a less urgent task interrupts
-//! the root domain's first CPU with pushable tasks. That CPU pushes what it can, and passes the interrupt on. So many
-//! CPUs that become free at once do not lock one run queue.
+//! the root domain's first CPU with pushable tasks. That CPU pushes what it can, and passes the interrupt on. CPUs
+//! that become free at once thus do not all lock one run queue.
 //!
 //! Each root domain has one interrupt. A request while it is on its way starts another round.
 

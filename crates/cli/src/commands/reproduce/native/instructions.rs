@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::process::Command;
 
 use miette::IntoDiagnostic;
+use vruntime_sim::parallel;
 
 use super::{Script, Side};
 use crate::interrupt;
-use crate::simulate::parallel;
 
 /// Calls of a script, of which the second half counts.
 const CALLS: usize = 12_000;

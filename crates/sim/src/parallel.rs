@@ -1,12 +1,19 @@
-//! Independent work on several CPUs.
+//! Independent runs on several CPUs of the host.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Works on all jobs with at most one thread per CPU, and returns the results in order.
-pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Calls `work` for each job and its index, with at most one thread per CPU of the host. Returns the results in order.
+///
+/// Threads share only the list of jobs: each run is as it would be alone.
+///
+/// ```
+/// let squares = vruntime_sim::parallel(&[3, 4, 5], |index, job| (index, job * job));
+/// assert_eq!(squares, [(0, 9), (1, 16), (2, 25)]);
+/// ```
+pub fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<R>>> = Mutex::new(jobs.iter().map(|_| None).collect());
@@ -14,7 +21,7 @@ pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(&T) -> R + Sy
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let result = work(job);
+            let result = work(index, job);
             // The data of a poisoned lock is whole.
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
         }
