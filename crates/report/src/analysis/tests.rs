@@ -366,9 +366,13 @@ fn who_came_unseen_ran() {
         text += &charge;
         text += &switch(1, us, A, "S", IDLE);
     }
-    let kinds = [AnalysisKind::RunQueue, AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting];
+    let kinds =
+        [AnalysisKind::RunQueue, AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting, AnalysisKind::TimeHist];
     let analyses = analyse(&kinds, &Options::default(), &text);
     let tables = analyses.tables();
+    let summary = tables.iter().find(|table| table.name == "timehist_summary").expect("it was asked for");
+    // The first task of a CPU came at an unknown time.
+    assert_eq!((cell(summary, "a", "run_ns"), cell(summary, "a", "max_run_ns")), (38_050_000.into(), 8_000_000.into()));
     let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
     let row = &table("runqueue")[1];
     // Steps are not delayed before the first gap, so its task arrives after another has acted.

@@ -1,7 +1,8 @@
 //! `perf sched timehist`: a line for each switch with the leaving task's times, and the summary.
 //!
 //! As in perf, *wait time* is from the task's last switch away from a CPU to its switch to this one. *Sch delay* is
-//! from its wakeup to this switch, and *run time* the time since.
+//! from its wakeup to this switch, and *run time* the time since. Unlike perf, a switch that the trace lacks ends a
+//! stay, too ([`super::gaps`]): perf counts the idle time before it as the task's.
 
 use std::fmt::Write as _;
 
@@ -99,6 +100,39 @@ impl TimeHist {
         self.task(task).ready.get_or_insert(at);
     }
 
+    /// Ends the stay of a CPU's task. An unknown task has no line.
+    fn left(&mut self, at: i64, cpu: u32, prev: On, world: &World) {
+        if cpu as usize >= self.last.len() {
+            self.last.resize(cpu as usize + 1, None);
+            self.idle.resize(cpu as usize + 1, Task::default());
+        }
+        let came = self.last[cpu as usize].replace(at);
+        let (who, task) = match prev {
+            On::Idle => (None, &mut self.idle[cpu as usize]),
+            On::Task(task) => (Some(task), self.task(task)),
+            On::Unknown => return,
+        };
+        let comm = who.map_or_else(Name::default, |task| world.comm_now(task));
+        let mut line = Line { at, cpu, task: who, comm, wait: 0, delay: 0, run: 0 };
+        if let Some(came) = came {
+            let since = |then: Option<i64>| then.map_or(0, |then| came.saturating_sub(then).max(0) as u64);
+            line.run = at.saturating_sub(came).max(0) as u64;
+            (line.delay, line.wait) = (since(task.ready), since(task.left));
+        }
+        task.runs.add(line.run);
+        task.waited += line.wait;
+        task.delayed += line.delay;
+        task.left = Some(at);
+        task.ready = None;
+        if self.keep {
+            if self.lines.len() < MOST {
+                self.lines.push(line);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+
     fn lines_text(&self, world: &World, lines: usize) -> String {
         let mut text = String::from(
             "           time    cpu  task name                       wait time  sch delay   run time\n\
@@ -173,35 +207,11 @@ impl Analysis for TimeHist {
             self.task(task).ready = None;
         }
         match step.what {
-            What::Switch { prev, .. } => {
-                if cpu as usize >= self.last.len() {
-                    self.last.resize(cpu as usize + 1, None);
-                    self.idle.resize(cpu as usize + 1, Task::default());
-                }
-                let came = self.last[cpu as usize].replace(at);
-                let (who, task) = match prev {
-                    On::Idle => (None, &mut self.idle[cpu as usize]),
-                    On::Task(task) => (Some(task), self.task(task)),
-                    On::Unknown => return,
-                };
-                let comm = who.map_or_else(Name::default, |task| world.comm_now(task));
-                let mut line = Line { at, cpu, task: who, comm, wait: 0, delay: 0, run: 0 };
-                if let Some(came) = came {
-                    let since = |then: Option<i64>| then.map_or(0, |then| came.saturating_sub(then).max(0) as u64);
-                    line.run = at.saturating_sub(came).max(0) as u64;
-                    (line.delay, line.wait) = (since(task.ready), since(task.left));
-                }
-                task.runs.add(line.run);
-                task.waited += line.wait;
-                task.delayed += line.delay;
-                task.left = Some(at);
-                task.ready = None;
-                if self.keep {
-                    if self.lines.len() < MOST {
-                        self.lines.push(line);
-                    } else {
-                        self.more += 1;
-                    }
+            What::Switch { prev, .. } => self.left(at, cpu, prev, world),
+            // Where the switch is missing, the time is known from charges or wakeups.
+            What::Arrives | What::Leaves { .. } => {
+                if let Some((_, was)) = world.cpu_was.filter(|&(changed, _)| changed == cpu) {
+                    self.left(at, cpu, was.on, world);
                 }
             }
             What::Waking { task, .. } => self.woken(at, task),

@@ -229,10 +229,10 @@ impl Tool {
 
     /// CPU time in a recording.
     fn measured(&self, file: &Path, program: &Program) -> miette::Result<Share> {
-        let json = self.ask(&["trace", "analyse", &file.to_string_lossy(), "summary", "--json"])?;
-        let rows = json["tables"]["timehist_summary"].as_array().into_iter().flatten();
-        let rows = rows.filter_map(|row| Some((format!("{}-", row["task"].as_str()?), row["run_ns"].as_u64()?)));
-        share(rows, json["elapsed_ns"].as_u64(), program)
+        let json = self.ask(&["trace", "info", &file.to_string_lossy(), "--json"])?;
+        let rows = json["tasks"].as_array().into_iter().flatten();
+        let rows = rows.filter_map(|row| Some((format!("{}-", row["comm"].as_str()?), row["cpu_ns"].as_u64()?)));
+        share(rows, json["span_ns"].as_u64(), program)
     }
 
     /// A replay's verdict, and CPU time as recorded and after the change.
