@@ -1,7 +1,7 @@
 //! Closed loops, which continue after the recorded work.
 //!
 //! A server, its clients and a pool's workers do more with more CPU. Such threads repeat the recording from a time
-//! `from` to its end, all together. Every wakeup before a time has had its sleep by then. So between two times, each
+//! `from` to its end, or to a [seam](super::seams), all together. Every wakeup before a time has had its sleep by then. So between two times, each
 //! thread has as many wakeups by each other as sleeps that these end. None waits for ever.
 //!
 //! A thread whose sleeps mostly end from outside (timers, packets, users) keeps the recorded times, and does not
@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Closed;
 use super::causes::{Cause, Causes};
 use super::habits::Rhythm;
 use super::lives::{End, Thread};
 use super::pools::Pools;
+use super::{Closed, seams};
 
 /// Fewer sleeps show no loop.
 const MIN_SLEEPS: usize = 4;
@@ -27,6 +27,8 @@ const MOST_TIMES: usize = 32;
 pub(super) struct Cycle {
     /// The recorded time from which to repeat, nanoseconds.
     pub(super) from: u64,
+    /// The recorded time until which to repeat. Threads of the repetition do nothing later.
+    pub(super) until: u64,
     /// Threads whose drivers are driven, too: they do more with more CPU.
     pub(super) driven: Vec<bool>,
     /// As `driven`, without pools.
@@ -38,11 +40,12 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// Finds the loops. `said`: the user's statements on threads, which override their sleeps.
+    /// Finds the loops. `repeats`: whether driven threads continue. `said`: the user's statements on threads, which
+    /// override their sleeps.
     pub(super) fn new(
         causes: &Causes<'_>,
         pools: &Pools,
-        duration_ns: u64,
+        (duration_ns, repeats): (u64, bool),
         said: &dyn Fn(usize) -> Option<Closed>,
     ) -> Self {
         let threads = causes.threads;
@@ -67,32 +70,10 @@ impl Cycle {
             })
             .collect();
         let from = from(causes, &lasts, duration_ns);
-        let (goes_on, there) = going_on(causes, &lasts, from);
-        if std::env::var("VR_DBG").is_ok() {
-            for (i, t) in threads.iter().enumerate() {
-                if t.stretches.len() > 60 || t.comm == "sh" {
-                    let mut k = BTreeMap::<String, (u64, u64)>::new();
-                    for s in 0..t.stretches.len() {
-                        let c = match causes.of(i, s) {
-                            Cause::Thread(by) => {
-                                format!("by {}{}", threads[by].comm, if driven[by] { "" } else { " undriven" })
-                            }
-                            c => format!("{c:?}"),
-                        };
-                        let e = k.entry(c).or_default();
-                        e.0 += 1;
-                        if s > 0 {
-                            e.1 += (t.stretches[s].woken.saturating_sub(t.stretches[s - 1].ended)) / 1000;
-                        }
-                    }
-                    eprintln!(
-                        "DBG {}-{} born {:?} driven {} itself {} lasts {} goes_on {} from {from} {:?} {k:?}",
-                        t.comm, t.pid, t.born, driven[i], by_itself[i], lasts[i], goes_on[i], causes.rhythms[i]
-                    );
-                }
-            }
-        }
-        Self { from, driven, by_itself, goes_on, there }
+        let seam = if repeats { seams::find(causes, &lasts, from, duration_ns) } else { None };
+        let (from, until) = seam.as_ref().map_or((from, duration_ns), |seam| (seam.from, seam.until));
+        let (goes_on, there) = going_on(causes, &lasts, from, seam.map(|seam| seam.starter));
+        Self { from, until, driven, by_itself, goes_on, there }
     }
 }
 
@@ -211,12 +192,13 @@ fn repeats(thread: &Thread, from: u64) -> bool {
     works && (sleeps >= MIN_SLEEPS || (sleeps == 0 && computes))
 }
 
-/// Returns the threads that repeat the recording from that time on, and those in it: with their children.
-fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64) -> (Vec<bool>, Vec<bool>) {
+/// Returns the threads that repeat the recording from that time on, and those in it: with their children. A loop that
+/// starts programs does so, even if it sleeps rarely.
+fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64, starter: Option<usize>) -> (Vec<bool>, Vec<bool>) {
     let threads = causes.threads;
-    let goes_on: Vec<bool> = (0..threads.len())
-        .map(|index| lasts[index] && born(&threads[index]) <= from && repeats(&threads[index], from))
-        .collect();
+    let again = |index: usize| starter == Some(index) || repeats(&threads[index], from);
+    let goes_on: Vec<bool> =
+        (0..threads.len()).map(|index| lasts[index] && born(&threads[index]) <= from && again(index)).collect();
     let mut there = goes_on.clone();
     // Parents come before their children.
     for (index, thread) in threads.iter().enumerate() {
@@ -247,7 +229,7 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     // The CPU time that continues in each second, of threads that sleep: others compute from any time on. A thread that
     // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
-        let (goes_on, there) = going_on(causes, lasts, from);
+        let (goes_on, there) = going_on(causes, lasts, from, None);
         let sleeps = |index: usize| threads[index].stretches.len() > MIN_SLEEPS;
         let counts = |&index: &usize| there[index] && sleeps(index) && (goes_on[index] || !lasts[index]);
         let had: u64 = (0..threads.len()).filter(counts).map(|index| had_since(&threads[index], from)).sum();

@@ -37,6 +37,7 @@ mod programs;
 mod progress;
 mod roster;
 pub mod rules;
+mod seams;
 mod sessions;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Makes programs of lives.
 
+mod settings;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -9,19 +11,18 @@ use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Tas
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::habits::{Rhythm, rhythm};
-use super::lives::{Act, End, Stay, Stretch};
+use super::lives::{Act, End, Stretch};
 use super::locks::{Edges, Locks};
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::pools::Pools;
 use super::prepared::Prepared;
+use super::progress::Progress;
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
 use super::{clocks, flows, leads, lives, placing};
 
-/// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
-const CONFINED_NS: u64 = 20_000_000;
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
 /// The work of an endless task between two operations.
@@ -47,7 +48,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let names_of_pools = pools.names();
     let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| pools.of(thread)).collect();
     pools.retain(how.pools);
-    let cycle = Cycle::new(&causes, &pools, duration_ns, &|thread| how.closed.get(&thread).copied());
+    let cycle = Cycle::new(&causes, &pools, (duration_ns, how.goes_on), &|thread| how.closed.get(&thread).copied());
     if how.goes_on {
         pools.without(&threads, &|thread| !cycle.goes_on[thread]);
     }
@@ -242,15 +243,6 @@ enum Pass {
     Again,
 }
 
-/// Where a thread has to run.
-struct Confined {
-    cpus: Vec<u32>,
-    /// The first stretch.
-    since: usize,
-    /// Whether its name or the machine says so.
-    known: bool,
-}
-
 impl<'a> Builder<'a> {
     fn life(&self, thread: usize) -> &'a lives::Thread {
         &self.causes.threads[thread]
@@ -273,7 +265,7 @@ impl<'a> Builder<'a> {
     /// Describes a thread, without its groups and waits.
     fn told(&self, thread: usize) -> Thread {
         let this = self.life(thread);
-        let only = |confined: Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
+        let only = |confined: settings::Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
         Thread {
             pid: this.pid,
             tgid: this.tgid,
@@ -304,64 +296,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where a thread is confined, if it is.
-    fn confined(&self, thread: usize) -> Option<Confined> {
-        let this = self.life(thread);
-        if let Some(cpus) = self.narrowed(thread) {
-            return Some(Confined { cpus: cpus.to_vec(), since: 0, known: true });
-        }
-        let stay = this.stay?;
-        let of_cpu = this.comm.rsplit_once('/').and_then(|(_, tail)| {
-            let number = tail.split(':').next().unwrap_or_default();
-            number.parse::<u32>().ok()
-        });
-        if of_cpu == Some(stay.cpu) && stay.stretch == 0 {
-            return Some(Confined { cpus: vec![stay.cpu], since: 0, known: true });
-        }
-        // Where an affinity, a cpuset or a limit is known, it is the reason for such a wait.
-        let waited = stay.beside_idle >= CONFINED_NS && stay.beside_idle >= stay.waited / 10;
-        let held = self.held_by_groups[thread]
-            || self.throttled(thread)
-            || self.allowed[thread].as_ref().is_some_and(|allowed| allowed.own);
-        (waited && !held).then(|| Confined { cpus: vec![stay.cpu], since: stay.stretch, known: false })
-    }
-
-    /// The CPUs to which the machine confines a thread.
-    fn narrowed(&self, thread: usize) -> Option<&[u32]> {
-        let cpus = self.allowed[thread].as_ref()?.cpus.as_slice();
-        (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
-    }
-
-    /// Whether a runnable thread waits on its idle CPU, which only a limit causes.
-    fn throttled(&self, thread: usize) -> bool {
-        let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
-        self.life(thread).stay.is_some_and(of)
-    }
-
-    /// A thread's settings in that stretch.
-    fn settings(&self, thread: usize, stretch: usize) -> Settings {
-        let prio = self.life(thread).stretches[stretch].prio;
-        let policy = match prio {
-            ..0 => Policy::Fifo { priority: 99 },
-            0..100 => Policy::Fifo { priority: (99 - prio).clamp(1, 99) as u8 },
-            _ => Policy::Other { nice: (prio - 120).clamp(-20, 19) as i8, slice: None },
-        };
-        let policy = match (policy, self.policies.get(&self.life(thread).pid)) {
-            // A pid may be another thread's later.
-            _ if self.life(thread).born.is_some() => policy,
-            (Policy::Other { nice, .. }, Some(&Policy::Other { slice, .. })) => Policy::Other { nice, slice },
-            (Policy::Other { nice, .. }, Some(&Policy::Batch { slice, .. })) => Policy::Batch { nice, slice },
-            (Policy::Other { .. }, Some(Policy::Idle)) => Policy::Idle,
-            (Policy::Fifo { priority }, Some(Policy::RoundRobin { .. })) => Policy::RoundRobin { priority },
-            _ => policy,
-        };
-        let confined = self.confined(thread).filter(|confined| confined.since <= stretch);
-        Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }
-    }
-
     /// A thread's phases, one for each kind of settings, and finally its endless repetition.
     fn phases(&self, thread: usize) -> Vec<Phase> {
-        let this = self.life(thread);
         let phase = |number: usize, settings: Settings| Phase {
             name: format!("{number}"),
             repeat: Repeat::Times(1),
@@ -371,7 +307,7 @@ impl<'a> Builder<'a> {
         let mut settings = self.settings(thread, 0);
         let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
         let mut owed = Owed::default();
-        for index in 0..this.stretches.len() {
+        for index in 0..self.stretches(thread) {
             let now = self.settings(thread, index);
             if now != settings {
                 let next = phase(phases.len() + 1, now.clone());
@@ -405,6 +341,26 @@ impl<'a> Builder<'a> {
         phases
     }
 
+    /// The number of a thread's stretches that the replay has: those until the [seam](Cycle::until).
+    fn stretches(&self, thread: usize) -> usize {
+        let stretches = &self.life(thread).stretches;
+        if self.is_cut(thread) {
+            stretches.partition_point(|stretch| stretch.woken <= self.cycle.until)
+        } else {
+            stretches.len()
+        }
+    }
+
+    /// Whether a thread does nothing after the seam.
+    fn is_cut(&self, thread: usize) -> bool {
+        self.cycle.until < self.duration_ns && self.cycle.there[thread]
+    }
+
+    /// Whether a pass includes what a thread of the repetition did at that time.
+    fn is_in(&self, pass: Pass, at: u64) -> bool {
+        at <= self.cycle.until && (pass == Pass::First || at > self.cycle.from)
+    }
+
     /// A thread's repetition: all from the [cycle's begin](Cycle::from) on.
     fn again(&self, thread: usize, ops: &mut Vec<Op>) {
         let this = self.life(thread);
@@ -419,13 +375,13 @@ impl<'a> Builder<'a> {
         if let Some(pool) = self.pools.of(thread) {
             // The first sleep of the next pass adds what the pool did after the last one of this pass.
             let mut told = owed;
-            for index in first..this.stretches.len() {
+            for index in first..self.stretches(thread) {
                 self.sleep(thread, index, Pass::Again, &mut told, &mut Vec::new());
             }
             self.last_sleep(thread, &mut told, &mut Vec::new());
-            owed.carried = self.pools.work(pool, told.until, self.duration_ns);
+            owed.carried = self.pools.work(pool, told.until, self.cycle.until);
         }
-        for index in first..this.stretches.len() {
+        for index in first..self.stretches(thread) {
             self.sleep(thread, index, Pass::Again, &mut owed, ops);
             self.work(thread, index, Pass::Again, ops);
         }
@@ -440,17 +396,28 @@ impl<'a> Builder<'a> {
         Some((pool, work))
     }
 
-    /// The sleep that the recording's end interrupts: at least its length until then.
+    /// The sleep that the repetition's end interrupts: at least its length until then. Where it is known who ended
+    /// it, the next pass waits for that thread.
     fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
-        let Some(last) = self.life(thread).stretches.last() else { return };
+        let number = self.stretches(thread);
+        let Some(last) = number.checked_sub(1).map(|last| &self.life(thread).stretches[last]) else { return };
+        if last.ended > self.cycle.until {
+            return;
+        }
+        if number < self.life(thread).stretches.len()
+            && let Cause::Thread(by) = self.causes.of(thread, number)
+            && self.cycle.there[by]
+        {
+            return;
+        }
         if matches!(last.end, End::Sleep | End::Device) {
             // A member of a pool waits for the others, unless it keeps times of its own.
             if last.end == End::Sleep && self.cycle.by_itself[thread] && self.helps(thread, Some(last), owed, ops) {
-                let rest = self.owes(thread, self.duration_ns, owed);
+                let rest = self.owes(thread, self.cycle.until, owed);
                 ops.extend(rest.map(|(pool, work)| Op::PoolSleep { pool, work }));
                 return;
             }
-            ops.push(self.nap(self.duration_ns.saturating_sub(last.ended), last.prio));
+            ops.push(self.nap(self.cycle.until.saturating_sub(last.ended), last.prio));
         }
     }
 
@@ -554,8 +521,8 @@ impl<'a> Builder<'a> {
     /// Whether a pass includes what two threads did at that time.
     fn is_there(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         match pass {
-            Pass::First => true,
-            Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && at > self.cycle.from,
+            Pass::First => self.is_in(pass, at) || !(self.is_cut(by) || self.is_cut(woken)),
+            Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && self.is_in(pass, at),
         }
     }
 
@@ -570,7 +537,7 @@ impl<'a> Builder<'a> {
         let stretch = &self.life(thread).stretches[index];
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
         // What comes between is part of the time that a task computes by the clock.
-        let work = pace.unwrap_or(stretch.work);
+        let mut work = pace.unwrap_or(stretch.work);
         let run = |time: u64| match self.pools.of(thread) {
             _ if pace.is_some() => Op::Runtime { time },
             Some(pool) => Op::PoolRun { pool, work: time },
@@ -582,11 +549,18 @@ impl<'a> Builder<'a> {
             }
             None => at.min(stretch.work),
         };
+        let cut = self.is_cut(thread) && stretch.ended > self.cycle.until;
+        if cut {
+            work = place(Progress::new(self.life(thread)).work(stretch.woken, self.cycle.until));
+        }
         let again = pass == Pass::Again && stretch.woken <= self.cycle.from;
         let mut edges = if again { Edges::default() } else { self.locks.edges(thread, index) };
         let (mut done, mut acts) = (0, Vec::new());
         for &(at, act) in &stretch.acts {
             acts.clear();
+            if cut && self.causes.time(act) > self.cycle.until {
+                break;
+            }
             if pass == Pass::Again && self.causes.time(act) <= self.cycle.from {
                 // It was before what is repeated.
                 done = place(at).max(done);
@@ -610,6 +584,10 @@ impl<'a> Builder<'a> {
             ops.append(&mut acts);
         }
         while let Some((edge, op)) = edges.next(u64::MAX) {
+            // A lock is released in any case.
+            if cut && place(edge) > work && matches!(op, Op::Lock(_)) {
+                break;
+            }
             let edge = place(edge).max(done);
             ops.extend((edge > done).then(|| run(edge - done)));
             ops.push(op);
@@ -650,12 +628,12 @@ impl<'a> Builder<'a> {
             Act::Awaits { .. } | Act::HandsBack { .. } => {}
             Act::Leads { lead, at } | Act::Follows { lead, moved: at, .. } => {
                 // Both have to be in what is repeated.
-                if pass == Pass::First || at > self.cycle.from {
+                if self.is_in(pass, at) {
                     let leads = matches!(act, Act::Leads { .. });
                     ops.push(if leads { Op::LeadMoves { lead } } else { Op::LeadAwaits { lead } });
                 }
             }
-            Act::Sends { at, .. } | Act::Receives { at } if pass == Pass::Again && at <= self.cycle.from => {}
+            Act::Sends { at, .. } | Act::Receives { at } if !self.is_in(pass, at) => {}
             Act::Sends { to, .. } => self.pairs.send(to, ops),
             Act::Receives { .. } => self.pairs.receive(thread, ops),
             Act::Left { at, ran } => {

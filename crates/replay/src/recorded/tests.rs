@@ -42,7 +42,7 @@ fn prio(task: Named<'_>) -> i32 {
 #[derive(Default)]
 struct Script {
     recorder: Recorder,
-    running: [Option<Named<'static>>; 2],
+    running: [Option<Named<'static>>; 3],
     /// Whether its events lack processes.
     threads_only: bool,
     /// The file's context of events.
@@ -368,7 +368,7 @@ fn work_is_counted_at_full_speed() {
 /// A task with an unrecorded birth is new on an idle CPU; on a busy one it had waited.
 #[test]
 fn who_comes_from_nowhere_is_new_or_has_waited() {
-    let mut script = Script { running: [None, Some(task(9, "busy"))], ..Script::default() };
+    let mut script = Script { running: [None, Some(task(9, "busy")), None], ..Script::default() };
     script.burst(MS, 0, task(5, "first"), MS).switch(50 * MS, 0, Left::Runnable, Some(task(6, "new")));
     script.switch(52 * MS, 0, Left::Sleeping, None).switch(60 * MS, 1, Left::Runnable, Some(task(7, "waited")));
     script.switch(62 * MS, 1, Left::Sleeping, Some(task(9, "busy"))).switch(100 * MS, 1, Left::Runnable, None);

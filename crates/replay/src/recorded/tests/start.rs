@@ -20,7 +20,7 @@ fn names_that_are_told_before_say_nothing_of_who_runs() {
 #[test]
 fn who_was_there_is_where_he_was() {
     let (a, b, c, d) = (task(5, "a"), task(6, "b"), task(7, "c"), task(8, "d"));
-    let mut script = Script { running: [None, Some(a)], ..Script::default() };
+    let mut script = Script { running: [None, Some(a), None], ..Script::default() };
     script.switch(MS, 1, Left::Runnable, Some(b)).burst(2 * MS, 0, c, MS);
     script.event(4 * MS, 1, What::Fork { parent: b, child: d, thread: None }).event(
         4 * MS,

@@ -1,0 +1,129 @@
+//! Where a repetition ends and begins anew: at the same place of a loop that starts programs.
+//!
+//! A shell loop or a test driver starts processes and waits for them. If the repetition ended with the recording, in
+//! the middle of a round, the next one would begin while the last round's processes were still at work, or would wait
+//! for them in vain. So it ends where the loop starts a program of the same name, and exactly the processes are there
+//! that were there then.
+
+use std::collections::BTreeMap;
+
+use super::causes::Causes;
+use super::lives::{Act, End, Thread};
+
+/// The most starts of programs to compare, for each loop and name.
+const MOST_STARTS: usize = 256;
+
+/// A loop's start of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Start {
+    at: u64,
+    /// The loops' other processes then.
+    alive: Vec<usize>,
+}
+
+/// A part of the recording that begins and ends at the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seam {
+    pub(super) from: u64,
+    pub(super) until: u64,
+    /// The thread that starts programs.
+    pub(super) starter: usize,
+}
+
+/// Returns the longest part of the recording after `from` that begins and ends at the same place: when a loop starts
+/// a program of the same name, beside the same processes. None if there is none of a quarter of the recording.
+/// `lasts`: the threads that continue.
+pub(super) fn find(causes: &Causes<'_>, lasts: &[bool], from: u64, duration_ns: u64) -> Option<Seam> {
+    let threads = causes.threads;
+    let jobs = jobs(causes, lasts);
+    let loops = starts(threads, lasts, &jobs, from);
+    // The start itself belongs to what it begins.
+    let seams = loops.iter().filter_map(|(&(starter, _), starts)| {
+        let (from, until) = longest(starts)?;
+        Some(Seam { from: from.checked_sub(1)?, until: until - 1, starter })
+    });
+    seams.max_by_key(|seam| seam.until - seam.from).filter(|seam| seam.until - seam.from >= duration_ns / 4)
+}
+
+/// Returns the threads that continuing threads started, and the threads that existed already and ended. Parents come
+/// before their children.
+fn jobs(causes: &Causes<'_>, lasts: &[bool]) -> Vec<bool> {
+    let threads = causes.threads;
+    let mut jobs = vec![false; threads.len()];
+    for (index, thread) in threads.iter().enumerate() {
+        jobs[index] = causes.kept[index]
+            && match thread.born {
+                Some((_, Some(parent))) => parent < index && (lasts[parent] || jobs[parent]),
+                Some((_, None)) => false,
+                None => !lasts[index] && ended(thread).is_some(),
+            };
+    }
+    jobs
+}
+
+/// When a thread exited.
+fn ended(thread: &Thread) -> Option<u64> {
+    thread.stretches.last().filter(|last| last.end == End::Exit).map(|last| last.ended)
+}
+
+/// Returns the starts of programs after `from`, by the continuing thread that starts them and their name.
+fn starts<'a>(
+    threads: &'a [Thread],
+    lasts: &[bool],
+    jobs: &[bool],
+    from: u64,
+) -> BTreeMap<(usize, &'a str), Vec<Start>> {
+    // Births and ends of all jobs.
+    let mut changes: Vec<(u64, bool, usize)> = Vec::new();
+    for (job, thread) in threads.iter().enumerate().filter(|&(job, _)| jobs[job]) {
+        changes.push((thread.born.map_or(0, |(at, _)| at), true, job));
+        changes.extend(ended(thread).map(|at| (at, false, job)));
+    }
+    changes.sort_unstable();
+    let mut wanted: BTreeMap<(usize, &str), Vec<(u64, usize)>> = BTreeMap::new();
+    for (parent, thread) in threads.iter().enumerate().filter(|&(parent, _)| lasts[parent]) {
+        for &(_, act) in thread.stretches.iter().flat_map(|stretch| &stretch.acts) {
+            if let Act::Fork(child) = act
+                && jobs[child]
+                && let Some((at, _)) = threads[child].born.filter(|&(at, _)| at > from)
+            {
+                wanted.entry((parent, threads[child].comm.as_str())).or_default().push((at, child));
+            }
+        }
+    }
+    for starts in wanted.values_mut().filter(|starts| starts.len() > MOST_STARTS) {
+        let step = starts.len().div_ceil(MOST_STARTS);
+        let last = starts.last().copied();
+        *starts = starts.iter().copied().step_by(step).chain(last).collect();
+        starts.dedup();
+    }
+    let mut times: Vec<(u64, usize, usize)> = Vec::new();
+    for (&(parent, _), starts) in &wanted {
+        times.extend(starts.iter().map(|&(at, child)| (at, child, parent)));
+    }
+    times.sort_unstable();
+    let (mut alive, mut next) = (std::collections::BTreeSet::new(), 0);
+    let mut loops: BTreeMap<(usize, &str), Vec<Start>> = BTreeMap::new();
+    for (at, child, parent) in times {
+        while let Some(&(_, born, job)) = changes.get(next).filter(|change| change.0 < at) {
+            if born {
+                alive.insert(job);
+            } else {
+                alive.remove(&job);
+            }
+            next += 1;
+        }
+        let start = Start { at, alive: alive.iter().copied().collect() };
+        loops.entry((parent, threads[child].comm.as_str())).or_default().push(start);
+    }
+    loops
+}
+
+/// Returns the first and last of the starts beside the same processes that are farthest apart.
+fn longest(starts: &[Start]) -> Option<(u64, u64)> {
+    let mut spans: BTreeMap<&[usize], (u64, u64)> = BTreeMap::new();
+    for start in starts {
+        spans.entry(&start.alive).or_insert((start.at, start.at)).1 = start.at;
+    }
+    spans.into_values().filter(|(from, until)| until > from).max_by_key(|&(from, until)| until - from)
+}
