@@ -126,9 +126,13 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the group that is throttled longest in the what-if, unless [`Self::throttling_clause`] has it.
+    /// Returns the group that is throttled longest in the what-if, unless [`Self::throttling_clause`] or
+    /// [`Self::reasons`] has it.
     pub(crate) fn throttled_sentence(&self) -> Option<String> {
         let named = self.rethrottled().map(|(path, ..)| path);
+        if self.explained.get(1).is_some_and(|what_if| !what_if.sentences("").is_empty()) {
+            return None;
+        }
         let throttled = self.groups.iter().filter_map(|group| {
             let run = group.what_if?;
             Some((run.throttled?.1, group.path.as_str(), run.throttlings()?, run.limit()))
@@ -138,6 +142,26 @@ impl ReplayCheck {
         let mut limit = limit;
         limit[..1].make_ascii_uppercase();
         Some(format!("{limit} throttles group `{}` {often}, about as before.", printable(path)))
+    }
+
+    /// Explains groups' CPU time in the replay as recorded, and names the limits that throttled them.
+    pub fn group_sentences(&self) -> Vec<String> {
+        self.explained.first().map_or_else(Vec::new, |replayed| replayed.sentences(""))
+    }
+
+    /// Explains groups' CPU time in the what-if. For the groups that change most, and those of `tasks`, sentences on the
+    /// replay as recorded follow.
+    pub(crate) fn reasons(&self, tasks: &[&str]) -> Vec<String> {
+        let [replayed, what_if] = &self.explained[..] else { return Vec::new() };
+        let mut sentences = what_if.sentences("in the what-if, ");
+        let throttled = self.rethrottled().map(|(path, ..)| path);
+        let mut before: Vec<String> = Vec::new();
+        for path in throttled.into_iter().chain(tasks.iter().copied()) {
+            let sentence = replayed.of_group(path).map(|reason| format!("As recorded, {reason}"));
+            before.extend(sentence.filter(|sentence| !before.contains(sentence)));
+        }
+        sentences.extend(before);
+        sentences
     }
 
     /// Returns the groups of the replay as recorded.
