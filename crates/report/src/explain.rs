@@ -91,7 +91,8 @@ impl Explained {
         }
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1)));
         let more = found.len().saturating_sub(MOST);
-        let mut sentences: Vec<String> = found.into_iter().take(MOST).map(|(_, _, text)| capital(&format!("{run}{text}"))).collect();
+        let mut sentences: Vec<String> =
+            found.into_iter().take(MOST).map(|(_, _, text)| capital(&format!("{run}{text}"))).collect();
         match more {
             0 => {}
             1 => sentences.push("1 more group was throttled or deviates from its entitlement.".to_owned()),

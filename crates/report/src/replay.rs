@@ -520,7 +520,8 @@ mod tests {
     #[test]
     fn deviations_from_entitlements_are_explained_with_their_limits() {
         let explained = |hits: u64, web: u64| {
-            let limit = LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
+            let limit =
+                LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
             let group = |path: &str, parent, cpu_ms: u64, limit| GroupResult {
                 path: path.to_owned(),
                 parent,

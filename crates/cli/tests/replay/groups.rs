@@ -26,6 +26,71 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     assert!(told.contains("none of these files is a"), "{told}");
 }
 
+/// `compare` applies rules to a trace as `replay` does.
+#[test]
+fn traces_are_compared_under_rules() {
+    let given = ["--cgroups", CGROUPS, "--costs", "vm", "--repeat", "1"];
+    let with = |more: &[&'static str]| [&["compare", GROUPS], &given[..], more].concat();
+    let lift = "cgroup=/vr-capped: max=max";
+    let replayed = json(&["replay", GROUPS, "--json", "--cgroups", CGROUPS, "--costs", "vm", "--map", lift], b"");
+    let compared = json(&with(&["--map", lift, "--json"]), b"");
+    assert_eq!(compared["variants"], serde_json::json!(["the file", "the what-if"]));
+    let group = |json: &serde_json::Value, path: &str, run: &str| {
+        let groups = json["groups"].as_array().expect("a list").iter();
+        groups
+            .filter(|group| group["path"] == path)
+            .map(|group| group[run]["cpu_ns"].clone())
+            .next()
+            .expect("it is there")
+    };
+    let what_if = &compared["runs"][1];
+    let capped = &what_if["observed"][0]["groups"]["/vr-capped"]["cpu_ns"];
+    assert_eq!(capped, &group(&replayed, "/vr-capped", "what_if"), "as in a replay: {what_if}");
+    assert_eq!(what_if["changes"], serde_json::json!([lift]));
+    let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(told.contains("With the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
+
+    let varied = json(
+        &with(&["--vary", "cgroup=/vr-capped: max=20ms/100ms,max", "--vary", "comm=job1: copies=1,2", "--json"]),
+        b"",
+    );
+    assert_eq!(varied["variants"].as_array().map(Vec::len), Some(4), "{}", varied["variants"]);
+
+    let unknown = fails(&[&with(&[])[..], &[GROUPS, "--map", "comm=nothing: nice=3"]].concat(), b"");
+    let told = unknown.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(told.contains("groups.pftrace") && told.contains("comm=nothing"), "{unknown}");
+    let elsewhere = fails(&with(&["--map", "comm=job1: cpus=5"]), b"");
+    assert!(elsewhere.contains("there is no CPU 5: the machine has 2, 0 to 1"), "{elsewhere}");
+    let refused = fails(
+        &with(&[
+            "--map",
+            "comm=job*: policy=deadline:90ms/100ms/100ms",
+            "--map",
+            "comm=web*: policy=deadline:90ms/100ms/100ms",
+        ]),
+        b"",
+    );
+    assert!(refused.contains("requested here"), "the error names the rule: {refused}");
+}
+
+/// `What stands out` names the limit that throttled a group.
+#[test]
+fn a_replay_explains_entitlements() {
+    let given = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm"];
+    let words = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let limit = "its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in ";
+    let told = words(&well(&given, b""));
+    assert!(told.contains("Group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    let replayed = json(&[&given[..], &["--map", "cgroup=/vr-capped: max=max", "--json"]].concat(), b"");
+    let told = replayed["what_if"].as_str().expect("a sentence");
+    assert!(told.contains("As recorded, group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    assert!(!told.contains("In the what-if, group `/vr-capped`"), "nothing throttles it: {told}");
+    let twice = json(&[&given[..], &["--map", "cgroup=/vr-web: max=500m", "--repeat", "2", "--json"]].concat(), b"");
+    let told = twice["what_if"].as_str().expect("a sentence");
+    let limit = "its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in ";
+    assert!(told.contains("In the what-if, group `/vr-web` got ") && told.contains(limit), "{told}");
+}
+
 /// Heads name the run of each column. Groups have their waits in both runs.
 #[test]
 fn the_tables_of_groups_say_which_run_they_are_of() {
