@@ -91,8 +91,8 @@ pub struct ReplayCheck {
     pub groups: Vec<ReplayGroup>,
     /// The groups of the replay as recorded and of the what-if, to explain their CPU time.
     pub explained: Vec<Explained>,
-    /// Busy time of each CPU, nanoseconds: recorded, replayed. Simulated CPUs are also busy with interrupts while no task
-    /// runs, which a trace does not show.
+    /// Busy time of each CPU, nanoseconds: recorded, replayed. Simulated CPUs are also busy with interrupts while
+    /// no task runs, which a trace does not show.
     pub cpus: Vec<(u64, u64)>,
     /// Busy time of each CPU in the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
