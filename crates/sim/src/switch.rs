@@ -11,7 +11,7 @@ use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Preempts the running task. Without a request to reschedule, first does the work that is pending on the way to
-    /// user mode (6.18+: throttling by task), which can make such a request.
+    /// user mode (6.18+: throttling by task). That work can request it.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));

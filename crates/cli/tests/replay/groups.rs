@@ -184,8 +184,8 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    // Who is on which CPU is chance, and one seed is up to 9 points off; which of two alike has more is chance in the
-    // recording, too.
+    // Chance decides which task is on which CPU, and one seed is up to 9 points off. In the recording, too, chance decides
+    // which of two alike has more.
     let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
     for alike in [&["web1", "web2"][..], &["job1", "job2"], &["capped"], &["mover"]] {
         let mean = |of: &dyn Fn(&str) -> f64| alike.iter().map(|name| of(name)).sum::<f64>() / alike.len() as f64;
@@ -193,7 +193,7 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
         let replayed = mean(&|name| seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / seeds.len() as f64);
         assert!((recorded - replayed).abs() < 1.2, "{alike:?}: {recorded} {replayed}");
     }
-    // Nobody would know otherwise.
+    // Without the file, the limit is unknown.
     let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];
     assert!((recorded - 20.0).abs() < 1.0 && replayed > 30.0, "{recorded} {replayed}");
     // The kernel had throttled it in 57 of 59 periods, for 3.24 s: half of them are in these three seconds.
@@ -280,7 +280,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     // Where the group is another than the root, there is no autogroup.
     let grouped = autogroups(0).replace("/proc/12/task/12/cgroup:0::/", "/proc/12/task/12/cgroup:0::/web");
     near(shares(&format!("{grouped}/sys/fs/cgroup/web/cpu.weight:100\n")), [33, 33, 33]);
-    // A kernel of before has none, and none is asked for.
+    // An older kernel has no autogroups, and the replay requests none.
     let file = tempfile::NamedTempFile::new().expect("there is room");
     std::fs::write(file.path(), autogroups(0)).expect("it can be written");
     let path = file.path().display().to_string();
@@ -359,7 +359,7 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let file = folder.path().join("cgroups.txt");
     let text = std::fs::read_to_string(&file).expect("it wrote the file");
     assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
-    // The file of a process that is in no autogroup (all of them where nobody has begun a session) is empty.
+    // The file of a process without an autogroup is empty. Without sessions, no process has one.
     if std::fs::read_to_string("/proc/self/autogroup").is_ok_and(|said| !said.is_empty()) {
         assert!(text.lines().any(|line| line.contains("/autogroup:/autogroup-")), "{text}");
     }
