@@ -312,7 +312,7 @@ pub struct CpusetResult {
 pub struct LimitResult {
     /// Initial quota and period, nanoseconds. None if events lack them.
     pub max: Option<(u64, u64)>,
-    /// Periods in which a task ran or waited.
+    /// Periods in which the limit's timer ran: it stops up to two periods after the group's last use.
     pub nr_periods: u64,
     /// Periods that ended throttled on some CPU.
     pub nr_throttled: u64,
