@@ -18,6 +18,7 @@ const MOST: usize = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explained {
     groups: Vec<GroupResult>,
+    runs: u64,
     elapsed_ns: u64,
     cpus: usize,
 }
@@ -34,7 +35,7 @@ struct Throttled {
 impl Explained {
     /// Returns the groups of a run that lasted `elapsed_ns`.
     pub fn new(run: &Results, elapsed_ns: u64) -> Self {
-        Self { groups: run.groups.clone(), elapsed_ns, cpus: run.cpus.len() }
+        Self { groups: run.groups.clone(), runs: 1, elapsed_ns, cpus: run.cpus.len() }
     }
 
     pub(crate) fn of(runs: &[Results]) -> Self {
@@ -48,6 +49,7 @@ impl Explained {
         let at: BTreeMap<String, usize> = sum.groups.iter().map(|group| group.path.clone()).zip(0..).collect();
         // Saved results may have any numbers, so sums saturate.
         for run in runs {
+            sum.runs = sum.runs.saturating_add(run.runs);
             sum.elapsed_ns = sum.elapsed_ns.saturating_add(run.elapsed_ns);
             for more in &run.groups {
                 let Some(group) = at.get(&more.path).map(|&at| &mut sum.groups[at]) else { continue };
@@ -176,12 +178,13 @@ impl Explained {
         format!("{} {why}", self.name(most))
     }
 
-    /// Returns the group's own limit in words, if it got more than the limit allows in whole periods.
+    /// Returns the group's own limit in words, if it got more than the limit allows in whole periods. More than two
+    /// quotas in each run have another reason, such as a changed limit.
     fn exceeded(&self, at: usize) -> Option<String> {
         let (quota, period) = self.groups[at].limit?.max?;
-        let allowed = u128::from(quota) * u128::from(self.elapsed_ns);
-        let got = u128::from(self.groups[at].cpu_ns) * u128::from(period);
-        (got > allowed).then(|| units::limit(quota, period))
+        let allowed = u128::from(quota) * u128::from(self.elapsed_ns) / u128::from(period.max(1));
+        let more = u128::from(self.groups[at].cpu_ns).checked_sub(allowed).filter(|&more| more > 0)?;
+        (more <= 2 * u128::from(quota) * u128::from(self.runs)).then(|| units::limit(quota, period))
     }
 
     /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`.
@@ -416,10 +419,12 @@ mod tests {
             ),
             "{sentence}"
         );
-        run.groups[1].entitled_ns = 400_000_000;
-        run.groups[1].cpu_ns = 500_000_000;
-        let sentence = run.group_sentences().remove(0);
-        assert!(sentence.ends_with("other tasks did not get what they were entitled to."), "{sentence}");
+        let other = "other tasks did not get what they were entitled to.";
+        for (cpu_ms, entitled_ms) in [(500, 400), (601, 500)] {
+            (run.groups[1].cpu_ns, run.groups[1].entitled_ns) = (cpu_ms * 1_000_000, entitled_ms * 1_000_000);
+            let sentence = run.group_sentences().remove(0);
+            assert!(sentence.ends_with(other), "not above the limit, or too far above it: {sentence}");
+        }
     }
 
     #[test]
