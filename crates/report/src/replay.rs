@@ -551,7 +551,7 @@ mod tests {
         check.explained.reverse();
         assert_eq!(check.group_sentences().len(), 2);
         let text = check.what_if_sentence().unwrap();
-        // Tasks of `/web` change most, and none of `/batch`.
+        // A task of `/web` changes most, and none of `/batch`.
         assert!(text.ends_with(&format!(" As recorded, group `/web` got 40.00 % of a CPU, {limit}")), "{text}");
         assert!(!text.contains("what-if, group") && !text.contains("/batch"), "{text}");
     }

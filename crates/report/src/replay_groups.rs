@@ -149,18 +149,22 @@ impl ReplayCheck {
         self.explained.first().map_or_else(Vec::new, |replayed| replayed.sentences(""))
     }
 
-    /// Explains groups' CPU time in the what-if. For the groups that change most, and those of `tasks`, sentences on the
-    /// replay as recorded follow.
+    /// Explains the CPU time of the group whose throttling changes most, and of the groups `tasks`: in the what-if, and in
+    /// the replay as recorded. Other groups of the what-if follow.
     pub(crate) fn reasons(&self, tasks: &[&str]) -> Vec<String> {
         let [replayed, what_if] = &self.explained[..] else { return Vec::new() };
-        let mut sentences = what_if.sentences("in the what-if, ");
         let throttled = self.rethrottled().map(|(path, ..)| path);
-        let mut before: Vec<String> = Vec::new();
-        for path in throttled.into_iter().chain(tasks.iter().copied()) {
-            let sentence = replayed.of_group(path).map(|reason| format!("As recorded, {reason}"));
-            before.extend(sentence.filter(|sentence| !before.contains(sentence)));
+        let of_group = |path| {
+            let what_if = what_if.of_group(path).map(|reason| format!("In the what-if, {reason}"));
+            what_if.into_iter().chain(replayed.of_group(path).map(|reason| format!("As recorded, {reason}")))
+        };
+        let changed = throttled.into_iter().chain(tasks.iter().copied()).flat_map(of_group);
+        let mut sentences: Vec<String> = Vec::new();
+        for sentence in changed.chain(what_if.sentences("in the what-if, ")) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
         }
-        sentences.extend(before);
         sentences
     }
 

@@ -397,6 +397,11 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
     } else if what_if.is_none() {
         text.extend([&over_seeds(arguments, check, runs), "\n"]);
     }
+    // With a what-if, its last paragraph explains the groups.
+    let of_groups = if what_if.is_none() { check.group_sentences() } else { Vec::new() };
+    for sentence in of_groups {
+        text.extend([&fit_text(&sentence, ""), "\n\n"]);
+    }
     if arguments.verbose {
         text.push_str(&fit_text(&check.summary(), ""));
         text.push_str("\n\n");

@@ -32,21 +32,14 @@ fn traces_are_compared_under_rules() {
     let given = ["--cgroups", CGROUPS, "--costs", "vm", "--repeat", "1"];
     let with = |more: &[&'static str]| [&["compare", GROUPS], &given[..], more].concat();
     let lift = "cgroup=/vr-capped: max=max";
-    let replayed = json(&["replay", GROUPS, "--json", "--cgroups", CGROUPS, "--costs", "vm", "--map", lift], b"");
-    let compared = json(&with(&["--map", lift, "--json"]), b"");
-    assert_eq!(compared["variants"], serde_json::json!(["the file", "the what-if"]));
-    let group = |json: &serde_json::Value, path: &str, run: &str| {
-        let groups = json["groups"].as_array().expect("a list").iter();
-        groups
-            .filter(|group| group["path"] == path)
-            .map(|group| group[run]["cpu_ns"].clone())
-            .next()
-            .expect("it is there")
-    };
-    let what_if = &compared["runs"][1];
-    let capped = &what_if["observed"][0]["groups"]["/vr-capped"]["cpu_ns"];
-    assert_eq!(capped, &group(&replayed, "/vr-capped", "what_if"), "as in a replay: {what_if}");
-    assert_eq!(what_if["changes"], serde_json::json!([lift]));
+    for rule in [lift, "comm=mover: remove", "comm=job1: copies=2 nice=5"] {
+        let replayed = json(&["replay", GROUPS, "--json", "--cgroups", CGROUPS, "--costs", "vm", "--map", rule], b"");
+        let compared = json(&with(&["--map", rule, "--json"]), b"");
+        assert_eq!(compared["variants"], serde_json::json!(["the file", "the what-if"]));
+        let what_if = &compared["runs"][1];
+        assert_eq!(what_if["observed"][0]["digest"], replayed["digests"][1], "{rule}: {what_if}");
+        assert_eq!(what_if["changes"], serde_json::json!([rule]));
+    }
     let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
     assert!(told.contains("With the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
 
@@ -63,6 +56,7 @@ fn traces_are_compared_under_rules() {
     assert!(elsewhere.contains("there is no CPU 5: the machine has 2, 0 to 1"), "{elsewhere}");
     let refused = fails(
         &with(&[
+            "--strict",
             "--map",
             "comm=job*: policy=deadline:90ms/100ms/100ms",
             "--map",
