@@ -149,8 +149,8 @@ impl ReplayCheck {
         self.explained.first().map_or_else(Vec::new, |replayed| replayed.sentences(""))
     }
 
-    /// Explains the CPU time of the group whose throttling changes most, and of the groups `tasks`: in the what-if, and in
-    /// the replay as recorded. Other groups of the what-if follow.
+    /// Explains the CPU time of the group whose throttling changes most, and of the groups `tasks`: in the what-if, and
+    /// in the replay as recorded. Other groups of the what-if follow.
     pub(crate) fn reasons(&self, tasks: &[&str]) -> Vec<String> {
         let [replayed, what_if] = &self.explained[..] else { return Vec::new() };
         let throttled = self.rethrottled().map(|(path, ..)| path);

@@ -104,7 +104,8 @@ impl ComparedTrace {
         &self.what_ifs
     }
 
-    /// Returns the error of a failed what-if. If the kernel rejects a task's request, it names the rule with the policy.
+    /// Returns the error of a failed what-if. If the kernel rejects a task's request, it names the rule with the
+    /// policy.
     pub(crate) fn report(&self, failure: Failure, what_if: &Workload, rules: &Rules) -> Report {
         if let Failure::Refused(error) = &failure
             && let Some(error) = refused(&self.recorded, error, Some(what_if), rules)

@@ -178,8 +178,8 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    // Chance decides which task is on which CPU, and one seed is up to 9 points off. In the recording, too, chance decides
-    // which of two alike has more.
+    // Chance decides which task is on which CPU, and one seed is up to 9 points off. In the recording, too, chance
+    // decides which of two alike has more.
     let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
     for alike in [&["web1", "web2"][..], &["job1", "job2"], &["capped"], &["mover"]] {
         let mean = |of: &dyn Fn(&str) -> f64| alike.iter().map(|name| of(name)).sum::<f64>() / alike.len() as f64;

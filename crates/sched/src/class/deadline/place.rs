@@ -19,9 +19,9 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`). If all CPUs have deadline
-/// tasks, returns the one with the latest deadline, if the task may run there and its deadline is earlier. Among equals,
-/// prefers `on`, the calling CPU.
+/// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`). If all CPUs have
+/// deadline tasks, returns the one with the latest deadline, if the task may run there and its deadline is earlier.
+/// Among equals, prefers `on`, the calling CPU.
 pub(crate) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
