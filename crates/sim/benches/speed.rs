@@ -1,8 +1,8 @@
 //! Speed of the whole simulator: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL [MS]]]`; with MS, that
 //! many simulated milliseconds once, for callgrind.
 //!
-//! Three shapes: messages like hackbench's, many periodic tasks on a large machine, short tasks on a small one. Each has
-//! a goal on one core of a current server. (The large one takes 18 s in the nearest peer's public version.)
+//! Three shapes: messages like hackbench's, many periodic tasks on a large machine, short tasks on a small one. Each
+//! has a goal on one core of a current server. (The large one takes 18 s in the nearest peer's public version.)
 //! Each also runs under a minimal policy (`fifo`), which leaves the machine's own share.
 //!
 //! The large machine (EPYC, 1 MiB of second-level cache, 6.12, cachegrind, November 2026): a switch takes 1230 ns and
