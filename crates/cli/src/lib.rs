@@ -9,7 +9,7 @@
 //! }
 //! ```
 #![forbid(unsafe_code)]
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// Bad input of a user is an error, never a panic. Code that cannot fail says why at its place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
@@ -70,7 +70,7 @@ pub fn main(policies: Vec<UserPolicy>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let error = args::with_tip(error);
-            // Help and version are asked for and go to standard output; everything else is a mistake.
+            // Requested help and version are for standard output. Everything else is a mistake.
             let failed = error.use_stderr();
             if failed {
                 output::mistaken(&error);

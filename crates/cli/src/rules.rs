@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use vruntime_replay::recorded::Thread;
 use vruntime_replay::recorded::rules::{Overruled, Rules};
+use vruntime_report::counted;
 use vruntime_sched::kernels::negative;
 use vruntime_sim::Error;
 use vruntime_workload::program::{Group, Workload};
@@ -46,6 +48,21 @@ pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
             "the rule for [groups.\"{path}\"] matches no tasks: the {whose} has no such group, and no rule puts tasks there (group=\"{path}\")"
+        ));
+    }
+}
+
+/// Notes how many tasks of a trace no rule changes, although a rule changes the tasks that forked them.
+pub(crate) fn note_unreached(rules: &Rules, threads: &[Thread]) {
+    let unreached = rules.unreached(threads);
+    if unreached > 0 {
+        let left = counted(
+            unreached as u64,
+            "task is left as it was, although the one that forked it is not",
+            "tasks are unchanged, although the tasks that forked them are changed",
+        );
+        output::note(&format!(
+            "{left}: a rule changes only the tasks that it names. tree=PID names a task and all its descendants"
         ));
     }
 }

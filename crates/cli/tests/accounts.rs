@@ -33,8 +33,8 @@ fn deadlines_are_reported() {
     let misses = trace.lines().filter(|line| line.contains("comm=greedy pid=1001 what=miss late_ns=")).count() as u64;
     assert_eq!((greedy["misses"].as_u64(), misses), (Some(50), 50), "{greedy}");
     assert_eq!(decode["misses"].as_u64(), Some(0), "{decode}");
-    // The first job gets its third millisecond 10 ms after its deadline. Every other comes 2 ms before a period begins
-    // and has to wait for that, with 2 ms of its 10 gone.
+    // The first job gets its third millisecond 10 ms after its deadline. Every other job arrives 2 ms before a period
+    // begins, and waits for that with 2 ms of its 10 gone.
     let late = greedy["max_late_ns"].as_f64().unwrap() / 1e3;
     assert!((13_000.0..13_020.0).contains(&late), "{greedy}");
     let perfetto = fs::read(folder.path().join("trace.perfetto-trace")).unwrap();
@@ -63,7 +63,7 @@ fn steal_is_what_the_host_takes() {
     };
     assert!(stat("alone") < 1e-9);
     let crowded = stat("crowded");
-    // The builds want both CPUs all the time, so somebody waits whenever a service runs, which is 18 % of five seconds.
+    // The builds want both CPUs all the time, so a task waits whenever a service runs, which is 18 % of five seconds.
     assert!((0.9..2.0).contains(&crowded), "{crowded}");
 }
 

@@ -172,7 +172,7 @@ steps = [{ run = "1ms" }, { sleep = "1ms" }]
     for time in [hackbench, gated] {
         assert!((0.0005..0.3).contains(&time), "without a gate {hackbench}, with one {gated}");
     }
-    // make's and its children's time is theirs alone: the neighbour of a like name has his own.
+    // The time is that of make and its children, without the neighbour of a similar name.
     let numbers = &of("kernbench")["numbers"];
     let value = |name: &str| numbers[name].as_f64().unwrap();
     let percent = 100.0 * (value("user_s") + value("system_s")) / value("elapsed_s");

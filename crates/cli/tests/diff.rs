@@ -182,7 +182,7 @@ fn ctrl_c_ends_it() {
     }
     let interrupt = Process::new("kill").args(["-INT", &child.id().to_string()]).status().expect("there is kill");
     assert!(interrupt.success());
-    // Far more than it reads between two looks: it goes away before that is over.
+    // Far more than it reads between two checks of the signal: it ends before it has read all.
     let gone = (0..2000).any(|_| input.write_all(lines.as_bytes()).is_err());
     drop(input);
     let output = child.wait_with_output().expect("it ends");

@@ -117,7 +117,7 @@ fn documents_print_what_the_command_prints() {
         let command = shown.command();
         let of = (shown.page.as_str(), command.as_str());
         let mut vruntime = Command::cargo_bin("vruntime").expect("cargo has built it");
-        // What is refused is told as wide as the terminal is.
+        // Errors are as wide as the terminal.
         vruntime.current_dir(&folder).env("NO_COLOR", "1").env("COLUMNS", "80").args(&shown.arguments);
         let output = vruntime.output().expect("it runs");
         let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
@@ -127,7 +127,7 @@ fn documents_print_what_the_command_prints() {
         for line in &shown.printed {
             if !found.by_ref().any(|found| found == line) {
                 stale.extend([&shown.page, ": ", &command, ": ", line, "\n"]);
-                // So that the lines behind it are looked for, too.
+                // Also searches the lines after it.
                 found = expected.1.lines().map(str::trim_end);
             }
         }

@@ -61,7 +61,7 @@ fn who_asks_for_little_is_entitled_to_no_more() {
     for (what, scenario, entitled) in [
         ("twenty that end", format!("{GROUPS}{b}{}", a("instance = 20\nloops = 1\nrun = '2ms'")), 0.04),
         ("a burst now and then", format!("{GROUPS}{b}{}", a("instance = 9\nrun = '3ms'\nsleep = '3s'")), 0.054),
-        // It waits 300 ms, three pieces long, for whoever has its CPU, while there is another.
+        // It waits 300 ms, three pieces long, for the task that has its CPU, while another CPU is idle.
         (
             "a burst that waits long",
             format!(

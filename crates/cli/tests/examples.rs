@@ -14,7 +14,7 @@ fn empty() -> TempDir {
     tempfile::tempdir().expect("there is a folder for temporary files")
 }
 
-/// What is printed in a folder: its output, and what goes to standard error.
+/// Runs the command in a folder. Returns the exit status, standard output and standard error.
 fn run_in(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
     command.current_dir(folder).env("NO_COLOR", "1").env("COLUMNS", "100").args(arguments);
@@ -206,7 +206,7 @@ fn alternatives_of_init_run() {
         let Some(alternative) = lines[start].strip_prefix("# ") else { continue };
         let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
         if alternative.starts_with('[') {
-            // A block goes on to the next line that is no comment.
+            // A block ends before the next line that is no comment.
             while index < lines.len() && lines[index].starts_with('#') {
                 index += 1;
             }
@@ -222,7 +222,7 @@ fn alternatives_of_init_run() {
                 of == Some(key.as_str()) || of == Some("weight") && key == "idle"
             };
             changed[table..start].iter_mut().filter(|line| instead(line)).for_each(String::clear);
-            // What goes together: a limit and its burst, a policy and its priority.
+            // Pairs: a limit and its burst, a policy and its priority.
             let needs = [("burst", "max"), ("priority", "policy")].iter().find(|(what, _)| *what == key);
             if let Some((_, needed)) = needs {
                 let line = (table..start).find(|&line| lines[line].starts_with(&format!("# {needed} = ")));

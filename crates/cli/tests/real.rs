@@ -104,7 +104,7 @@ fn what_is_not_measured_is_no_zero() {
         for (name, task) in observed[kind].as_object().unwrap() {
             assert!(task["cpu_ns"].as_u64() > Some(0), "{name}: {task}");
             null(task, &["user_ns", "system_ns", "idle_waits", "wakeup_to_run_ns"]);
-            // Of who ends by himself nobody reads it.
+            // Not measured for tasks that end before the run does.
             if name.starts_with("child") {
                 null(task, &["run_delay_ns", "sleeping_ns", "nr_migrations"]);
             } else {
@@ -153,7 +153,7 @@ fn what_was_recorded_is_replayed_with_its_groups() {
         skip::skip("tracing and cgroups need root and a kernel that lets us");
         return;
     }
-    // Who else had CPU time may be called `vruntime`, too.
+    // Another task with CPU time may have the name `vruntime`, too.
     let next =
         out.lines().find_map(|line| line.split_once(": vruntime replay ")).unwrap_or_else(|| panic!("{out}{err}"));
     let next: Vec<&str> = ["replay"].into_iter().chain(next.1.split(' ')).chain(["--json"]).collect();
@@ -201,7 +201,7 @@ fn limits_are_reported_with_what_to_do() {
         assert_eq!(err.matches("Too many open files").count(), 1, "{err}");
         assert!(err.contains("ulimit -n"), "{err}");
     }
-    // Threads and processes of a user are few: of one that is not root, whom the limit does not hold.
+    // A low limit on threads and processes, as another user than root, which ignores it.
     fs::write(folder.path().join("threads.json"), r#"{ "tasks": { "t": { "instance": 20, "loop": 1, "run": 1 } } }"#)
         .unwrap();
     let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 thread 10\"\n\
@@ -238,7 +238,7 @@ fn limits_are_reported_with_what_to_do() {
 #[test]
 fn a_calibrated_machine_can_be_simulated() {
     let folder = folder();
-    // A file is left where somebody has made room for it, and else nothing is measured.
+    // Without the folder of the file, nothing is measured.
     let (well, out, err) = vruntime(folder.path(), &["calibrate", "--out", "machines/mine.toml"]);
     assert!(!well && out.is_empty() && err.contains("there is no folder machines"), "{out}{err}");
     assert!(!folder.path().join("machines").exists());

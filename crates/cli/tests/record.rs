@@ -107,7 +107,7 @@ fn a_command_is_recorded_and_replayed_without_options() {
     }
     let notes = replay["notes"].to_string();
     assert!(!notes.contains("says which kernel") && !notes.contains("--cgroups tells"), "{notes}");
-    // What the command line says goes before.
+    // The command line takes precedence.
     let (code, out, err) = vruntime(folder.path(), &["replay", "r.dat", "--json", "--hz", "100", "--preempt", "lazy"]);
     assert_eq!(code, Some(0), "{err}");
     let run = &serde_json::from_str::<Value>(&out).unwrap()["runs"][0];

@@ -183,7 +183,7 @@ fn rules_and_neighbours() {
         "rules.toml",
         "[[rule]]\ncomm = \"heavy\"\ngroup = \"/batch\"\ncopies = 2\n[groups.\"/batch\"]\nmax = \"10ms/50ms\"\n",
     );
-    // Without a seed a period begins with the run: no part of another one comes with it.
+    // With seed 0 a period begins with the run, so that the run has no part of another period.
     let limited = json(&["replay", "-", "--json", "--seed", "0", "--map", &rules], text.as_bytes());
     let both = permille(&limited, "heavy-5", "what_if") + permille(&limited, "heavy-5#2", "what_if");
     assert!(both.abs_diff(200) <= 10, "two of them share 20 %: {both}");
@@ -355,7 +355,7 @@ fn ticks_come_when_they_came() {
             "sched_stat_runtime: comm=heavy pid=5 runtime=1 [ns]",
         )
     };
-    // The ticks at which nobody gives way: every fourth goes to the other, and the next one back.
+    // The ticks without a switch: every fourth switches to the other task, and the next one back.
     let charges: String = (0..250).filter(|slice| [1, 2].contains(&(slice % 4))).map(charge).collect();
     let folder = tempfile::tempdir().expect("there is room");
     let out = folder.path().to_str().expect("it is UTF-8");
@@ -437,7 +437,7 @@ fn births_ends_names_and_pids() {
 
 #[test]
 fn hostile_traces_end_in_an_error_or_with_the_loss_reported() {
-    // All at one time: nobody works, and nothing goes on for ever.
+    // All at one time: no task works, and the replay ends.
     let mut at_once = line(0, "5.000000", "<idle>-0", "sched_waking: comm=a pid=1 prio=120 target_cpu=000");
     for _ in 0..5_000 {
         at_once += &switch(0, "5.000000", "a-1", "S", "b-2");
@@ -468,7 +468,7 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_reported() {
     long.push(b'\n');
     long.extend(spinners().into_bytes());
     assert!(permille(&json(&["replay", "-", "--json"], &long), "heavy-5", "recorded") > 700);
-    // Cut off anywhere, it is replayed as far as it goes, or refused for what it lacks.
+    // Cut off anywhere, the part is replayed, or the error says what is missing.
     let whole = spinners();
     for cut in (0..2_000).step_by(37) {
         let output = vruntime(&["replay", "-"], &whole.as_bytes()[..cut]);

@@ -149,8 +149,8 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
-/// A loss at the start, an exit after which perf names no task and charges it, and a new name before no further event:
-/// text and Perfetto keep them.
+/// A loss at the start, an exit after which perf charges a task without a name, and a renaming without a further event.
+/// Text and Perfetto keep them.
 const ENDING: &str = "\
     c    12/12    [000]     0.000000000: PERF_RECORD_COMM: c:12/12
 CPU:0 [LOST 3 EVENTS]
@@ -190,7 +190,7 @@ fn a_converted_trace_is_analysed_as_it_was() {
             }
             well(&["trace", "convert", file, &out(to)], b"");
             let (mut before, mut after) = (analysed(file), analysed(&out(to)));
-            // What ftrace calls who ran stands beside each event, and Perfetto has no place for it: it goes by
+            // ftrace names the running task beside each event. Perfetto has no field for that, and derives it from
             // switches.
             if to == "c.pftrace" && file == "trace-v6.dat" {
                 for json in [&mut before, &mut after] {
@@ -244,7 +244,7 @@ fn a_converted_trace_has_a_place() {
         // Lines are broken where a terminal ends.
         let complaint = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(complaint.contains(why) && complaint.contains("name another file as OUT"), "{complaint}");
-        // It is told though there is nothing to be read, either.
+        // The same complaint without an input.
         let nothing = path("nothing.txt");
         let complaint = fails(&["trace", "convert", &nothing, &out], b"");
         assert!(out == input || complaint.contains("as OUT"), "{complaint}");
@@ -379,7 +379,7 @@ fn a_run_and_its_trace_are_analysed_alike() {
         assert!(live[name].as_array().is_some_and(|rows| !rows.is_empty()), "{name}: {live}");
     }
     assert_eq!(live["latency"], read["latency"]);
-    // The cause of a migration is only told from the events around it there.
+    // In a trace, the cause of a migration is derived from the events around it.
     let count = |tables: &serde_json::Value, causes: &[&str]| -> u64 {
         let rows = tables["migrations"].as_array().unwrap();
         let fitting = rows.iter().filter(|row| causes.contains(&row["cause"].as_str().unwrap()));

@@ -129,11 +129,6 @@ fn a_comparison_of_a_file_with_what_if() {
     let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, preempt voluntary, 0.2 s simulated, with cgroup=/iron: weight=300";
     assert!(told.lines().any(|line| line == lead), "{told}");
     let trace = "../../../trace/tests/data/ftrace.txt";
-    let varied = fails(&["compare", trace, "--vary", "cgroup=/iron: weight=100,300"]);
-    assert!(varied.contains("--vary changes tasks and groups") && varied.contains("once for each value"), "{varied}");
     let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
-    assert!(
-        told.contains("--map changes tasks and groups of a workload file") && told.contains("vruntime replay"),
-        "{told}"
-    );
+    assert!(told.contains("ftrace.txt") && told.contains("--cgroups"), "the trace has no groups: {told}");
 }

@@ -37,7 +37,7 @@ const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
 /// The most threads.
 pub(crate) const MAX_THREADS: usize = 30_000;
-/// Tasks of more processes become one's threads.
+/// With more processes, all tasks are threads of one.
 const MAX_PROCESSES: usize = 4000;
 /// Bytes; the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
@@ -110,7 +110,7 @@ impl Gate {
 }
 
 impl Shared {
-    /// For `begun` initial tasks, in `across` processes or this one.
+    /// For `begun` initial tasks. `across`: they are in several processes.
     fn new(
         workload: &Workload,
         options: &Options,

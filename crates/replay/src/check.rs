@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_report::{Explained, ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_workload::program::Workload;
 
 use crate::autogroups;
@@ -106,6 +106,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
         groups: groups(recorded, runs),
+        explained: runs.iter().zip(0..).map(|(run, index)| Explained::new(run.results, end(index))).collect(),
         cpus: (0..cpus).map(pair).collect(),
         what_if_cpus: runs.get(1).map(busy),
         charged_ns: recorded.counts.charged_ns,

@@ -71,5 +71,5 @@ pub use error::Error;
 pub use guess::{Choice, Guess, Tried};
 pub use identities::identities;
 pub use recording::{ReadOptions, Reader, Recording, Substitute};
-pub use replay::{LeftOut, Replay, Run, Runner, Setup, WhatIf, fit};
+pub use replay::{LeftOut, Replay, Run, Runner, Setup, WhatIf, fit, refused};
 pub use tally::{Tally, TaskTotals};

@@ -244,29 +244,38 @@ impl<'a> Replay<'a> {
         what_if: Option<&Workload>,
         rules: &Rules,
     ) -> Option<vruntime_workload::Error> {
-        let recorded = &self.recorded;
-        let vruntime_sim::Error::Refused { task, error, .. } = error else { return None };
-        // A copy is rejected as its original, which precedes it.
-        let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
-        let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
-        // The rule decides when the task requests it.
-        let refusal = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
-        let mut changed = what_if.into_iter().flat_map(|workload| &workload.tasks);
-        let now = changed.find(|changed| changed.name == *task);
-        // From the start, or from a wait beside an idle CPU.
-        let confined = now.is_some_and(|task| {
-            task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
-        });
-        let help = match error {
-            SchedError::Affinity { .. } if confined => {
-                "add cpus=all to the rule, which lifts the affinity that the task has in the recording, or switch admission off \
-                 (sched_rt_runtime_us above sched_rt_period_us)"
-                    .to_owned()
-            }
-            _ => refusal.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
-        };
-        rules.wrong_policy(&recorded.threads, thread, &refusal.to_string(), &help)
+        refused(&self.recorded, error, what_if, rules)
     }
+}
+
+/// As [`Replay::refused`], for the programs of a replay.
+pub fn refused(
+    recorded: &Recorded,
+    error: &vruntime_sim::Error,
+    what_if: Option<&Workload>,
+    rules: &Rules,
+) -> Option<vruntime_workload::Error> {
+    let vruntime_sim::Error::Refused { task, error, .. } = error else { return None };
+    // A copy is rejected as its original, which precedes it.
+    let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
+    let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
+    // The rule decides when the task requests it.
+    let refusal = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
+    let mut changed = what_if.into_iter().flat_map(|workload| &workload.tasks);
+    let now = changed.find(|changed| changed.name == *task);
+    // From the start, or from a wait beside an idle CPU.
+    let confined = now.is_some_and(|task| {
+        task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
+    });
+    let help = match error {
+        SchedError::Affinity { .. } if confined => {
+            "add cpus=all to the rule, which lifts the affinity that the task has in the recording, or switch admission off \
+             (sched_rt_runtime_us above sched_rt_period_us)"
+                .to_owned()
+        }
+        _ => refusal.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
+    };
+    rules.wrong_policy(&recorded.threads, thread, &refusal.to_string(), &help)
 }
 
 fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {

@@ -179,8 +179,8 @@ fn simulated(system: &System, duration_ns: u64) -> (Results, Vec<u8>) {
     (sinks.0.into_results(), sinks.1.finish_writing().expect("memory takes it"))
 }
 
-/// The work that the programs of a recording ask for, and what was recorded, of each task that does what was recorded
-/// and no more, by its own pace.
+/// Returns the work of programs, and the recorded CPU time, of each task that does exactly the recorded work at its own
+/// pace.
 fn conserved(recorded: &Recorded) -> Vec<(&str, u64, u64)> {
     let threads = recorded.threads.iter().filter(|thread| thread.computes_for.is_none());
     let tasks = threads.filter_map(|thread| Some((&recorded.workload.tasks[thread.task?], thread.cpu_ns)));
@@ -384,7 +384,7 @@ fn name(what: &impl std::fmt::Debug) -> String {
     format!("{what:?}").split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-/// Of 100 what-ifs, at least this number comes true. Of 2,000, 66 % did on 28 November 2026, and 54 of the first
+/// Of 100 what-ifs, at least this number are right. Of 2,000, 66 % did on 28 November 2026, and 54 of the first
 /// 100. The goal of the project is 90.
 const NEAR_PREDICTIONS: usize = 45;
 

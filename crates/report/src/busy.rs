@@ -46,7 +46,7 @@ pub enum ReplayRun {
 }
 
 impl ReplayCheck {
-    /// Returns each CPU's utilisation. Empty without the run.
+    /// Returns the part of the time in which each CPU was busy ([`ReplayCheck::cpus`]). Empty without the run.
     pub fn busy(&self, run: ReplayRun) -> Vec<f64> {
         let (recorded, replayed, what_if) = self.elapsed_ns;
         let busy = self.cpus.iter();

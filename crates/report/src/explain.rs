@@ -14,9 +14,11 @@ const NOTICEABLE: u64 = 100;
 const OFTEN: f64 = 0.01;
 const MOST: usize = 5;
 
-/// Groups of a workload, summed over runs.
-pub(crate) struct Explained {
+/// A workload's groups, summed over runs: what they got, their entitlements, and the limits that throttled them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
     groups: Vec<GroupResult>,
+    runs: u64,
     elapsed_ns: u64,
     cpus: usize,
 }
@@ -31,34 +33,43 @@ struct Throttled {
 }
 
 impl Explained {
-    /// Sums the first run's groups over all runs.
+    /// Returns the groups of a run that lasted `elapsed_ns`.
+    pub fn new(run: &Results, elapsed_ns: u64) -> Self {
+        Self { groups: run.groups.clone(), runs: 1, elapsed_ns, cpus: run.cpus.len() }
+    }
+
     pub(crate) fn of(runs: &[Results]) -> Self {
-        let Some((first, others)) = runs.split_first() else {
-            return Self { groups: Vec::new(), elapsed_ns: 0, cpus: 0 };
-        };
+        let each: Vec<Self> = runs.iter().map(|run| Self::new(run, run.elapsed_ns)).collect();
+        Self::sum(each.iter())
+    }
+
+    /// Sums the first run's groups over all runs.
+    pub(crate) fn sum<'a>(mut runs: impl Iterator<Item = &'a Self>) -> Self {
+        let Some(mut sum) = runs.next().cloned() else { return Self::default() };
+        let at: BTreeMap<String, usize> = sum.groups.iter().map(|group| group.path.clone()).zip(0..).collect();
         // Saved results may have any numbers, so sums saturate.
-        let mut groups = first.groups.clone();
-        let at: BTreeMap<String, usize> = groups.iter().map(|group| group.path.clone()).zip(0..).collect();
-        for more in others.iter().flat_map(|run| &run.groups) {
-            let Some(group) = at.get(&more.path).map(|&at| &mut groups[at]) else { continue };
-            group.cpu_ns = group.cpu_ns.saturating_add(more.cpu_ns);
-            group.entitled_ns = group.entitled_ns.saturating_add(more.entitled_ns);
-            group.run_delay_ns = group.run_delay_ns.saturating_add(more.run_delay_ns);
-            if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
-                limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
-                limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
+        for run in runs {
+            sum.runs = sum.runs.saturating_add(run.runs);
+            sum.elapsed_ns = sum.elapsed_ns.saturating_add(run.elapsed_ns);
+            for more in &run.groups {
+                let Some(group) = at.get(&more.path).map(|&at| &mut sum.groups[at]) else { continue };
+                group.cpu_ns = group.cpu_ns.saturating_add(more.cpu_ns);
+                group.entitled_ns = group.entitled_ns.saturating_add(more.entitled_ns);
+                group.run_delay_ns = group.run_delay_ns.saturating_add(more.run_delay_ns);
+                if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
+                    limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
+                    limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
+                }
             }
         }
-        Self {
-            groups,
-            elapsed_ns: runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.elapsed_ns)),
-            cpus: first.cpus.len(),
-        }
+        sum
     }
 
     /// Explains groups that got less than their entitlement, and then those that got more, each with the largest
     /// deviation first. Limits of other groups follow. At most [`MOST`] sentences, and one that counts the rest.
-    fn sentences(&self) -> Vec<String> {
+    ///
+    /// `run` precedes each sentence: `with 6.12, `, or nothing.
+    pub(crate) fn sentences(&self, run: &str) -> Vec<String> {
         // Rank 2: less than the entitlement; 1: more; 0: no deviation.
         let mut found: Vec<(u8, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
@@ -82,7 +93,8 @@ impl Explained {
         }
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1)));
         let more = found.len().saturating_sub(MOST);
-        let mut sentences: Vec<String> = found.into_iter().take(MOST).map(|(_, _, text)| capital(&text)).collect();
+        let mut sentences: Vec<String> =
+            found.into_iter().take(MOST).map(|(_, _, text)| capital(&format!("{run}{text}"))).collect();
         match more {
             0 => {}
             1 => sentences.push("1 more group was throttled or deviates from its entitlement.".to_owned()),
@@ -139,6 +151,12 @@ impl Explained {
     }
 
     fn why_more(&self, at: usize) -> String {
+        if let Some(max) = self.exceeded(at) {
+            return format!(
+                "it exceeded its CPU limit of {max}, since parts of periods have a whole quota, and each CPU can add a slice \
+                 and a tick"
+            );
+        }
         if let Some(parent) = self.groups[at].parent.filter(|&parent| parent > 0)
             && self.deviates(parent)
             && self.missing(parent) < 0.0
@@ -158,6 +176,15 @@ impl Explained {
             None => "did not get its entitlement",
         };
         format!("{} {why}", self.name(most))
+    }
+
+    /// Returns the group's own limit in words, if it got more than the limit allows in whole periods. More than two
+    /// quotas in each run have another reason, such as a changed limit.
+    fn exceeded(&self, at: usize) -> Option<String> {
+        let (quota, period) = self.groups[at].limit?.max?;
+        let allowed = u128::from(quota) * u128::from(self.elapsed_ns) / u128::from(period.max(1));
+        let more = u128::from(self.groups[at].cpu_ns).checked_sub(allowed).filter(|&more| more > 0)?;
+        (more <= 2 * u128::from(quota) * u128::from(self.runs)).then(|| units::limit(quota, period))
     }
 
     /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`.
@@ -224,7 +251,7 @@ impl Explained {
 impl Results {
     /// Returns sentences on deviations from entitlements, and on limits.
     pub fn group_sentences(&self) -> Vec<String> {
-        Explained::of(std::slice::from_ref(self)).sentences()
+        Explained::of(std::slice::from_ref(self)).sentences("")
     }
 }
 
@@ -380,6 +407,26 @@ mod tests {
         );
     }
 
+    /// The first period may have begun before the run.
+    #[test]
+    fn a_limit_that_is_exceeded_is_named() {
+        let mut run = results(&[("/", None, 600, 600), ("/web", Some(0), 600, 500)]);
+        run.groups[1].limit = Some(limit(9));
+        let sentence = run.group_sentences().remove(0);
+        assert!(
+            sentence.contains(
+                "more than its entitlement of 50.00 % of a CPU: it exceeded its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms), since"
+            ),
+            "{sentence}"
+        );
+        let other = "other tasks did not get what they were entitled to.";
+        for (cpu_ms, entitled_ms) in [(500, 400), (601, 500)] {
+            (run.groups[1].cpu_ns, run.groups[1].entitled_ns) = (cpu_ms * 1_000_000, entitled_ms * 1_000_000);
+            let sentence = run.group_sentences().remove(0);
+            assert!(sentence.ends_with(other), "not above the limit, or too far above it: {sentence}");
+        }
+    }
+
     #[test]
     fn figures_are_summed_over_runs() {
         let mut runs = vec![results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500)]); 2];
@@ -390,5 +437,10 @@ mod tests {
         assert!(explained.is_throttled("/web") && !explained.is_throttled("/"));
         let sentence = explained.of_group("/web").expect("it deviates");
         assert!(sentence.contains("got 40.00 %") && sentence.ends_with("17 of 20 periods."), "{sentence}");
+        let sentences = explained.sentences("with 6.12, ");
+        assert!(sentences[0].starts_with("With 6.12, group `/web` got 40.00 %"), "{sentences:?}");
+        let one = Explained::new(&runs[0], 1_000_000_000);
+        assert_eq!(Explained::sum([&one, &Explained::new(&runs[1], 1_000_000_000)].into_iter()), explained);
+        assert_eq!(Explained::sum(std::iter::empty()), Explained::default());
     }
 }

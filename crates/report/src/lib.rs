@@ -80,6 +80,7 @@ pub use compare::{Comparison, Figure, Variant, spread_data, spread_json, spread_
 pub use cputime::CpuTimes;
 pub use data::{Cell, Column, DataTable, Kind};
 pub use detect::{Detected, Detector};
+pub use explain::Explained;
 pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::explain::Explained;
 use crate::latency::{HUNDRED, Latency, Recorder, SEVERAL};
 use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
@@ -88,7 +89,10 @@ pub struct ReplayCheck {
     pub tasks: Vec<ReplayTask>,
     /// All task groups. Empty if only the root.
     pub groups: Vec<ReplayGroup>,
-    /// Busy time of each CPU, nanoseconds: recorded, replayed.
+    /// The groups of the replay as recorded and of the what-if, to explain their CPU time.
+    pub explained: Vec<Explained>,
+    /// Busy time of each CPU, nanoseconds: recorded, replayed. Simulated CPUs are also busy with interrupts while
+    /// no task runs, which a trace does not show.
     pub cpus: Vec<(u64, u64)>,
     /// Busy time of each CPU in the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
@@ -123,20 +127,24 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// Returns the what-if's largest effects: on latency, on limits, on CPU time. The sum of all tasks follows.
+    /// Returns the what-if's largest effects: on latency, on limits, on CPU time. The sum of all tasks follows. Then
+    /// sentences explain groups that deviate from their entitlements, and name the limits that throttled them.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let each = Each::new(self);
-        let clauses: Vec<String> = [self.latency_clause(&each), self.throttling_clause(), self.share_clause(&each)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let latency = self.latency_change(&each);
+        let share = self.share_change(&each);
+        let tasks = [&latency, &share].map(|change| change.as_ref().map(|(task, _)| *task));
+        let [latency, share] = [latency, share].map(|change| change.map(|(_, clause)| clause));
+        let clauses: Vec<String> = [latency, self.throttling_clause(), share].into_iter().flatten().collect();
         let mut text = match clauses[..] {
             [] => "Nothing stands out.".to_owned(),
             _ => format!("What stands out: {}.", clauses.join("; ")),
         };
         text.extend([" ", &self.sum_sentence()]);
-        text.extend(self.throttled_sentence().map(|sentence| format!(" {sentence}")));
+        let groups = tasks.into_iter().flatten().filter_map(|task| task.group.as_deref());
+        let reasons = self.reasons(&groups.collect::<Vec<&str>>());
+        text.extend(self.throttled_sentence().into_iter().chain(reasons).map(|sentence| format!(" {sentence}")));
         Some(text)
     }
 
@@ -146,7 +154,7 @@ impl ReplayCheck {
     }
 
     /// `the p99 wakeup latency of `web` falls from 5.00 ms to 1.00 ms`: the largest change.
-    fn latency_clause(&self, each: &Each<'_>) -> Option<String> {
+    fn latency_change(&self, each: &Each<'_>) -> Option<(&ReplayTask, String)> {
         let waits = self.large().filter_map(|task| {
             let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
             let enough =
@@ -158,11 +166,12 @@ impl ReplayCheck {
             (enough && before != behind).then_some((by, verb, before, behind, task))
         });
         let (_, verb, before, behind, task) = waits.max_by_key(|(by, ..)| *by)?;
-        Some(format!("the p99 wakeup latency of `{}` {verb} from {before} to {behind}", printable(&task.name)))
+        let name = printable(&task.name);
+        Some((task, format!("the p99 wakeup latency of `{name}` {verb} from {before} to {behind}")))
     }
 
     /// `the CPU time of `web` changes most, from 5.00 to 1.00 % of a CPU`.
-    fn share_clause(&self, each: &Each<'_>) -> Option<String> {
+    fn share_change(&self, each: &Each<'_>) -> Option<(&ReplayTask, String)> {
         let recorded = self.tasks.iter().filter(|task| !task.is_added());
         let certain = recorded.filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
         let by = |(before, behind): (f64, f64)| (behind - before).abs();
@@ -170,7 +179,8 @@ impl ReplayCheck {
         let (shares, task) =
             all.max_by(|a, b| by(a.0).total_cmp(&by(b.0))).filter(|(shares, _)| by(*shares) >= 0.001)?;
         let (before, behind) = (percent(shares.0), percent(shares.1));
-        Some(format!("the CPU time of `{}` changes most, from {before} to {behind} % of a CPU", printable(&task.name)))
+        let name = printable(&task.name);
+        Some((task, format!("the CPU time of `{name}` changes most, from {before} to {behind} % of a CPU")))
     }
 
     fn sum_sentence(&self) -> String {
@@ -412,6 +422,7 @@ impl ReplayCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{GroupResult, LimitResult, Results};
 
     fn check(replayed: u64, switches: u64) -> ReplayCheck {
         let wakeup = latency_of(&[1_000, 2_000, 500_000]);
@@ -429,6 +440,7 @@ mod tests {
                 },
             ],
             groups: Vec::new(),
+            explained: Vec::new(),
             cpus: vec![(400_000_000, replayed)],
             what_if_cpus: Some(vec![replayed / 2, 0]),
             charged_ns: 0,
@@ -503,6 +515,45 @@ mod tests {
         assert!(same.contains("group `/b` is no longer throttled"), "{same}");
         let limit = "The CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttles group `/app` 40 times, for 5.15 s, about as before.";
         assert!(same.ends_with(limit), "{same}");
+    }
+
+    /// The what-if's groups are explained, and the changed ones of the replay as recorded.
+    #[test]
+    fn deviations_from_entitlements_are_explained_with_their_limits() {
+        let explained = |hits: u64, web: u64| {
+            let limit =
+                LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
+            let group = |path: &str, parent, cpu_ms: u64, limit| GroupResult {
+                path: path.to_owned(),
+                parent,
+                cpu_ns: cpu_ms * 1_000_000,
+                entitled_ns: if parent.is_some() { 500_000_000 } else { 1_000_000_000 },
+                limit,
+                ..GroupResult::default()
+            };
+            let groups = vec![
+                group("/", None, 1_000, None),
+                group("/web", Some(0), web, Some(limit)),
+                group("/batch", Some(0), 1_000 - web, None),
+            ];
+            Explained::new(&Results { groups, ..Results::default() }, 1_000_000_000)
+        };
+        let mut check = check(400_000_000, 100);
+        check.tasks[1].group = Some("/web".to_owned());
+        check.explained = vec![explained(0, 500), explained(9, 400)];
+        assert_eq!(check.group_sentences(), [""; 0]);
+        let text = check.what_if_sentence().unwrap();
+        let limit = "less than its entitlement of 50.00 % of a CPU: its CPU limit of 0.5 CPUs (50 ns in each 100 ns) throttled it in \
+                     9 of 10 periods.";
+        assert!(text.contains(&format!(" In the what-if, group `/web` got 40.00 % of a CPU, {limit}")), "{text}");
+        assert!(text.contains(" In the what-if, group `/batch` got 60.00 % of a CPU, more than"), "{text}");
+        assert!(!text.contains("As recorded"), "{text}");
+        check.explained.reverse();
+        assert_eq!(check.group_sentences().len(), 2);
+        let text = check.what_if_sentence().unwrap();
+        // A task of `/web` changes most, and none of `/batch`.
+        assert!(text.ends_with(&format!(" As recorded, group `/web` got 40.00 % of a CPU, {limit}")), "{text}");
+        assert!(!text.contains("what-if, group") && !text.contains("/batch"), "{text}");
     }
 
     #[test]

@@ -126,9 +126,13 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the group that is throttled longest in the what-if, unless [`Self::throttling_clause`] has it.
+    /// Returns the group that is throttled longest in the what-if, unless [`Self::throttling_clause`] or
+    /// [`Self::reasons`] has it.
     pub(crate) fn throttled_sentence(&self) -> Option<String> {
         let named = self.rethrottled().map(|(path, ..)| path);
+        if self.explained.get(1).is_some_and(|what_if| !what_if.sentences("").is_empty()) {
+            return None;
+        }
         let throttled = self.groups.iter().filter_map(|group| {
             let run = group.what_if?;
             Some((run.throttled?.1, group.path.as_str(), run.throttlings()?, run.limit()))
@@ -138,6 +142,30 @@ impl ReplayCheck {
         let mut limit = limit;
         limit[..1].make_ascii_uppercase();
         Some(format!("{limit} throttles group `{}` {often}, about as before.", printable(path)))
+    }
+
+    /// Explains groups' CPU time in the replay as recorded, and names the limits that throttled them.
+    pub fn group_sentences(&self) -> Vec<String> {
+        self.explained.first().map_or_else(Vec::new, |replayed| replayed.sentences(""))
+    }
+
+    /// Explains the CPU time of the group whose throttling changes most, and of the groups `tasks`: in the what-if, and
+    /// in the replay as recorded. Other groups of the what-if follow.
+    pub(crate) fn reasons(&self, tasks: &[&str]) -> Vec<String> {
+        let [replayed, what_if] = &self.explained[..] else { return Vec::new() };
+        let throttled = self.rethrottled().map(|(path, ..)| path);
+        let of_group = |path| {
+            let what_if = what_if.of_group(path).map(|reason| format!("In the what-if, {reason}"));
+            what_if.into_iter().chain(replayed.of_group(path).map(|reason| format!("As recorded, {reason}")))
+        };
+        let changed = throttled.into_iter().chain(tasks.iter().copied()).flat_map(of_group);
+        let mut sentences: Vec<String> = Vec::new();
+        for sentence in changed.chain(what_if.sentences("in the what-if, ")) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+        sentences
     }
 
     /// Returns the groups of the replay as recorded.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::busy::ReplayRun;
 use crate::data::{Cell, DataTable, Kind};
+use crate::explain::Explained;
 use crate::latency::Latency;
 use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
@@ -301,6 +302,9 @@ impl ReplayCheck {
         let elapsed = |pick: fn(&Self) -> u64| mean(seeds.iter().map(pick)).unwrap_or(0);
         all.elapsed_ns.1 = elapsed(|seed| seed.elapsed_ns.1);
         all.elapsed_ns.2 = elapsed(|seed| seed.elapsed_ns.2);
+        let sides = all.explained.len();
+        all.explained =
+            (0..sides).map(|side| Explained::sum(seeds.iter().filter_map(|seed| seed.explained.get(side)))).collect();
         drop(by_name);
         all.seeds = seeds;
         all.sort();

@@ -155,6 +155,7 @@ mod tests {
                 },
                 ReplayTask { name: "beside".to_owned(), what_if: Some(measure(100)), ..ReplayTask::default() },
             ],
+            explained: Vec::new(),
             groups: vec![
                 ReplayGroup { path: "/".to_owned(), ..ReplayGroup::default() },
                 ReplayGroup {

@@ -310,9 +310,9 @@ pub struct CpusetResult {
 /// Effect of a group's CPU limit, as in `cpu.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitResult {
-    /// Initial quota and period, nanoseconds. None if events lack them.
+    /// Last quota and period, nanoseconds. None if the limit was removed, or events lack them.
     pub max: Option<(u64, u64)>,
-    /// Periods in which a task ran or waited.
+    /// Periods in which the limit's timer ran: it stops up to two periods after the group's last use.
     pub nr_periods: u64,
     /// Periods that ended throttled on some CPU.
     pub nr_throttled: u64,

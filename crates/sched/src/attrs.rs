@@ -37,8 +37,8 @@ impl SchedPolicy {
         }
     }
 
-    /// Returns the kernel's `prio`, lower being more urgent: -1 under SCHED_DEADLINE and for inherited deadlines,
-    /// 0..=98 for real-time priorities 99..=1, else 120 + nice.
+    /// Returns the kernel's `prio` without inheritance, lower being more urgent: -1 under SCHED_DEADLINE, 0..=98 for
+    /// real-time priorities 99..=1, else 120 + nice.
     pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
         match self {
             Self::Deadline => -1,
@@ -173,4 +173,5 @@ impl ClassKind {
 
 /// Real-time tasks have a lower kernel `prio`, 0 the highest.
 pub(crate) const MAX_RT_PRIO: u8 = 100;
+/// The `prio` of a real-time priority of 0.
 pub(crate) const NO_RT_PRIO: u8 = MAX_RT_PRIO - 1;

@@ -47,7 +47,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn rt_runtime_ns(&self) -> u64 {
         950_000_000
     }
-    /// Those of the deadline class.
+    /// Tunables of the deadline class.
     fn deadline(&self) -> DlTunables {
         DlTunables::default()
     }
@@ -56,7 +56,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         5_000_000
     }
-    /// Those of the first CFS.
+    /// Tunables of the first CFS.
     #[inline]
     fn cfs_2007(&self) -> Tunables2007 {
         Tunables2007::CONSTANT
@@ -66,7 +66,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn uclamp(&self) -> UclampTunables {
         UclampTunables::default()
     }
-    /// Those of the CPU resource controller.
+    /// Tunables of the CPU resource controller.
     #[inline]
     fn cpu_rc(&self) -> CpuRcTunables {
         CpuRcTunables::default()

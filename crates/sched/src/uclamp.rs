@@ -223,7 +223,8 @@ impl Aggregate {
 pub(crate) struct RqUclamp {
     pub(crate) min: Aggregate,
     pub(crate) max: Aggregate,
-    /// No task is runnable. The last upper bound stays, so that decaying utilisation does not raise the frequency.
+    /// Set if no task is runnable. The last upper bound stays, so that decaying utilisation does not raise the
+    /// frequency.
     idle: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Speed of the whole simulator: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL [MS]]]`; with MS, that
 //! many simulated milliseconds once, for callgrind.
 //!
-//! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
-//! periodic tasks, and a small one with short tasks. (The large one takes 18 s in the nearest peer's public version.)
+//! Three shapes: messages like hackbench's, many periodic tasks on a large machine, short tasks on a small one. Each
+//! has a goal on one core of a current server. (The large one takes 18 s in the nearest peer's public version.)
 //! Each also runs under a minimal policy (`fifo`), which leaves the machine's own share.
 //!
 //! The large machine (EPYC, 1 MiB of second-level cache, 6.12, cachegrind, November 2026): a switch takes 1230 ns and
@@ -11,8 +11,8 @@
 //! less time. Without measurable gain: a CPU's least free slot first, prefetching the event's CPU, branchless
 //! classification of groups, `panic=abort`.
 //!
-//! The small machine, 8 CPUs: a switch takes 7340 instructions at some 4.4 per cycle, 1200 of them bounds checks and
-//! slice addresses, 600 the event queue.
+//! The small machine, 8 CPUs: a switch takes 7340 instructions at some 4.4 per cycle. Bounds checks and slice addresses
+//! are 1200 of them, the event queue is 600.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

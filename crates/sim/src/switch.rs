@@ -10,7 +10,8 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Preempts the running task. If only notified before user mode, the scheduler decides whether it stops.
+    /// Preempts the running task. Without a request to reschedule, first does the work that is pending on the way to
+    /// user mode (6.18+: throttling by task). That work can request it.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));
@@ -22,7 +23,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.schedule(cpu, PrevState::Preempted);
     }
 
-    /// Switches `cpu` to its next task, with a settled account and without debts that cannot be preempted.
+    /// Switches `cpu` to its next task. The CPU's account must be settled, and its unpreemptible debts paid.
     pub(crate) fn schedule(&mut self, cpu: usize, prev_state: PrevState) {
         let soft = self.core.report_soft(cpu);
         let this = &mut self.core.cpus[cpu];

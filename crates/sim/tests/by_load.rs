@@ -106,7 +106,7 @@ fn spurious_migrations() {
     }
 }
 
-/// Without the rule of kernels up to 4.0, each idle CPU balances in each jiffy in which it is due, and pushes in every
+/// Without the rule of kernels up to 4.0, each idle CPU balances in each jiffy in which it is due. It pushes in every
 /// second one.
 #[test]
 fn the_kicked_cpu_leaves_the_others_once_it_has_work() {

@@ -345,7 +345,7 @@ proptest! {
 
     /// Always true, 6 (ARCHITECTURE.md), with all other changes: deadline tasks that one CPU can serve miss no deadline
     /// on several. While a job due by d waits, its CPU runs one due by d. So the work on such jobs is at least the time
-    /// since there was none, and no more was requested by d (Liu & Layland, JACM 1973). 6.12+: the fair servers of 5 %
+    /// since there was none. No more work was requested by d (Liu & Layland, JACM 1973). 6.12+: the fair servers of 5 %
     /// on four CPUs may all run before a job.
     #[test]
     fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(

@@ -552,10 +552,11 @@ fn a_hog_that_reclaims_has_what_others_leave() {
 }
 
 /// The machine differs from the papers' GRUB, as the kernel does: time since the last update counts at the present
-/// rate. Two halves of a CPU: `first` works for 1.95 ms and is inactive from its 0-lag time, 8 - 2.05 * 8/4 = 3.9 ms,
-/// until it wakes at 9.03. By the papers `second` then has 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left, until
-/// 12.845 ms; a tick every 100 us sees that at 12.9. With a tick every ms, its time from 3 to 4 ms counts half, 0.45
-/// ms too little, and from 9 to 10 ms whole, 0.015 too much: it lasts until 13.28, seen at 14.
+/// rate. Two tasks have half a CPU each. `first` works for 1.95 ms. It is inactive from its 0-lag time, 8 - 2.05 * 8/4
+/// = 3.9 ms, until it wakes at 9.03. By the papers `second` then has 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left.
+/// That lasts until 12.845 ms, and a tick every 100 us sees it at 12.9. With a tick every ms, its time from 3 to 4 ms
+/// counts half, 0.45 ms too little. From 9 to 10 ms it counts whole, 0.015 too much. So it lasts until 13.28, seen at
+/// 14.
 #[test]
 fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
     let reclaiming = |name: &str, runtime: u64, ops: Vec<Op>| {

@@ -96,7 +96,7 @@ fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
     assert!(later == 0 && pushed > 0, "{later} {pushed}");
 }
 
-/// 6.12+: a task that yields while it is owed time loses the rest of its request; in 6.6 it only goes behind earlier
+/// 6.12+: a task that yields while it is owed time loses the rest of its request; in 6.6 it only moves behind earlier
 /// deadlines.
 #[test]
 fn a_yield_costs_the_rest_of_a_request() {

@@ -30,7 +30,7 @@ fn they_wake_where_they_slept() {
             Event::WakeupNew { .. } => panic!("{}: none is forked when it starts", row.name),
             _ => None,
         });
-        // `d` comes after `a` and `b` and is on the first CPU again.
+        // `d` is after `a` and `b`, and so on the first CPU again.
         let expected = [(0, "a", 0), (0, "b", 1), (0, "c", 1), (5, "d", 0)];
         let woken: Vec<_> = woken.iter().map(|(at, name, cpu)| (*at, name.as_str(), *cpu)).collect();
         assert_eq!(woken, expected, "{}", row.name);

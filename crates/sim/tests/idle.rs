@@ -56,7 +56,7 @@ fn a_timer_that_is_cancelled_is_not_slept_up_to() {
     assert_eq!(log.exit("waiter"), Some(3101 * US));
 }
 
-/// Returns the CPU of a task forked at 6.3 ms on two caches of three CPUs: CPU 1 is busy, so `tasks` decide in the
+/// Returns the CPU of a task forked at 6.3 ms on two caches of three CPUs. CPU 1 is busy, so `tasks` decide in the
 /// other.
 fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {
     tasks.push(pinned(once("hog", vec![Op::Run { work: 20 * MS }]), &[1]));

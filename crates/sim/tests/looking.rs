@@ -211,8 +211,8 @@ fn a_great_load_is_cut_when_a_weight_changes() {
     assert!(least(1) < 50_000, "{}", least(1));
 }
 
-/// Every balance attempt counts (`lb_count`), also in balance or while another CPU must balance (`lb_balanced`): one
-/// each 64 ms, of six hogs on two busy CPUs.
+/// Every balance attempt counts (`lb_count`), also in balance or while another CPU must balance (`lb_balanced`). Six
+/// hogs on two busy CPUs have one each 64 ms.
 #[test]
 fn looks_that_find_everything_balanced_count() {
     let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());

@@ -45,7 +45,7 @@ fn hackbench_says_all_and_ends() {
     }
 }
 
-/// On one CPU each pass of the token is a switch; or two, where a woken task preempts the waker before it sleeps, as
+/// On one CPU each pass of the token is a switch. It is two where a woken task preempts the waker before it sleeps, as
 /// under 2.6.23.
 #[test]
 fn a_ring_switches_at_each_pass() {

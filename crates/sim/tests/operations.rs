@@ -138,7 +138,7 @@ fn sync_signals_and_waits() {
     let sync = || Op::Sync { condition: 0, mutex: 0 };
     let first = [Op::Lock(0), sync(), Op::Unlock(0), run(1)];
     let second = [run(30), Op::Lock(0), sync(), Op::Unlock(0), run(1)];
-    // The second wakes the first and waits for a third that never comes.
+    // The second wakes the first and waits for a third, which does not exist.
     assert_eq!(ends(&[&first, &second]), [Some(31), None]);
 }
 

@@ -93,7 +93,7 @@ fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
     }
 }
 
-/// `nohz_balancer_kick`: two busy threads of one core in one cache, with all ticks stopped on the other CPUs: only a
+/// `nohz_balancer_kick`: two threads of one core in one cache are busy, and the other CPUs' ticks are stopped. Only a
 /// busy CPU's tick can start a balance.
 #[test]
 fn two_busy_threads_of_a_core_are_parted_where_there_is_one_cache() {

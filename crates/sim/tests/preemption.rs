@@ -151,7 +151,7 @@ fn lag_is_limited_by_the_longest_slice_of_the_queue() {
     assert_eq!(until, [40, 56]);
 }
 
-/// Under CFS a new task waits for its slice on the forking CPU, behind that queue's first, wherever it goes
+/// Under CFS a new task waits for its slice on the forking CPU, behind that queue's first, wherever it runs
 /// (`task_fork_fair`). For an idle CPU that is a latency period, 12 ms here, and three hogs run as long each before it.
 #[test]
 fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {

@@ -404,7 +404,7 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
     }
 }
 
-/// A real-time task that wakes on a CPU with a running stopper goes elsewhere, unless it is pinned there.
+/// A real-time task that wakes on a CPU with a running stopper moves elsewhere, unless it is pinned there.
 #[test]
 fn who_wakes_beside_the_stopper_goes_elsewhere() {
     for kernel in ["6.1", "6.12", "6.18", "7.1"] {
@@ -498,7 +498,7 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
 
 /// In 6.18.15 the fair server stays queued after its turn on an idle CPU (`__pick_next_task`, which does not count it).
 /// The CPU seems to have a deadline task, so a real-time task that wakes beside a more urgent one waits. In the first
-/// second of idleness it goes there, as in other kernels.
+/// second of idleness it moves there, as in other kernels.
 #[test]
 fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
     let cases = [

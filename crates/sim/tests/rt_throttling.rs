@@ -37,8 +37,8 @@ fn cpu_ms(results: &Results, task: usize) -> u64 {
     results.tasks[task].account.cpu_ns / MS
 }
 
-/// A CPU borrows from a neighbour without real-time tasks until it has a whole period: its fair tasks starve, which
-/// is why the feature is off.
+/// A CPU borrows from a neighbour without real-time tasks until it has a whole period. Its fair tasks starve, which is
+/// why the feature is off.
 #[test]
 fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     for kernel in ["6.1", "6.6"] {
@@ -112,8 +112,8 @@ fn loans_end_when_a_cpu_goes() {
     assert_eq!(throttled, [2948, 3952]);
 }
 
-/// A fifth of the CPU for a deadline task, the rest for a real-time one: up to 6.6 both count, so fair tasks have
-/// their 5 %. The real-time task's 80 % alone are below the limit.
+/// A fifth of the CPU for a deadline task, the rest for a real-time one. Up to 6.6 both count, so fair tasks have their
+/// 5 %. The real-time task's 80 % alone are below the limit.
 #[test]
 fn deadline_tasks_use_up_the_same_runtime() {
     let dl = || {

@@ -35,7 +35,7 @@ fn kernel_threads_stay_in_the_root_group() {
     assert_eq!(groups, ["/", "/autogroup"]);
 }
 
-/// A note reports a session without autogroup because its tasks are in groups, unless one comes to the root.
+/// A note reports a session without autogroup because its tasks are in groups, unless one moves to the root.
 #[test]
 fn a_session_without_tasks_in_the_root_is_reported() {
     let session = Session { name: "desktop".to_owned(), nice: -5 };

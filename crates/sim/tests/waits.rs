@@ -279,7 +279,7 @@ fn timeouts_of_completions_are_jiffies() {
     // 300 ms are 75 jiffies: the second level, whose buckets are 8 jiffies apart.
     let log = on_own_cpus(&[&[wait_done(Some(300_000))]]);
     assert_eq!(ends(&log), [Some(80 * 4_000)]);
-    // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, which already runs.
+    // In the same nanosecond as the complete: the simple queue wakes the first, which already runs.
     let log = on_own_cpus(&[
         &[run(10), wait_done(Some(1000)), run(1)],
         &[run(60), wait_done(None), run(1)],

@@ -398,8 +398,8 @@ fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
 
 /// As [`possible`], without threads of cores: the balancer treats cores alike however many of their threads are offline
 /// (`sibling_imbalance`). Two tasks on a core's only thread and one on a core with two are no imbalance. One of the two
-/// then waits beside an idle thread until a task sleeps or wakes (three hogs on `pack:1 core:2 pu:2`, CPU 0 offline:
-/// 4.2 s of 5, 6.1+).
+/// then waits beside an idle thread until a task sleeps or wakes. Three hogs on `pack:1 core:2 pu:2` with CPU 0
+/// offline: 4.2 s of 5, 6.1+.
 fn of_whole_cores(machine: &str, plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     if machine.contains("pu:2") { Vec::new() } else { possible(plugged, cpus) }
 }

@@ -25,8 +25,8 @@ pub(crate) const END_OF_RUN: &str = "end of run";
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
-/// `cgroup_attach_task`, `cpu_frequency`, and `cpuhp_enter` and `cpuhp_exit` of the step that adds a CPU to the
-/// scheduler or removes it. Other facts are marks (`print`), which [`Mark`] reads: policies and nice values
+/// `cgroup_attach_task`, `cpu_frequency`, `cpuhp_enter`, `cpuhp_exit`. The last two are of the step that adds a CPU to
+/// the scheduler or removes it. Other facts are marks (`print`), which [`Mark`] reads: policies and nice values
 /// (initially unless SCHED_NORMAL, nice 0), deadline results, and groups' weights, limits and throttling. The last
 /// mark is the run's end. A task born outside its parent's group is attached at once. Balancing, overheads and loop
 /// ends are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are those of

@@ -258,7 +258,7 @@ fn what_follows_from_an_error_is_not_reported_beside_it() {
     let global =
         "{ \"global\" : { \"default_policy\" : \"rrr\" }, \"tasks\" : { \"a\" : { \"priority\" : 50, \"run\" : 1 } } }";
     assert_eq!(lines(rtapp_file, global), one(1, "unknown policy `rrr`"));
-    // A phase that names another policy is looked at again.
+    // A phase with another policy is checked, too.
     let phases = "\"policy\" : \"ffo\", \"phases\" : { \"p\" : { \"policy\" : \"SCHED_FIFO\", \"priority\" : 100 } }";
     let found = rtapp(phases).into_iter().map(|(_, message)| message).collect::<Vec<_>>();
     assert_eq!(found, ["unknown policy `ffo`", "`priority` is out of range"]);

@@ -34,7 +34,7 @@ fn a_key_in_quotes_is_reported_with_its_form() {
         assert_eq!(help, "here it is `weight`");
         let (_, help) = wrong(&format!("{head}\"cpu.max.burst\" = 20"));
         assert_eq!(help, "here it is `burst`");
-        // A value that goes on for lines is not repeated.
+        // A value of several lines is not repeated.
         let (_, help) = wrong(&format!("{head}\"uclamp.min\" = [\n1,\n2]"));
         assert_eq!(help, "write it without quotes: uclamp.min = ...");
         let (message, help) = wrong(&format!("{head}uclamp = \"50.00\""));

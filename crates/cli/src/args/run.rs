@@ -64,8 +64,8 @@ pub(crate) struct Compare {
     /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
-    /// Also run each file with changed tasks or groups: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file
-    /// of rules (TOML); see docs/replay.md; can be repeated
+    /// Also run each file with changed tasks or groups: 'WHO: WHAT' ('cgroup=/app: weight=200'), or a file of rules
+    /// (TOML); see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
     /// Run each file with every value: 'cgroup=/app: max=500m,1,max', 'kernel=6.1,6.12', 'machine=4,8',

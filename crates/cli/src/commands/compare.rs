@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_replay::fit;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_report::{Comparison, Variant, fit_text, printable};
+use vruntime_report::{Comparison, Variant, fit_text};
 use vruntime_workload::program::Workload;
 
 use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
+use super::file_names::file_names;
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
 use super::{LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
@@ -28,6 +29,8 @@ struct Side<'a> {
     input: &'a Input,
     /// Place of its file among the workloads of the command line.
     at: usize,
+    /// Its index among the traces.
+    trace: Option<usize>,
     path: &'a Path,
     /// The file's name, with as much of its path as distinguishes it.
     file: String,
@@ -54,10 +57,13 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let compare = &runnable;
     let options = &compare.options;
     let rules = rules::read(&compare.map)?;
-    refuse_rules_of_traces(&rules, compare)?;
-    let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let points = vary::points(&compare.vary)?;
-    let what_ifs = what_ifs(&inputs, &rules, &points, compare)?;
+    let mut all_rules = vec![rules.clone()];
+    if !points.is_empty() {
+        all_rules = points.iter().map(|point| rules_of(point, compare)).collect::<miette::Result<_>>()?;
+    }
+    let Some((inputs, traces)) = read(compare, &all_rules)? else { return Ok(Ended::Interrupted) };
+    let what_ifs = what_ifs(&inputs, &traces, &all_rules, compare)?;
     let mut sides = sides(&inputs, &what_ifs, &rules, &points, compare, saved.len())?;
     for side in &mut sides {
         let seed = &mut side.plan.config.seed;
@@ -97,20 +103,6 @@ fn read_files(compare: &Compare) -> impl Iterator<Item = &PathBuf> {
     compare.files.iter().chain(&compare.cgroups)
 }
 
-/// Rejects rules for traces: `vruntime replay` applies them.
-fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()> {
-    match compare.files.iter().find(|file| !input::is_workload(file)) {
-        Some(trace) if !rules.is_empty() => {
-            let trace = trace.display();
-            let (option, more) =
-                if compare.map.is_empty() { ("--vary", ", once for each value") } else { ("--map", "") };
-            let help = format!("vruntime replay {trace} --map RULE does that with a trace{more}");
-            Err(miette!(help = help, "{option} changes tasks and groups of a workload file, and {trace} is a trace"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Checks that all outputs can be written, including the folders of the sides.
 fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
     let prefixes: Vec<String> = sides.iter().map(|side| format!("{}-", folder_name(&side.label))).collect();
@@ -135,7 +127,10 @@ fn run(sides: &[Side<'_>], traces: &[ComparedTrace], rules: &Rules, compare: &Co
     let runs = simulate::all_by_seed(&jobs, sides.len(), repeat).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
         run.map_err(|failure| match sides.get(job / repeat) {
-            Some(side) if side.what_if => rules::report(rules, side.input, failure),
+            Some(side) if side.what_if => match traces.get(side.trace.unwrap_or(usize::MAX)) {
+                Some(trace) => trace.report(failure, &side.workload, rules),
+                None => rules::report(rules, side.input, failure),
+            },
             Some(side) => error_place::report(side.input, failure),
             None => failure.into(),
         })
@@ -380,7 +375,7 @@ impl<'a> Compared<'a> {
 }
 
 /// Reads the workloads and traces. `None`: Ctrl-C stopped the reading of a trace.
-fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<ComparedTrace>)>> {
+fn read(compare: &Compare, rules: &[Rules]) -> miette::Result<Option<(Vec<Input>, Vec<ComparedTrace>)>> {
     let Options { duration, strict, model, .. } = &compare.options;
     let cgroups = compare.cgroups.iter().map(|file| cgroups(file)).collect::<miette::Result<Vec<_>>>()?;
     let of_traces = compare.files.iter().filter(|file| !input::is_workload(file)).count();
@@ -391,35 +386,39 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<ComparedTra
             inputs.push(input::read(file, *duration, *strict)?);
         } else {
             let snapshot = snapshots.next().flatten();
-            let Some((input, trace)) = compared_trace(file, compare.recorded_kernel.as_deref(), snapshot, model)?
-            else {
-                return Ok(None);
-            };
+            let recorded_kernel = compare.recorded_kernel.as_deref();
+            let read = compared_trace(file, recorded_kernel, snapshot, model, rules)?;
+            let Some((input, trace)) = read else { return Ok(None) };
             inputs.push(input);
             traces.push(trace);
         }
     }
-    match_classes(&mut inputs);
+    match_classes(&mut inputs, &mut traces);
     Ok(Some((inputs, traces)))
 }
 
-/// Applies rules to each file: those of `--map`, or of each combination of `--vary`. Without rules, `None`.
-fn what_ifs(
+/// Applies each set of rules to each file: those of `--map`, or of each combination of `--vary`. `None` for an empty
+/// set.
+fn what_ifs<'a>(
     inputs: &[Input],
-    rules: &Rules,
-    points: &[Point],
+    traces: &'a [ComparedTrace],
+    rules: &[Rules],
     compare: &Compare,
-) -> miette::Result<Vec<Vec<Option<Workload>>>> {
-    let mut all = vec![rules.clone()];
-    if !points.is_empty() {
-        all = points.iter().map(|point| rules_of(point, compare)).collect::<miette::Result<_>>()?;
-        refuse_rules_of_traces(&all[0], compare)?;
-    }
-    let of_file = |(input, file): (&Input, &PathBuf)| {
+) -> miette::Result<Vec<Vec<Option<Cow<'a, Workload>>>>> {
+    let of_file = |((input, file), trace): ((&Input, &PathBuf), Option<usize>)| {
+        if let Some(trace) = trace.and_then(|trace| traces.get(trace)) {
+            return Ok(trace.what_ifs().iter().map(|what_if| what_if.as_ref().map(Cow::Borrowed)).collect());
+        }
         let applied = |rules: &Rules| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose();
-        all.iter().map(applied).collect()
+        rules.iter().map(|rules| Ok(applied(rules)?.map(Cow::Owned))).collect()
     };
-    inputs.iter().zip(&compare.files).map(of_file).collect()
+    inputs.iter().zip(&compare.files).zip(trace_indices(inputs)).map(of_file).collect()
+}
+
+/// Returns each input's index among the traces.
+fn trace_indices(inputs: &[Input]) -> impl Iterator<Item = Option<usize>> {
+    let mut traces = 0..;
+    inputs.iter().map(move |input| matches!(input.says, Says::Trace(_)).then(|| traces.next()).flatten())
 }
 
 /// Returns the rules of `--map`, then those of the combination.
@@ -430,7 +429,7 @@ fn rules_of(point: &Point, compare: &Compare) -> miette::Result<Rules> {
 /// Returns the sides of `--vary`: each file with every combination of values.
 fn varied<'a>(
     inputs: &'a [Input],
-    what_ifs: &'a [Vec<Option<Workload>>],
+    what_ifs: &'a [Vec<Option<Cow<'a, Workload>>>],
     points: &[Point],
     compare: &'a Compare,
     saved: usize,
@@ -438,8 +437,8 @@ fn varied<'a>(
     let mut sides = Vec::new();
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let files = file_names(&names, &compare.files);
-    for (at, (((input, path), file), workloads)) in
-        inputs.iter().zip(&compare.files).zip(files).zip(what_ifs).enumerate()
+    for (at, ((((input, path), file), workloads), trace)) in
+        inputs.iter().zip(&compare.files).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
         for (point, workload) in points.iter().zip(workloads) {
             let mut model = compare.options.model.clone();
@@ -456,13 +455,14 @@ fn varied<'a>(
             plan.config.end_if_refused = compare.options.strict;
             let rules = rules_of(point, compare)?;
             rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
-            let mut workload = workload.as_ref().map_or(Cow::Borrowed(&input.workload), Cow::Borrowed);
+            let mut workload = Cow::Borrowed(workload.as_deref().unwrap_or(&input.workload));
             if matches!(input.says, Says::Trace(_)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(Side {
                 input,
                 at,
+                trace,
                 path,
                 file: file.clone(),
                 workload,
@@ -486,7 +486,7 @@ fn varied<'a>(
 /// others are compared with the first. `saved`: the number of other columns.
 fn sides<'a>(
     inputs: &'a [Input],
-    what_ifs: &'a [Vec<Option<Workload>>],
+    what_ifs: &'a [Vec<Option<Cow<'a, Workload>>>],
     rules: &Rules,
     points: &[Point],
     compare: &'a Compare,
@@ -500,8 +500,9 @@ fn sides<'a>(
     let of_what_if = rules::changes(rules, &compare.options.model);
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let paths = compare.files.iter().map(PathBuf::as_path);
-    for (at, (((input, path), file), what_if)) in
-        inputs.iter().zip(paths).zip(file_names(&names, &compare.files)).zip(what_ifs).enumerate()
+    let files = file_names(&names, &compare.files);
+    for (at, ((((input, path), file), what_if), trace)) in
+        inputs.iter().zip(paths).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
         let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
         if kernels.is_empty() {
@@ -524,6 +525,7 @@ fn sides<'a>(
             let side = |workload, what_if: bool| Side {
                 input,
                 at,
+                trace,
                 path,
                 file: file.clone(),
                 workload,
@@ -538,11 +540,15 @@ fn sides<'a>(
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));
-            if let Some(workload) = what_if.first().and_then(Option::as_ref) {
+            if let Some(workload) = what_if.first().and_then(Option::as_deref) {
                 let cpus = plan.config.machine.topology.nr_cpus();
                 rules.check_cpus(cpus)?;
                 tell_large_limits(workload, cpus);
-                sides.push(side(Cow::Borrowed(workload), true));
+                let mut workload = Cow::Borrowed(workload);
+                if trace.is_some() {
+                    fit(workload.to_mut(), &plan.config);
+                }
+                sides.push(side(workload, true));
             }
         }
     }
@@ -560,6 +566,7 @@ fn sides<'a>(
         let as_it_is = Side {
             input: only.input,
             at: only.at,
+            trace: only.trace,
             path: only.path,
             file: only.file.clone(),
             workload: only.workload.clone(),
@@ -645,51 +652,9 @@ fn number(sides: &[Side<'_>], saved: &mut [Saved]) {
     }
 }
 
-/// What to call files: by their names, and those that have one name by as much of their paths as tells them apart.
-pub(super) fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
-    // From behind: the name, and the folders it is in.
-    let folders: Vec<Vec<String>> = paths
-        .iter()
-        .map(|path| {
-            let folders = path.parent().into_iter().flat_map(Path::components).rev();
-            folders.map(|folder| printable(&folder.as_os_str().to_string_lossy())).collect()
-        })
-        .collect();
-    let of_depth = |index: usize, depth: usize| {
-        let mut parts: Vec<&str> = folders[index].iter().take(depth).map(String::as_str).collect();
-        parts.reverse();
-        parts.push(names[index]);
-        parts.join("/").replace("//", "/")
-    };
-    let name = |index: usize| {
-        let same = || (0..names.len()).filter(|&other| names[other] == names[index] && paths[other] != paths[index]);
-        let most = folders.iter().map(Vec::len).max().unwrap_or(0);
-        let depth = (0..=most).find(|&depth| same().all(|other| of_depth(other, depth) != of_depth(index, depth)));
-        // In one folder, only extensions, or names in the files, differ.
-        depth.map_or_else(|| printable(&paths[index].display().to_string()), |depth| of_depth(index, depth))
-    };
-    (0..names.len()).map(name).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{PathBuf, file_names, folder_name};
-
-    #[test]
-    fn files_of_one_name_are_distinguished_by_their_folders() {
-        let named = |files: &[(&str, &str)]| {
-            let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-            file_names(&names, &files.iter().map(|(_, path)| PathBuf::from(path)).collect::<Vec<_>>())
-        };
-        assert_eq!(named(&[("a", "x/a.toml"), ("b", "y/b.toml")]), ["a", "b"]);
-        assert_eq!(named(&[("app", "before/app.toml"), ("app", "after/app.toml")]), ["before/app", "after/app"]);
-        assert_eq!(named(&[("s", "s.toml"), ("s", "d/s.toml"), ("t", "d/t.toml")]), ["s", "d/s", "t"]);
-        assert_eq!(named(&[("s", "/1/x/s.toml"), ("s", "/2/x/s.toml")]), ["1/x/s", "2/x/s"]);
-        assert_eq!(named(&[("s", "/s.toml"), ("s", "d/s.toml")]), ["/s", "d/s"]);
-        assert_eq!(named(&[("s", "d/s.toml"), ("s", "d/s.json")]), ["d/s.toml", "d/s.json"]);
-        assert_eq!(named(&[("s", "d/s.toml"), ("s", "d/s.toml")]), ["s", "s"], "one file, twice");
-        assert_eq!(named(&[]), Vec::<String>::new());
-    }
+    use super::folder_name;
 
     #[test]
     fn labels_become_harmless_folder_names() {

@@ -3,22 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use miette::miette;
+use miette::{Context, Report, miette};
 use serde_json::{Value, json};
 use vruntime_replay::recorded::Recorded;
-use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare};
+use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare, refused};
 use vruntime_report::{ReplayCheck, counted};
 use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::program::Workload;
 
 use super::notes::notes;
 use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, Says};
-use crate::output;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
-use crate::simulate::{Done, Job};
+use crate::simulate::{Done, Failure, Job};
+use crate::{output, rules};
 
 #[derive(Debug)]
 pub(crate) struct ComparedTrace {
@@ -33,14 +35,17 @@ pub(crate) struct ComparedTrace {
     cpus: usize,
     /// The plan of the replay as recorded.
     as_recorded: Plan,
+    /// The programs under each set of rules; `None` for an empty set. They are not yet fit to a machine.
+    what_ifs: Vec<Option<Workload>>,
 }
 
-/// Reads a trace. `None` after Ctrl-C.
+/// Reads a trace, and applies each set of `rules` to it. `None` after Ctrl-C.
 pub(crate) fn compared_trace(
     path: &Path,
     recorded_kernel: Option<&str>,
     cgroups: Option<&Cgroups>,
     model: &Model,
+    rules: &[Rules],
 ) -> miette::Result<Option<(Input, ComparedTrace)>> {
     let Some((mut recording, _, damage)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
     let section = Section::of(path)?;
@@ -64,15 +69,52 @@ pub(crate) fn compared_trace(
     }
     tell(&replay.plan.notes);
     tell_left_out(&replay.unfit, &replay.plan.config);
-    let workload = replay.going_on(BTreeSet::new(), BTreeMap::new()).0.workload;
+    let unchanged = replay.going_on(BTreeSet::new(), BTreeMap::new()).0;
+    let applied = |rules: &Rules| (!rules.is_empty()).then(|| applied(rules, path, &replay, &unchanged)).transpose();
+    let what_ifs = rules.iter().map(applied).collect::<miette::Result<_>>()?;
+    let workload = unchanged.workload;
     let says = Says::Trace(replay.trace().clone());
     let input = Input { name, example: None, folder: PathBuf::new(), workload, source_map: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
-    Ok(Some((input, ComparedTrace { file: path.to_owned(), recorded, jumps, guessed, damage, cpus, as_recorded })))
+    let file = path.to_owned();
+    Ok(Some((input, ComparedTrace { file, recorded, jumps, guessed, damage, cpus, as_recorded, what_ifs })))
+}
+
+/// Applies rules to a trace. `unchanged`: its programs without rules. CPUs of rules are checked when the machine is
+/// known.
+fn applied(rules: &Rules, path: &Path, replay: &Replay<'_>, unchanged: &Recorded) -> miette::Result<Workload> {
+    let threads = &replay.recorded.threads;
+    let (removed, closed) = (rules.removed(threads), rules.closed(threads));
+    let mut changed =
+        if removed.is_empty() && closed.is_empty() { unchanged.clone() } else { replay.going_on(removed, closed).0 };
+    rules::note_unreached(rules, threads);
+    rules::tell_idle_groups(rules, &changed.workload.groups, "trace");
+    rules
+        .apply(&mut changed, threads, usize::MAX)
+        .map_err(Report::from)
+        .wrap_err_with(|| path.display().to_string())?;
+    rules::note_overruled(rules, &changed.workload.groups);
+    Ok(changed.workload)
 }
 
 impl ComparedTrace {
+    /// Returns the programs under each set of rules.
+    pub(crate) fn what_ifs(&self) -> &[Option<Workload>] {
+        &self.what_ifs
+    }
+
+    /// Returns the error of a failed what-if. If the kernel rejects a task's request, it names the rule with the
+    /// policy.
+    pub(crate) fn report(&self, failure: Failure, what_if: &Workload, rules: &Rules) -> Report {
+        if let Failure::Refused(error) = &failure
+            && let Some(error) = refused(&self.recorded, error, Some(what_if), rules)
+        {
+            return error.into();
+        }
+        failure.into()
+    }
+
     pub(crate) fn job(&self) -> Job<'_> {
         let Plan { config, kernel, .. } = &self.as_recorded;
         Job::new(&self.recorded.workload, config.clone(), kernel)
@@ -152,9 +194,9 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     }
 }
 
-/// Gives tasks of traces the class of another file's task of that name. Recordings have names of threads (`web-0` for
-/// `vruntime real`), cut to 15 characters.
-pub(crate) fn match_classes(inputs: &mut [Input]) {
+/// Gives tasks of traces, also under rules, the class of another file's task of that name. Recordings have names of
+/// threads (`web-0` for `vruntime real`), cut to 15 characters.
+pub(crate) fn match_classes(inputs: &mut [Input], traces: &mut [ComparedTrace]) {
     let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
     for task in inputs.iter().filter(|input| !is_trace(input)).flat_map(|input| &input.workload.tasks) {
@@ -164,7 +206,9 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
             *class = None;
         }
     }
-    for task in inputs.iter_mut().filter(|input| is_trace(input)).flat_map(|input| &mut input.workload.tasks) {
+    let as_recorded = inputs.iter_mut().filter(|input| is_trace(input)).map(|input| &mut input.workload);
+    let what_ifs = traces.iter_mut().flat_map(|trace| trace.what_ifs.iter_mut().flatten());
+    for task in as_recorded.chain(what_ifs).flat_map(|workload| &mut workload.tasks) {
         if let Some(Some(class)) = classes.get(&task.class) {
             task.class.clone_from(class);
         }

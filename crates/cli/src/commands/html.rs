@@ -157,6 +157,9 @@ pub(crate) fn replay_page(
     for sentence in [check.what_if_sentence(), check.progress_sentence()].into_iter().flatten() {
         page.say(format!("what if: {sentence}"));
     }
+    if check.what_if_cpus.is_none() {
+        check.group_sentences().into_iter().for_each(|sentence| page.say(sentence));
+    }
     page.say(check.summary());
     for ((run, label), analyses) in REPLAYED.into_iter().zip(watched) {
         say_of(&mut page, label, check.busy_sentence(run), analyses);

@@ -11,6 +11,7 @@ mod compared_trace;
 mod diff;
 mod example;
 mod fidelity;
+mod file_names;
 mod html;
 mod info;
 mod man;

@@ -6,7 +6,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
-use vruntime_report::{Analyses, ReplayCheck, Verdict, counted, fit_text};
+use vruntime_report::{Analyses, ReplayCheck, Verdict, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sim::Config;
 use vruntime_sim::plan::Overrides;
@@ -193,17 +193,7 @@ impl<'a> Programs<'a> {
         let what_if = asked.changes(arguments).then(|| what_if(arguments, asked, &replay)).transpose()?;
         let neighbours = beside.iter().map(|input| format!("beside {}", input.title()));
         let changes = rules::changes(rules, &arguments.model).into_iter().chain(neighbours).collect();
-        let unreached = rules.unreached(&replay.recorded.threads);
-        if unreached > 0 {
-            let left = counted(
-                unreached as u64,
-                "task is left as it was, although the one that forked it is not",
-                "tasks are unchanged, although the tasks that forked them are changed",
-            );
-            output::note(&format!(
-                "{left}: a rule changes only the tasks that it names. tree=PID names a task and all its descendants"
-            ));
-        }
+        rules::note_unreached(rules, &replay.recorded.threads);
         rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
         if let Some(what_if) = &what_if {
             rules::note_overruled(rules, &what_if.workload.groups);
@@ -406,6 +396,11 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.extend([&check.check_table(arguments.all), "\n"]);
     } else if what_if.is_none() {
         text.extend([&over_seeds(arguments, check, runs), "\n"]);
+    }
+    // With a what-if, its last paragraph explains the groups.
+    let of_groups = if what_if.is_none() { check.group_sentences() } else { Vec::new() };
+    for sentence in of_groups {
+        text.extend([&fit_text(&sentence, ""), "\n\n"]);
     }
     if arguments.verbose {
         text.push_str(&fit_text(&check.summary(), ""));

@@ -6,7 +6,7 @@ use miette::miette;
 use serde_json::{Value, json};
 use vruntime_report::{SavedResults, SavedRun, Variant, counted, is_saved_comparison, is_saved_results, printable};
 
-use super::compare::file_names;
+use super::file_names::file_names;
 use crate::args::Compare;
 use crate::{input, output};
 

@@ -26,6 +26,65 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     assert!(told.contains("none of these files is a"), "{told}");
 }
 
+/// `compare` applies rules to a trace as `replay` does.
+#[test]
+fn traces_are_compared_under_rules() {
+    let given = ["--cgroups", CGROUPS, "--costs", "vm", "--repeat", "1"];
+    let with = |more: &[&'static str]| [&["compare", GROUPS], &given[..], more].concat();
+    let lift = "cgroup=/vr-capped: max=max";
+    for rule in [lift, "comm=mover: remove", "comm=job1: copies=2 nice=5"] {
+        let replayed = json(&["replay", GROUPS, "--json", "--cgroups", CGROUPS, "--costs", "vm", "--map", rule], b"");
+        let compared = json(&with(&["--map", rule, "--json"]), b"");
+        assert_eq!(compared["variants"], serde_json::json!(["the file", "the what-if"]));
+        let what_if = &compared["runs"][1];
+        assert_eq!(what_if["observed"][0]["digest"], replayed["digests"][1], "{rule}: {what_if}");
+        assert_eq!(what_if["changes"], serde_json::json!([rule]));
+    }
+    let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(told.contains("With the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
+
+    let varied = json(
+        &with(&["--vary", "cgroup=/vr-capped: max=20ms/100ms,max", "--vary", "comm=job1: copies=1,2", "--json"]),
+        b"",
+    );
+    assert_eq!(varied["variants"].as_array().map(Vec::len), Some(4), "{}", varied["variants"]);
+
+    let unknown = fails(&[&with(&[])[..], &[GROUPS, "--map", "comm=nothing: nice=3"]].concat(), b"");
+    let told = unknown.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(told.contains("groups.pftrace") && told.contains("comm=nothing"), "{unknown}");
+    let elsewhere = fails(&with(&["--map", "comm=job1: cpus=5"]), b"");
+    assert!(elsewhere.contains("there is no CPU 5: the machine has 2, 0 to 1"), "{elsewhere}");
+    let refused = fails(
+        &with(&[
+            "--strict",
+            "--map",
+            "comm=job*: policy=deadline:90ms/100ms/100ms",
+            "--map",
+            "comm=web*: policy=deadline:90ms/100ms/100ms",
+        ]),
+        b"",
+    );
+    assert!(refused.contains("requested here"), "the error names the rule: {refused}");
+}
+
+/// `What stands out` names the limit that throttled a group.
+#[test]
+fn a_replay_explains_entitlements() {
+    let given = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm"];
+    let words = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let limit = "its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in ";
+    let told = words(&well(&given, b""));
+    assert!(told.contains("Group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    let replayed = json(&[&given[..], &["--map", "cgroup=/vr-capped: max=max", "--json"]].concat(), b"");
+    let told = replayed["what_if"].as_str().expect("a sentence");
+    assert!(told.contains("As recorded, group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    assert!(!told.contains("In the what-if, group `/vr-capped`"), "nothing throttles it: {told}");
+    let twice = json(&[&given[..], &["--map", "cgroup=/vr-web: max=500m", "--repeat", "2", "--json"]].concat(), b"");
+    let told = twice["what_if"].as_str().expect("a sentence");
+    let limit = "its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in ";
+    assert!(told.contains("In the what-if, group `/vr-web` got ") && told.contains(limit), "{told}");
+}
+
 /// Heads name the run of each column. Groups have their waits in both runs.
 #[test]
 fn the_tables_of_groups_say_which_run_they_are_of() {
@@ -119,8 +178,8 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    // Who is on which CPU is chance, and one seed is up to 9 points off; which of two alike has more is chance in the
-    // recording, too.
+    // Chance decides which task is on which CPU, and one seed is up to 9 points off. In the recording, too, chance
+    // decides which of two alike has more.
     let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
     for alike in [&["web1", "web2"][..], &["job1", "job2"], &["capped"], &["mover"]] {
         let mean = |of: &dyn Fn(&str) -> f64| alike.iter().map(|name| of(name)).sum::<f64>() / alike.len() as f64;
@@ -128,7 +187,7 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
         let replayed = mean(&|name| seeds.iter().map(|shares| shares[name][1]).sum::<f64>() / seeds.len() as f64);
         assert!((recorded - replayed).abs() < 1.2, "{alike:?}: {recorded} {replayed}");
     }
-    // Nobody would know otherwise.
+    // Without the file, the limit is unknown.
     let [recorded, replayed, _] = shares(&json(&groups[..5], b""))["capped"];
     assert!((recorded - 20.0).abs() < 1.0 && replayed > 30.0, "{recorded} {replayed}");
     // The kernel had throttled it in 57 of 59 periods, for 3.24 s: half of them are in these three seconds.
@@ -215,7 +274,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     // Where the group is another than the root, there is no autogroup.
     let grouped = autogroups(0).replace("/proc/12/task/12/cgroup:0::/", "/proc/12/task/12/cgroup:0::/web");
     near(shares(&format!("{grouped}/sys/fs/cgroup/web/cpu.weight:100\n")), [33, 33, 33]);
-    // A kernel of before has none, and none is asked for.
+    // An older kernel has no autogroups, and the replay requests none.
     let file = tempfile::NamedTempFile::new().expect("there is room");
     std::fs::write(file.path(), autogroups(0)).expect("it can be written");
     let path = file.path().display().to_string();
@@ -294,7 +353,7 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let file = folder.path().join("cgroups.txt");
     let text = std::fs::read_to_string(&file).expect("it wrote the file");
     assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
-    // The file of a process that is in no autogroup (all of them where nobody has begun a session) is empty.
+    // The file of a process without an autogroup is empty. Without sessions, no process has one.
     if std::fs::read_to_string("/proc/self/autogroup").is_ok_and(|said| !said.is_empty()) {
         assert!(text.lines().any(|line| line.contains("/autogroup:/autogroup-")), "{text}");
     }

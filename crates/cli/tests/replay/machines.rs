@@ -12,14 +12,14 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
         let [table, complaints] =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
         let kernel = table.split_once("replayed as recorded under ").and_then(|(_, rest)| rest.split(' ').next());
-        // Who waits for whom at the end is chance, and no matter here.
+        // Chance decides which task waits for which at the end.
         let of_kernels = |line: &&str| !line.contains("waits for the task that woke it");
         let complaints: Vec<&str> = complaints.lines().filter(of_kernels).flat_map(str::split_whitespace).collect();
         (kernel.map(str::to_owned), complaints.join(" "))
     };
     assert_eq!(under("6.12.48+deb13-amd64", &[]), (Some("6.12".to_owned()), String::new()));
     assert_eq!(under("6.12.48+deb13-amd64", &["--recorded-kernel", "6.1"]).0.as_deref(), Some("6.1"));
-    // Whoever knows the release can say it; one that means nothing is no kernel, as ever.
+    // The option accepts a release. A meaningless one is an error.
     let named = ["--recorded-kernel", "6.18.44-fc-v657"];
     let told = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
     assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18.44-fc-v657".to_owned()), String::new()));

@@ -71,7 +71,7 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
         assert!(removed > 10, "{name}: {removed}");
         (written(name, &kept, "\n"), removed)
     };
-    // Who comes from where nobody went.
+    // Switches from tasks that were never switched in.
     let (found, removed) = without("switches.txt", &|line| is_switch(line) && !from_idle(line));
     assert!(found[0] > before[0] + removed / 2, "{found:?} of {removed}, {before:?} before");
     // A machine that records no switch from the idle task.
@@ -87,7 +87,7 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
     let removed = (lines.len() - kept.len()) as u64;
     let found = written("wakeups.txt", &kept, "\n");
     assert!(removed > 1000 && found[2] > before[2] + removed / 4, "{found:?} of {removed}, {before:?} before");
-    // A stretch that the buffer had no room for, told or not.
+    // The buffer lost a stretch, with or without a record of the loss.
     let time = lines[from].split_once("] ").unwrap().1.trim_start().split_once(": ").unwrap().0;
     let loss = format!("swapper 0/0 [001] {time}: PERF_RECORD_LOST lost 300");
     for told in [true, false] {
@@ -103,7 +103,7 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
     let last = kept.pop().unwrap();
     kept.push(&last[..last.len() / 2]);
     written("cut.txt", &kept, "");
-    // Lines that nobody can read.
+    // Unreadable lines.
     let mut kept = lines.clone();
     (0..20).for_each(|at| kept.insert(at * 300, "  ~~ (null) [xyz]"));
     assert_eq!(written("unreadable.txt", &kept, "\n"), before);

@@ -62,12 +62,12 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     {
         assert!(told.contains(part), "{part}: {told}");
     }
-    // What else was asked for is told all the same.
+    // The other analyses are printed all the same.
     let asked = vruntime(&["trace", "analyse", "perf.data", "groups", "latency"], b"");
     assert!(String::from_utf8_lossy(&asked.stdout).contains("Max delay"), "{asked:?}");
     assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` is not possible"), "{asked:?}");
     assert_eq!(asked.status.code(), Some(1));
-    // Who is moved is known, what the groups may is not.
+    // The moved task is known, and the limits of the groups are not.
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
@@ -215,7 +215,7 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
         let converted = json(&["trace", "analyse", &path(to), "groups", "throttling", "--json"]);
         assert_eq!(&converted["tables"], read, "{to}");
     }
-    // The Perfetto trace of a run tells who is in which group, and no weights.
+    // The Perfetto trace of a run has the group of each task, and no weights.
     let perfetto = format!("{out}/trace.perfetto-trace");
     let usage = json(&["trace", "analyse", &perfetto, "groups", "--json"])["tables"].take();
     let (own, read) = (row(live, "group_usage", "/capped"), row(&usage, "group_usage", "/capped"));
@@ -267,6 +267,6 @@ fn a_run_with_groups_is_replayed_with_them() {
             *off += (cpu(&again["replayed"]["cpu_ns"]) - cpu(&own["cpu_ns"])) / SEEDS as f64;
         }
     }
-    // CPUs. Who is where is chance: one replay is up to 0.27 off.
+    // In CPUs. Chance decides which task is where: one replay is up to 0.27 off.
     assert!(off.iter().all(|(_, off)| off.abs() < 0.1), "{off:?}");
 }

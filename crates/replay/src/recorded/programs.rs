@@ -234,7 +234,7 @@ struct Builder<'a> {
     lateness: &'a Lateness,
 }
 
-/// The part of the recording that a thread goes through.
+/// The part of the recording that a thread repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     /// All of it.
@@ -396,8 +396,8 @@ impl<'a> Builder<'a> {
         Some((pool, work))
     }
 
-    /// The sleep that the repetition's end interrupts: at least its length until then. Where it is known who ended
-    /// it, the next pass waits for that thread.
+    /// The sleep that the repetition's end interrupts: at least its length until then. If a thread of the repetition
+    /// ended it, the next pass waits for that thread.
     fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
         let number = self.stretches(thread);
         let Some(last) = number.checked_sub(1).map(|last| &self.life(thread).stretches[last]) else { return };

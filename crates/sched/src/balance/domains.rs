@@ -220,7 +220,7 @@ impl Domains {
         Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
 
-    /// Domains of online CPUs by root domain. `lost` omits those of several NUMA nodes.
+    /// Domains of online CPUs by root domain. `lost`: see [`Domains::lost`].
     pub(crate) fn of_roots(
         topology: &Topology,
         behaviours: Behaviours,

@@ -1,7 +1,7 @@
 //! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
 //! A task's policy or inherited priority decides its class ([`Task::kind`]). The fair class is the scheduler's
-//! [`Policy`]. The stop and idle classes have no file: work for a CPU's stopper precedes its run queue, and the idle
+//! [`Policy`]. The stop and idle classes have no file. Work for a CPU's stopper precedes its run queue, and the idle
 //! task is the absence of others.
 //!
 //! [`Task::kind`]: crate::task::Task::kind

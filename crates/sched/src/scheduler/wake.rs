@@ -55,7 +55,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Puts a new task to sleep there, as if for long: without averages or lag.
+    /// Puts a new task to sleep on its CPU, as if for long: without averages or lag.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
@@ -255,7 +255,8 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers the running task's wakee. Only where a CPU is chosen: not for delayed tasks, or those with one CPU.
+/// Remembers the running task's wakee. Only where a CPU is chosen: not for delayed tasks, nor for those with one CPU
+/// (3.12 to 4.8: also for these).
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];

@@ -53,8 +53,9 @@ const GONE: u64 = u64::MAX - 1;
 pub(crate) enum Place {
     /// On a CPU's run queue, at this index.
     On(CpuId, u32),
+    /// Between two run queues.
     InFlight,
-    /// Ended.
+    /// Ended, or not created yet.
     Gone,
 }
 

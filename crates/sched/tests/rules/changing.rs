@@ -167,7 +167,7 @@ fn deadline() -> SchedAttr {
     SchedAttr { policy: SchedPolicy::Deadline, deadline: DlAttrs::new(10 * MS, 100 * MS), ..SchedAttr::default() }
 }
 
-/// POSIX: a lowered task goes to its list's head. From deadline to real-time is lowered.
+/// POSIX: a lowered task moves to its list's head. From deadline to real-time is lowered.
 #[test]
 fn from_deadline_to_real_time_is_down() {
     let mut machine = Machine::<Eevdf>::new("6.12");

@@ -133,7 +133,7 @@ fn is_poisson(fields: &mut Fields<'_, '_>, kind: Option<(&str, Range<usize>)>) -
     }
 }
 
-/// Reads the ascending times of a file, one per line, by default in seconds.
+/// Reads the times of a file, one per line, by default in seconds. Returns them in ascending order.
 fn times(
     fields: &mut Fields<'_, '_>,
     path: &str,

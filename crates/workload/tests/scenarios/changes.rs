@@ -111,7 +111,7 @@ util_max = 300
     assert_eq!(found, expected.iter().map(|(at, what)| (*at, what)).collect::<Vec<_>>());
 }
 
-/// A burst is changed without its limit, and who is idle already keeps what he is.
+/// A burst changes without its limit. A group that is not idle stays so.
 #[test]
 fn a_change_is_what_is_different() {
     let change = |at: u32, keys: &str| format!("[[change]]\nat = \"{at}s\"\ngroup = \"/web\"\n{keys}\n");

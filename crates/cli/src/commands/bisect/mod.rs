@@ -36,7 +36,8 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
         }
         Some(file) => {
             let snapshot = bisect.cgroups.as_deref().map(cgroups).transpose()?;
-            let prepared = compared_trace(file, bisect.recorded_kernel.as_deref(), snapshot.as_ref(), &bisect.model)?;
+            let recorded_kernel = bisect.recorded_kernel.as_deref();
+            let prepared = compared_trace(file, recorded_kernel, snapshot.as_ref(), &bisect.model, &[])?;
             let Some((input, trace)) = prepared else { return Ok(Ended::Interrupted) };
             between_kernels(bisect, figure, &input, Some(&trace))
         }

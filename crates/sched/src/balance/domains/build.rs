@@ -22,7 +22,8 @@ const RECLAIM_DISTANCE: u32 = 30;
 
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
-/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes.
+/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes
+/// (`OLD_LOST_DOMAINS`).
 pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> {
     let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
     let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![

@@ -1,4 +1,4 @@
-//! The CPU for a wakeup, a new task, or an exec.
+//! The CPU for a wakeup, a new task, or an exec, from 2.6.15 to 2.6.23.
 
 use super::busiest::power;
 use super::{Params, SCALE, params};
@@ -24,7 +24,7 @@ fn load_per_task<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     this.load().checked_div(u64::from(this.nr_running())).unwrap_or(SCALE)
 }
 
-/// For a task on `rq`, woken or created by code on `on` (`try_to_wake_up`).
+/// Returns the CPU for a task on `rq`, woken or created by code on `on` (`try_to_wake_up`).
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> CpuId {
     if wake.fork {
         return spread(rq, shared, task, on, |params| params.fork);
@@ -59,7 +59,7 @@ fn comes<P: Policy>(
     let load = source_load(shared, prev, index, now);
     let here = target_load(shared, on, index, now);
     if !params.wake_affine {
-        // Half the imbalance is enough to spread.
+        // To spread load (WAKE_BALANCE), half the imbalance is enough.
         return imbalance * here <= 100 * load;
     }
     // The waker is about to leave.

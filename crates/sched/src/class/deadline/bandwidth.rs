@@ -164,7 +164,7 @@ impl RootDomain {
     }
 
     /// Checks whether a CPU may go offline, with its `server` bandwidth (`dl_bw_manage`). Other reservations must fit
-    /// on the remaining CPUs, at least one.
+    /// on the remaining CPUs. None fits if no CPU remains.
     ///
     /// # Errors
     ///

@@ -159,7 +159,7 @@ impl DlAttrs {
         if period < limits.min_us.saturating_mul(1000) {
             return Err(DlParamError::PeriodTooShort { period, min_us: limits.min_us });
         }
-        // Time must fit a word.
+        // Whatever `max_us` is, an instant and a period must add up without overflow.
         if period > limits.max_us.saturating_mul(1000).min(u64::MAX >> 8) {
             return Err(DlParamError::PeriodTooLong { period, max_us: limits.max_us });
         }

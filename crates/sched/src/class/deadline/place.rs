@@ -19,8 +19,9 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`); else that with the
-/// latest deadline, if the task may run there and its deadline is earlier. Among equals, prefers `on`, the calling CPU.
+/// Returns the CPU without deadline tasks nearest to `cpu`, the task's last (`find_later_rq`). If all CPUs have
+/// deadline tasks, returns the one with the latest deadline, if the task may run there and its deadline is earlier.
+/// Among equals, prefers `on`, the calling CPU.
 pub(crate) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -58,7 +59,7 @@ fn latest_in<P: Policy>(shared: &Shared<P>, root: Root) -> Option<CpuId> {
     latest_of(shared, root, |cpu| Some(shared.dl.cpudl.earliest(cpu).unwrap_or(NONE)))
 }
 
-/// Returns the online CPU of a root domain with the latest `deadline`, if any has one.
+/// Returns the online CPU of a root domain with the latest `deadline`. None if no CPU has one.
 #[cold]
 fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId) -> Option<u64>) -> Option<CpuId> {
     let span = shared.root_span(root);

@@ -4,7 +4,7 @@
 //! its deadline (zero laxity). Fair tasks' run time, and idle time, reduce its runtime. If that uses it up, a new
 //! period and wait begin. So the server runs only if fair tasks starve. Then its period starts, and it runs at each
 //! period's start while they starve. If a fair task still runs after the tick that throttled the server, a new deferred
-//! period begins, with its turn 950 ms after the last one's end.
+//! period begins. Its turn is 950 ms after the last one's end.
 //!
 //! Without fair tasks, the server stays active until its turn, and then stops (as in the stable releases, 6.12.117).
 

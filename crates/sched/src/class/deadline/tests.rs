@@ -19,7 +19,7 @@ struct Cpu {
     jobs: BTreeMap<(u64, u32), u64>,
     now: u64,
     running: Option<u32>,
-    /// (who, from, to), nanoseconds.
+    /// (task, from, to), nanoseconds.
     schedule: Vec<(u32, u64, u64)>,
 }
 
@@ -149,8 +149,9 @@ fn attrs(runtime: u64, period: u64) -> DlAttrs {
     DlAttrs::new(runtime * UNIT, period * UNIT)
 }
 
-/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7), and a server (3, 8) with jobs of 4 at 3 and
-/// of 3 at 13. Deadlines are 11, 19, 19, 27. Linux's hard variant: a server without runtime waits for its deadline.
+/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7) and a server (3, 8). The server has jobs of 4
+/// at 3 and of 3 at 13. Deadlines are 11, 19, 19, 27. Linux's hard variant: a server without runtime waits for its
+/// deadline.
 #[test]
 fn the_textbook_cbs_schedule() {
     let mut cpu = Cpu::new(GlobalLimit::default(), &[attrs(4, 7), attrs(3, 8)]).job(1, 3, 4).job(1, 13, 3);

@@ -148,7 +148,7 @@ pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
 /// A group's queue on one CPU (`cfs_rq`).
 //
-// In this order in memory, 64 bytes a paragraph: what every verb reads comes first.
+// In this order in memory, 64 bytes a paragraph: what every verb reads is first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CfsRq {

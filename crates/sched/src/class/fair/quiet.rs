@@ -11,7 +11,7 @@
 //! - Within a PELT period (1024 us), averages do not change, and sums grow linearly. The next period's first call
 //!   updates all levels.
 //! - The groups are queued on this CPU only, with their whole weight.
-//! - The running entity of such a queue has the weight of nice 0, so charging in parts changes nothing until its
+//! - The running entity of such a queue has the weight of nice 0. So charging in parts changes nothing until its
 //!   request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 

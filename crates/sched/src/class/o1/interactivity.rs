@@ -98,8 +98,8 @@ impl Interactivity {
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// Levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice 0, 6 at nice 19,
-    /// which is unreachable.
+    /// Levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice 0, 6 at nice 19. No
+    /// task reaches 6.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =

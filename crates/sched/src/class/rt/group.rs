@@ -239,8 +239,8 @@ impl RtGroups {
         })
     }
 
-    /// Moves a queued task to the end of its equals that POSIX requires for its new group or priority; it stays if only
-    /// the priority's source changed.
+    /// Moves a queued task to the head or tail of its equals, as POSIX requires for its new group or priority. The task
+    /// stays if only the priority's source changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         if seat.group != group || seat.place.level < urgency.level {

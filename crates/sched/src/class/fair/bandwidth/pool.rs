@@ -469,7 +469,7 @@ mod tests {
         // The timer runs already.
         assert_eq!(pool.give_back(MS, 5 * MS, 11 * MS), None);
         assert!(pool.slack_timer(5 * MS, 15 * MS));
-        // The refill comes within 7 ms: wait for that.
+        // The refill is within 7 ms: wait for that.
         assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS + 1), None);
         assert_eq!(pool.give_back(MS, 5 * MS, 93 * MS), Some(98 * MS));
         // Too late.
