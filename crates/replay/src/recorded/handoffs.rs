@@ -1,7 +1,7 @@
 //! Handoffs without an event, because the waker lost its CPU before it slept.
 //!
-//! A client wakes its server and waits for the answer. If the server preempts the client at once and answers before the
-//! client is back, the client does not sleep, and no event shows its wait. The recording shows one long stretch. In a
+//! A client wakes its server and waits for the answer. The server may preempt the client at once and answer before
+//! the client is back. Then the client does not sleep, and no event shows its wait. The recording shows one long stretch. In a
 //! replay on more CPUs, both would then work at the same time, which they never do.
 //!
 //! Almost every wakeup of such a partner precedes a sleep that the partner ends. The other wakeups are handoffs, too,
@@ -46,8 +46,8 @@ pub(super) fn add(threads: &mut [Thread], handoffs: Vec<(usize, usize, usize, (u
     }
 }
 
-/// Returns the handoffs without an event, as acts to insert: thread, stretch and place among its acts. A stretch's last
-/// comes first.
+/// Returns the handoffs without an event, as acts to insert: thread, stretch and place among its acts. The last of
+/// a stretch is first.
 pub(super) fn hidden(causes: &Causes<'_>) -> Vec<(usize, usize, usize, (u64, Act))> {
     let threads = causes.threads;
     let mut found = Vec::new();

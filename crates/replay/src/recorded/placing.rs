@@ -234,7 +234,7 @@ pub(super) struct Allowed {
     pub(super) own: bool,
 }
 
-/// Returns the threads' known affinities. What comes only from a cpuset is its group's, not theirs.
+/// Returns the threads' known affinities. What only a cpuset causes is its group's, not theirs.
 pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Option<Allowed>> {
     let said = |thread: &Thread| {
         let (cgroups, cpus) = (cgroups?, cgroups?.affinity(thread.pid)?);

@@ -1,9 +1,9 @@
-//! Where a repetition ends and begins anew: at the same place of a loop that starts programs.
+//! Where a repetition ends and the next one begins: at the same place of a loop that starts programs.
 //!
-//! A shell loop or a test driver starts processes and waits for them. If the repetition ended with the recording, in
-//! the middle of a round, the next one would begin while the last round's processes were still at work, or would wait
-//! for them in vain. So it ends where the loop starts a program of the same name, and exactly the processes are there
-//! that were there then.
+//! A shell loop or a test driver starts processes and waits for them. A recording ends in the middle of a round. If the
+//! repetition ended there, too, the next one would wait in vain for processes that the end had cut off. So it ends
+//! where the loop starts a program. When the loop started a program of that name earlier, the same other processes
+//! existed.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ pub(super) struct Seam {
     pub(super) starter: usize,
 }
 
-/// Returns the longest part of the recording after `from` that begins and ends at the same place: when a loop starts
-/// a program of the same name, beside the same processes. None if there is none of a quarter of the recording.
+/// Returns the longest part of the recording after `from` that begins and ends at the same place. None if it is shorter
+/// than a quarter of the recording.
 /// `lasts`: the threads that continue.
 pub(super) fn find(causes: &Causes<'_>, lasts: &[bool], from: u64, duration_ns: u64) -> Option<Seam> {
     let threads = causes.threads;

@@ -6,7 +6,7 @@ use crate::recorded::{Event, Named, What};
 /// A task on a CPU since an unknown time: it acted there, and the switch to it is missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
-    /// Its wakeup, if any.
+    /// Its wakeup. None: it has none.
     woken: Option<u64>,
     /// Its earliest possible arrival.
     least: u64,
