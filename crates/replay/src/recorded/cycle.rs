@@ -1,8 +1,8 @@
 //! Closed loops, which continue after the recorded work.
 //!
 //! A server, its clients and a pool's workers do more with more CPU. Such threads repeat the recording from a time
-//! `from` to its end, or to a [seam](super::seams), all together. Every wakeup before a time has had its sleep by then. So between two times, each
-//! thread has as many wakeups by each other as sleeps that these end. None waits for ever.
+//! `from` to its end, or to a [seam](super::seams), all together. Every wakeup before a time has had its sleep by then.
+//! So between two times, each thread has as many wakeups by each other as sleeps that these end. None waits for ever.
 //!
 //! A thread whose sleeps mostly end from outside (timers, packets, users) keeps the recorded times, and does not
 //! continue. Neither does a thread that such threads mostly woke, or that ended.

@@ -1,8 +1,8 @@
 //! Handoffs without an event, because the waker lost its CPU before it slept.
 //!
-//! A client wakes its server and waits for the answer. The server may preempt the client at once and answer before
-//! the client is back. Then the client does not sleep, and no event shows its wait. The recording shows one long stretch. In a
-//! replay on more CPUs, both would then work at the same time, which they never do.
+//! A client wakes its server and waits for the answer. The server may preempt the client at once and answer before the
+//! client is back. Then the client does not sleep, and no event shows its wait. The recording shows one long stretch.
+//! In a replay on more CPUs, both would then work at the same time, which they never do.
 //!
 //! Almost every wakeup of such a partner precedes a sleep that the partner ends. The other wakeups are handoffs, too,
 //! if the partner did all its work and slept before the waker was back. So is a parent's wait for each child.

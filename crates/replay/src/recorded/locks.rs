@@ -1,9 +1,9 @@
 //! Locks, as far as a recording shows waits for them.
 //!
 //! A member of a pool that another wakes waited for work or for a lock. It was a lock if the waker lacked a CPU most of
-//! that time, and did little otherwise. So the waker was preempted while it held the lock. Only the scheduler causes such a wait.
-//! In a replay, the waker holds a mutex for the same piece of work, and the other takes it where it slept. It sleeps
-//! only while the mutex is held.
+//! that time, and did little otherwise. So the waker was preempted while it held the lock. Only the scheduler causes
+//! such a wait. In a replay, the waker holds a mutex for the same piece of work, and the other takes it where it slept.
+//! It sleeps only while the mutex is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
