@@ -54,8 +54,9 @@ fn digest(kernel: &str, tasks: u64, forced: &[(Behaviour, bool)]) -> u64 {
 fn each_kernel_is_set_apart_by_its_behaviours() {
     use Behaviour as B;
     // `behaviours.rs` shows INIT_UTIL_SCALE, REWEIGHT_PLACES, DELAYED_KEEPS_DEBT and IDLE_LAG_DECAYS.
-    let cases: [(&str, &[(Behaviour, bool)]); 15] = [
+    let cases: [(&str, &[(Behaviour, bool)]); 16] = [
         ("4.18-el8", &[(B::BesideIdle, true), (B::GroupsByUtil, false)]),
+        ("4.18-el8", &[(B::NewidleBacksOff, false)]),
         ("4.19", &[(B::GroupsByUtil, false)]),
         ("5.4", &[(B::GroupsByUtil, false)]),
         ("5.4", &[(B::ByType, true)]),

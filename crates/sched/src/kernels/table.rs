@@ -240,11 +240,13 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "4.19",
             release: "4.19",
+            minus: &[Behaviour::NewidleBacksOff],
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
             unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
                          is not distinguished from 4.18",
-            change: "CFS (October 2018), as 4.18 in everything modelled here, except that quotas do not expire. This is a late \
-                 stable release: 4.19.88 removed the expiry.",
+            change: "CFS (October 2018), as 4.18 in everything modelled here, except that quotas do not expire, and that \
+                 newly-idle balancing does not lengthen the intervals of balancing. This is a late stable release: 4.19.88 removed the \
+                 expiry, and 4.19.87 the longer intervals.",
             ..row()
         },
         Kernel {
