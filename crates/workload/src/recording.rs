@@ -55,9 +55,27 @@ impl Recording {
     }
 
     /// Returns the machine's other tasks, averaged over runs with such data. None without.
-    pub fn residents(&self) -> Option<Vec<Resident>> {
-        let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
-        (!looks.is_empty()).then(|| resident::average(&looks))
+    ///
+    /// A guest charges its tasks for time in which the host ran another virtual CPU. With `host_cpus`, only the part
+    /// that a host of that many CPUs can have given to the busy virtual CPUs is work.
+    pub fn residents(&self, host_cpus: Option<u32>) -> Option<Vec<Resident>> {
+        let with_others = || self.observed.iter().filter_map(|run| Some((run, run.others.as_ref()?)));
+        let looks: Vec<Vec<Resident>> = with_others().map(|(_, others)| others.clone()).collect();
+        let mut residents = (!looks.is_empty()).then(|| resident::average(&looks))?;
+        if let Some(host_cpus) = host_cpus {
+            let busy = with_others().map(|(run, others)| self.busy_cpus(run, others)).sum::<f64>() / looks.len() as f64;
+            let run_by_host = (f64::from(host_cpus) / busy).min(1.0);
+            for resident in &mut residents {
+                resident.work = (resident.work as f64 * run_by_host).round() as u64;
+            }
+        }
+        Some(residents)
+    }
+
+    /// Returns the average number of busy CPUs in a run.
+    fn busy_cpus(&self, run: &Observed, others: &[Resident]) -> f64 {
+        let tasks: f64 = run.tasks.values().map(|task| task.cpu_ns as f64 / self.duration as f64).sum();
+        tasks + others.iter().map(Resident::taken).sum::<f64>()
     }
 }
 

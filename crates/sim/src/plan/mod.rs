@@ -357,7 +357,7 @@ impl Planner<'_> {
             return None;
         }
         let measured = self.machine().and_then(|machine| machine.residents.clone());
-        let residents = measured.or_else(|| self.input.recording().and_then(Recording::residents))?;
+        let residents = measured.or_else(|| self.input.recording().and_then(|it| it.residents(spec.host_cpus)))?;
         let here = |cpu: &u32| (*cpu as usize) < spec.topology.nr_cpus();
         let lost =
             residents.iter().filter(|resident| resident.cpus.as_ref().is_some_and(|cpus| !cpus.iter().any(here)));
