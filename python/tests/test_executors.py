@@ -65,6 +65,17 @@ class Executors(unittest.TestCase):
             alone = vruntime.compare(HOGS, kernel=["6.1", "6.12"], machine=1, duration="50ms")
             self.assertEqual(split.json, alone.json)
 
+    def test_sentences_on_entitlements_do_not_depend_on_the_executor(self):
+        """What stands out is a class, and the limit of its group explains it."""
+        scenario = (
+            'duration = "1s"\nmachine = 8\n[groups."/pod"]\nmax = "500m"\n'
+            '[[task]]\nname = "t"\ninstance = 4\ngroup = "/pod"\nperiod = "100ms"\nrun = "20ms"\n'
+        )
+        options = {"kernel": ["6.1", "6.12"], "repeat": 3}
+        alone = vruntime.compare(vruntime.Toml(scenario), **options)
+        self.assertIn("group `/pod` got", alone.stands_out)
+        self.assertEqual(vruntime.compare(vruntime.Toml(scenario), executor=Elsewhere(), **options).json, alone.json)
+
     def test_a_comparison_with_a_failed_part_fails(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.compare(HOGS, kernel=["6.1", "6.99"], machine=1, duration="50ms", executor=Elsewhere())

@@ -65,7 +65,9 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             let latencies = Latencies::new(class.wakeup_latency, class.sleep_return, class.loop_duration)
                 .with_response(class.response, results.target_ns);
             let entry = Entry { tasks: Some(class.tasks), counts: Counts::new(&class.account), latencies, more };
-            (class.name.as_str(), Class { entry, migrations: Causes(class.migrations) })
+            let group = class.group.filter(|&group| group > 0).and_then(|group| results.groups.get(group));
+            let group = group.map(|group| group.path.clone());
+            (class.name.as_str(), Class { entry, group, migrations: Causes(class.migrations) })
         })),
         groups: Map(results.groups.iter().map(|group| {
             let json = Group {
@@ -338,6 +340,9 @@ impl More {
 struct Class {
     #[serde(flatten)]
     entry: Entry,
+    /// The group of all its tasks, if it is one and not the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     migrations: Causes,
 }
 

@@ -209,6 +209,8 @@ pub struct ClassResult {
     pub name: String,
     /// Number of tasks over the run.
     pub tasks: usize,
+    /// Index in [`Results::groups`] of the group of all its tasks. None if they are in several.
+    pub group: Option<usize>,
     /// Sum over its tasks.
     pub account: Account,
     /// As [`TaskResult::wakeup_latency`].
@@ -224,6 +226,14 @@ pub struct ClassResult {
 }
 
 impl ClassResult {
+    /// Adds a task of a group.
+    pub fn add(&mut self, group: usize, account: &Account) {
+        let is_alike = self.tasks == 0 || self.group == Some(group);
+        self.group = is_alike.then_some(group);
+        self.tasks += 1;
+        self.account.add(account);
+    }
+
     /// Returns the lateness of timed sleeps. Returns the wakeup latency if they are less than a tenth of wakeups
     /// (timeouts that rarely expire).
     pub fn late(&self) -> Option<Latency> {

@@ -212,6 +212,10 @@ impl Reader {
             results.groups.push(group_of(path, &fields)?);
         }
         parents(&mut results.groups);
+        for (class, saved) in results.classes.iter_mut().zip(classes.values()) {
+            let path = saved.get("group").and_then(Value::as_str);
+            class.group = results.groups.iter().position(|group| path == Some(&group.path));
+        }
         results.conservation = machine.get("work_conservation").filter(|value| value.is_object()).map(|_| {
             // A comparison only asks whether it is known.
             Conservation { least_interval_ns: 0, most_interval_ns: 0, worst: None }
@@ -245,6 +249,7 @@ impl Reader {
         let class = ClassResult {
             name: name.to_owned(),
             tasks: fields.count("tasks")?.unwrap_or(1) as usize,
+            group: None,
             account: account_of(fields)?,
             wakeup_latency: of("wakeup_to_run")?,
             sleep_return: of("wakeup_latency")?,

@@ -177,6 +177,7 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
             results.classes.push(ClassResult {
                 name: name.clone(),
                 tasks: 0,
+                group: None,
                 account: Account::default(),
                 wakeup_latency: None,
                 sleep_return: None,
@@ -189,8 +190,7 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
         late[class].extend(&task.late_ns);
         loops[class].extend(&task.loop_ns);
         let account = account_of(task);
-        results.classes[class].tasks += 1;
-        results.classes[class].account.add(&account);
+        results.classes[class].add(task.group, &account);
         results.account.add(&account);
         results.tasks.push(TaskResult {
             name: task.name.clone(),

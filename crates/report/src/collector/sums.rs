@@ -90,6 +90,7 @@ fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> 
         .map(|class| ClassResult {
             name: class.name.clone(),
             tasks: 0,
+            group: None,
             account: Account::default(),
             wakeup_latency: None,
             sleep_return: None,
@@ -100,8 +101,7 @@ fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> 
         .collect();
     for task in tasks {
         let class = task.class as usize;
-        results[class].tasks += 1;
-        results[class].account.add(&task.account);
+        results[class].add(task.group as usize, &task.account);
         if let Some(detail) = &mut task.detail {
             detail.flush();
             classes[class].detail.merge(detail);

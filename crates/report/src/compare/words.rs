@@ -192,10 +192,8 @@ impl Comparison {
             Subject::Machine => return None,
         };
         let run = self.variants[variant].runs.first()?;
-        let is_of_class = |class: usize| run.classes.get(class).is_some_and(|class| class.name == name);
-        let mut groups = run.tasks.iter().filter(|task| is_of_class(task.class)).map(|task| task.group);
-        let group = groups.next()?;
-        groups.all(|other| other == group).then(|| run.groups.get(group))?.map(|group| group.path.as_str())
+        let class = run.classes.iter().find(|class| class.name == name)?;
+        run.groups.get(class.group?).map(|group| group.path.as_str())
     }
 
     /// Returns the largest opposite change of another latency of the tasks: a median can fall while the tail grows.

@@ -14,6 +14,7 @@ fn long_tables_show_what_used_most_and_count_the_rest() {
                 ClassResult {
                     name: format!("class-{row:02}"),
                     tasks: 1,
+                    group: None,
                     account,
                     wakeup_latency: None,
                     sleep_return: None,
