@@ -62,7 +62,7 @@ impl Recording {
         let with_others = || self.observed.iter().filter_map(|run| Some((run, run.others.as_ref()?)));
         let looks: Vec<Vec<Resident>> = with_others().map(|(_, others)| others.clone()).collect();
         let mut residents = (!looks.is_empty()).then(|| resident::average(&looks))?;
-        if let Some(host_cpus) = host_cpus {
+        if let Some(host_cpus) = host_cpus.filter(|&host_cpus| host_cpus < self.cpus) {
             let busy = with_others().map(|(run, others)| self.busy_cpus(run, others)).sum::<f64>() / looks.len() as f64;
             let run_by_host = (f64::from(host_cpus) / busy).min(1.0);
             for resident in &mut residents {
@@ -383,6 +383,19 @@ mod tests {
         assert_eq!(release("6.18.44", ""), "6.18.44-fc-v657");
         assert_eq!(release("6.18.44", r#", "recorded": "2026-11-24""#), "6.18.44");
         assert_eq!(release("6.12.117", ""), "6.12.117");
+    }
+
+    /// Four virtual CPUs that are always busy stand still half of the time on a host of 2.
+    #[test]
+    fn background_tasks_do_not_work_while_the_host_runs_another_cpu() {
+        let text = r#"{"name": "n", "kernel": "5.10", "hz": 250, "autogroup": true, "cpus": 4, "duration_s": 1,
+            "workload": {"tasks": {"t": {"run": 1000}}}, "observed": [{"others": [
+                {"name": "k", "period_ns": 1000000000, "work_ns": 100000000}], "tasks": {
+                "t": {"cpu_s": 3.9, "nr_voluntary_switches": 0, "nr_involuntary_switches": 0, "loops": 1}}}]}"#;
+        let recording = parse("n.json", text.as_bytes()).unwrap();
+        let work = |host_cpus| recording.residents(host_cpus).unwrap()[0].work;
+        let (all, half) = (100_000_000, 50_000_000);
+        assert_eq!([work(None), work(Some(2)), work(Some(4)), work(Some(8))], [all, half, all, all]);
     }
 
     #[test]

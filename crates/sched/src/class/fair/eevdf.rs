@@ -497,14 +497,16 @@ impl Discipline for EevdfOrder {
         let cfs = rq.se(curr).parent;
         let config = &shared.config;
         let shorter = shared.config.features.has(Feature::PreemptShort) && rq.se(woken).slice < rq.se(curr).slice;
-        if config.has(Behaviour::ShortOvertakes) && shorter {
-            let overtakes =
-                entity_eligible(rq, woken) && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
+        let mut unprotects = false;
+        if shorter {
+            unprotects = config.has(Behaviour::Vprot);
+            let overtakes = config.has(Behaviour::ShortOvertakes)
+                && entity_eligible(rq, woken)
+                && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
             if overtakes {
                 rq.se_mut(curr).protected = false;
             }
-        }
-        if !shorter {
+        } else {
             if wake.fork && config.has(Behaviour::ForkWaits) {
                 return false;
             }
@@ -515,7 +517,6 @@ impl Discipline for EevdfOrder {
                 return answer;
             }
         }
-        let unprotects = config.has(Behaviour::Vprot) && shorter;
         let picked = if config.has(Behaviour::PicksAwake) {
             pick_awake(rq, shared, cfs, !unprotects)
         } else {
@@ -527,7 +528,7 @@ impl Discipline for EevdfOrder {
             if config.has(Behaviour::BuddyIfProtected) {
                 rq.clear_buddies(curr, cfs);
             }
-        } else if (config.has(Behaviour::ShortensAlways) && !preempts) || unprotects {
+        } else if unprotects || (!preempts && config.has(Behaviour::ShortensAlways)) {
             shorten_protection(rq, shared, curr);
         }
         preempts

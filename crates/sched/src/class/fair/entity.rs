@@ -156,7 +156,7 @@ pub struct CfsRq {
     pub(crate) weight: u64,
     /// EEVDF: sum of weight x (vruntime - `zero`), weights in the user's scale.
     pub(crate) sum_wv: i64,
-    /// EEVDF: sum of these weights. CFS: sum of load averages (`runnable_load_avg`).
+    /// EEVDF: sum of these weights. CFS: sum of load averages in the order (`runnable_load_avg` without the running one).
     pub(crate) sum_w: u64,
     /// EEVDF: origin of `sum_wv`, near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,

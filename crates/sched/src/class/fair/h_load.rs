@@ -30,7 +30,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         } else if behaviours.has(Behaviour::WeightIsLoad) {
             weight::down(queue.weight)
         } else {
-            queue.sum_w
+            let running = queue.curr.map(|curr| self.se(curr)).filter(|curr| curr.on_rq);
+            queue.sum_w + running.map_or(0, |curr| curr.avg.load_avg)
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
         if D::AVERAGES {
             sum.sum_wv += entity.vruntime.wrapping_sub(zero) as i64 * weight::down(entity.weight) as i64;
             sum.sum_w += weight::down(entity.weight);
-        } else {
+        } else if !is_curr {
             sum.sum_w += entity.avg.load_avg;
         }
         if let Some(index) = se.as_task() {

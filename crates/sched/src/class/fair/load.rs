@@ -40,10 +40,18 @@ pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
-/// Updates the averages of `se` and its queue to PELT clock `now`. Returns whether the queue's changed.
+/// Updates the averages of `se` and its queue to PELT clock `now`. Returns whether the queue's changed. Without
+/// `may_be_in_order`, the entity is running, or joins its queue.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
-pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
+pub(super) fn update_avgs<D: Discipline>(
+    entity: &mut Entity,
+    queue: &mut CfsRq,
+    se: Se,
+    now: u64,
+    may_be_in_order: bool,
+) -> bool {
+    debug_assert!(may_be_in_order || entity.ticket.is_none(), "{se:?} is in its queue's order");
     let now = queue.pelt_clock(now);
     let group = se.as_group().is_some();
     let runnable = match (entity.delayed, group) {
@@ -51,8 +59,13 @@ pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq,
         (false, true) => u64::from(entity.runnable_weight),
         (false, false) => u64::from(entity.on_rq),
     };
-    if let Some(before) = entity.update_avg(now, runnable, queue.curr == Some(se)) {
-        load_changed::<D>(entity, queue, before);
+    let is_summed = !D::AVERAGES && may_be_in_order && entity.ticket.is_some();
+    if is_summed {
+        queue.sum_w -= entity.avg.load_avg;
+    }
+    entity.update_avg(now, runnable, queue.curr == Some(se));
+    if is_summed {
+        queue.sum_w += entity.avg.load_avg;
     }
     queue.update_avg(now)
 }
@@ -65,7 +78,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let now = self.clock.pelt();
         let (entity, queue) = self.class.both(se);
         let (parent, attached) = (entity.parent, entity.avg.last_update != 0);
-        let decayed = update_avgs::<D>(entity, queue, se, now);
+        let decayed = update_avgs::<D>(entity, queue, se, now, !matches!(attach, Attach::Join));
         match attach {
             Attach::Keep => self.averages_updated(shared, se, parent, decayed),
             Attach::Silent => {
@@ -127,9 +140,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let (entity, queue) = self.class.both(Se::task(task));
             let now = queue.avg.last_update;
             entity.avg.last_update = since;
-            if let Some(before) = entity.update_avg(now, 0, false) {
-                load_changed::<D>(entity, queue, before);
-            }
+            let before = entity.avg.load_avg;
+            entity.update_avg(now, 0, false);
+            load_changed::<D>(entity, queue, before);
         }
     }
 
@@ -522,19 +535,16 @@ fn add_signed(value: &mut u64, delta: i64) {
 }
 
 impl Entity {
-    /// `runnable`: runnable tasks since the last update. Returns the load average before, if it has changed.
+    /// `runnable`: runnable tasks since the last update.
     #[inline]
-    fn update_avg(&mut self, now: u64, runnable: u64, running: bool) -> Option<u64> {
-        if self.avg.last_update == 0
-            || self.avg.is_current(now)
-            || !self.avg.accumulate(now, u64::from(self.on_rq), runnable, running)
-        {
-            return None;
+    fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
+        if self.avg.last_update == 0 || self.avg.is_current(now) {
+            return;
         }
-        let before = self.avg.load_avg;
-        self.avg.average(se_weight(self.weight));
-        self.avg.util_est_ewma &= !UTIL_AVG_UNCHANGED;
-        Some(before)
+        if self.avg.accumulate(now, u64::from(self.on_rq), runnable, running) {
+            self.avg.average(se_weight(self.weight));
+            self.avg.util_est_ewma &= !UTIL_AVG_UNCHANGED;
+        }
     }
 }
 

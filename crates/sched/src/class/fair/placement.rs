@@ -274,7 +274,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         return recent;
     }
     let known = if prev_is_good { Some(prev) } else { Some(recent).filter(|_| recent_is_good) };
-    search_idle_sibling(rq, shared, task, (on, target), cluster).or(known).unwrap_or(target)
+    search_idle_sibling(rq, shared, task, (on, target), free, cluster).or(known).unwrap_or(target)
 }
 
 #[inline(never)]
@@ -283,6 +283,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     task: u32,
     (on, target): (CpuId, CpuId),
+    free: Free,
     cluster: Option<&CpuMask>,
 ) -> Option<CpuId> {
     let prev = rq.cpu;
@@ -293,8 +294,8 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     {
         return Some(rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target));
     }
-    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
-    let free = Free::to(rq, shared, task);
+    let woken = &rq.tasks[task];
+    let allowed = |cpu: CpuId| woken.allowed(cpu);
     let llc = domains.llc_domain(target)?;
     let llc_shared = &domains.llcs[domains.llc(target)];
     let mut has_idle_core = false;
@@ -318,28 +319,14 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
             return None;
         }
     }
-    let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
     let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
-    if by_cost && !(has_idle_core && shared.config.has(Behaviour::SearchOnce)) {
-        budget = shared.idleness(on).scan_budget(llc.weight);
-    }
-    if !shared.config.has(Behaviour::SearchOnce) {
-        let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
-        if has_idle_core {
-            if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
-                return Some(cpu);
-            }
-            llc_shared.has_idle_cores.store(false, Relaxed);
+    if !shared.config.has(Behaviour::SearchOnce) || (by_cost && !has_idle_core) {
+        if by_cost {
+            budget = shared.idleness(on).scan_budget(llc.weight);
         }
-        // The target counts.
-        return scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
-            let siblings = domains.smt_siblings(target)?;
-            siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
-        });
+        return search_in_turn(rq, shared, task, (on, target), free, has_idle_core, budget);
     }
-    if by_cost && !has_idle_core {
-        return scan(shared, llc.span.iter_from(start).filter(|&cpu| allowed(cpu)), free, on, budget);
-    }
+    let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
     let Some(cluster) = cluster else {
         let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
         return search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget);
@@ -347,6 +334,39 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
     let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
+}
+
+/// Searches as up to 5.19: for an idle CPU, within a budget. Before 5.12, for an idle core before that, and for a
+/// sibling thread of the target after that.
+#[inline(never)]
+fn search_in_turn<D: Discipline, T: Tunables>(
+    rq: &Rq<Fair<D, T>>,
+    shared: &Shared<Fair<D, T>>,
+    task: u32,
+    (on, target): (CpuId, CpuId),
+    free: Free,
+    has_idle_core: bool,
+    budget: usize,
+) -> Option<CpuId> {
+    let domains: &Domains = &shared.domains;
+    let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
+    let llc = domains.llc_domain(target)?;
+    let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
+    let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
+    if shared.config.has(Behaviour::SearchOnce) {
+        return scan(shared, cpus(), free, on, budget);
+    }
+    if has_idle_core {
+        if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
+            return Some(cpu);
+        }
+        domains.llcs[domains.llc(target)].has_idle_cores.store(false, Relaxed);
+    }
+    // The target counts.
+    scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
+        let siblings = domains.smt_siblings(target)?;
+        siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
+    })
 }
 
 /// As [`search_idle_cpu`], with the search charged to `on` (SIS_PROP).

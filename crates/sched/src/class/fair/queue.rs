@@ -18,12 +18,18 @@ use crate::weight;
 pub(super) fn insert<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
     let ticket = queue.timeline.insert(se.raw(), D::key(entity), entity.vruntime, entity.slice);
     entity.ticket = Some(ticket);
+    if !D::AVERAGES {
+        queue.sum_w += entity.avg.load_avg;
+    }
 }
 
 /// Removes an entity from its queue's order, if it is there.
 #[inline]
-pub(super) fn erase(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
+pub(super) fn erase<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se) {
     let Some(ticket) = entity.ticket.take() else { return };
+    if !D::AVERAGES {
+        queue.sum_w -= entity.avg.load_avg;
+    }
     let removed = queue.timeline.remove(ticket);
     debug_assert_eq!(removed, Some(se.raw()));
 }
@@ -37,15 +43,13 @@ fn account_enqueue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
         let weight = weight::down(entity.weight);
         queue.sum_wv += entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
         queue.sum_w += weight;
-    } else {
-        queue.sum_w += entity.avg.load_avg;
     }
 }
 
-/// Updates the queue's sum of load averages (CFS) after a change from `before`.
+/// Updates the sum of load averages in the queue's order (CFS) after a change from `before`.
 #[inline]
 pub(super) fn load_changed<D: Discipline>(entity: &Entity, queue: &mut CfsRq, before: u64) {
-    if !D::AVERAGES && entity.on_rq {
+    if !D::AVERAGES && entity.ticket.is_some() {
         queue.sum_w = queue.sum_w.wrapping_add(entity.avg.load_avg).wrapping_sub(before);
     }
 }
@@ -59,8 +63,6 @@ fn account_dequeue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
         let weight = weight::down(entity.weight);
         queue.sum_wv -= entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
         queue.sum_w -= weight;
-    } else {
-        queue.sum_w -= entity.avg.load_avg;
     }
 }
 
@@ -178,7 +180,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn erase(&mut self, se: Se) {
         let (entity, queue) = self.class.both(se);
-        erase(entity, queue, se);
+        erase::<D>(entity, queue, se);
     }
 
     /// Removes an entity as buddy after it has run or left.
@@ -312,7 +314,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         D::leave(self, shared, se, why);
         let (entity, queue) = self.class.both(se);
         if queue.curr != Some(se) {
-            erase(entity, queue, se);
+            erase::<D>(entity, queue, se);
         }
         entity.on_rq = false;
         account_dequeue::<D>(entity, queue);

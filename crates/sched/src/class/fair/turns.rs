@@ -68,8 +68,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let pelt = self.clock.pelt();
         let (entity, queue) = self.class.both(se);
         if on_rq {
+            load::update_avgs::<D>(entity, queue, se, pelt, false);
             insert::<D>(entity, queue, se);
-            load::update_avgs::<D>(entity, queue, se, pelt);
         }
         queue.curr = None;
         if on_rq {
@@ -85,8 +85,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (entity, queue) = self.class.both(se);
         let on_rq = entity.on_rq;
         let decayed = on_rq && {
-            erase(entity, queue, se);
-            load::update_avgs::<D>(entity, queue, se, pelt)
+            erase::<D>(entity, queue, se);
+            load::update_avgs::<D>(entity, queue, se, pelt, false)
         };
         entity.exec_start = now;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
