@@ -27,7 +27,7 @@ fn the_package_passes_its_tests() {
         skip::skip("python3 is older than 3.9");
         return;
     }
-    let optional = "pandas pyarrow tqdm matplotlib distributed joblib optuna nbclient ipykernel";
+    let optional = "pandas pyarrow tqdm matplotlib distributed joblib optuna nbclient ipykernel ray";
     let find =
         "import sys, importlib.util as u; print(*[name for name in sys.argv[1].split() if u.find_spec(name) is None])";
     let missing =
