@@ -68,7 +68,7 @@ class Executors(unittest.TestCase):
     def test_sentences_on_entitlements_do_not_depend_on_the_executor(self):
         """What stands out is a class, and the limit of its group explains it."""
         scenario = (
-            'duration = "1s"\nmachine = 8\n[groups."/pod"]\nmax = "500m"\n'
+            'duration = "1s"\nmachine = "8"\n[groups."/pod"]\nmax = "500m"\n'
             '[[task]]\nname = "t"\ninstance = 4\ngroup = "/pod"\nperiod = "100ms"\nrun = "20ms"\n'
         )
         options = {"kernel": ["6.1", "6.12"], "repeat": 3}
