@@ -242,6 +242,21 @@ fn the_setting_that_did_it_is_named() {
     assert!(told.contains("there is no workload to run") && told.contains("--from A.toml --to B.toml"), "{told}");
 }
 
+/// Their tasks differ, so they have no figure in common.
+#[test]
+fn files_without_a_common_figure_are_not_called_equal() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let [from, to] = [("a.toml", "hog"), ("b.toml", "other")].map(|(name, task)| {
+        let file = folder.path().join(name);
+        let text = format!("duration = \"10ms\"\nmachine = \"1\"\n[[task]]\nname = \"{task}\"\nrun = \"1s\"\n");
+        fs::write(&file, text).expect("it can be written");
+        file.display().to_string()
+    });
+    let says = well(&["bisect", "--from", &from, "--to", &to, "--seeds", "1"]);
+    assert!(says.contains("no figure that both have stands out"), "{says}");
+    assert!(well(&["bisect", "--from", &from, "--to", &from, "--seeds", "1"]).contains("nothing differs"));
+}
+
 #[test]
 fn recordings_are_bisected() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");

@@ -131,7 +131,11 @@ fn run(
                 "within_noise": true, "explained_by": [], "effects": [], "differences": of, "notes": notes,
             }));
         } else {
-            output::print(&format!("{}\n", fit_text(&format!("nothing differs between {from} and {to}"), "")));
+            let says = match of {
+                0 => format!("nothing differs between {from} and {to}"),
+                _ => format!("no figure that both have stands out between {from} and {to}; --metric names one"),
+            };
+            output::print(&format!("{}\n", fit_text(&says, "")));
         }
         return Ok(Ended::Well);
     };
