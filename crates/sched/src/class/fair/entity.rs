@@ -156,7 +156,7 @@ pub struct CfsRq {
     pub(crate) weight: u64,
     /// EEVDF: sum of weight x (vruntime - `zero`), weights in the user's scale.
     pub(crate) sum_wv: i64,
-    /// EEVDF: sum of these weights. CFS: sum of load averages in the order (`runnable_load_avg` without the running one).
+    /// EEVDF: sum of these weights. CFS: sum of load averages in the order, without the running entity's.
     pub(crate) sum_w: u64,
     /// EEVDF: origin of `sum_wv`, near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,
