@@ -163,9 +163,6 @@ impl Explained {
         {
             return format!("its parent {} got more, too", self.name(parent));
         }
-        if let Some(limit) = self.throttled(at) {
-            return self.more_than_limit(at, limit);
-        }
         let related = |other: usize| self.lineage(at).any(|of| of == other) || self.lineage(other).any(|of| of == at);
         let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
         less.retain(|&other| self.missing(other) * NOTICEABLE as f64 >= 1.0);
@@ -308,20 +305,6 @@ mod tests {
     fn limit(throttled: u64) -> LimitResult {
         let max = Some((50_000_000, 100_000_000));
         LimitResult { max, nr_periods: 10, nr_throttled: throttled, ..LimitResult::default() }
-    }
-
-    /// 3 quotas of 50 ms in a run of 2 periods, and 1 ms more; nothing else wanted the CPU.
-    #[test]
-    fn a_limit_explains_more_than_the_entitlement() {
-        let mut run = results(&[("/", None, 250, 220), ("/web", Some(0), 150, 100)]);
-        run.groups[1].limit = Some(LimitResult { nr_periods: 2, ..limit(1) });
-        let says = "Group `/web` got 15.00 % of a CPU, more than its entitlement of 10.00 % of a CPU: its CPU limit counts each period, \
-                    and the run has only 2.";
-        assert_eq!(run.group_sentences(), [says]);
-        run.groups[1].cpu_ns += 1_000_000;
-        let says = "Group `/web` got 15.10 % of a CPU, more than its entitlement of 10.00 % of a CPU: its CPU limit lets each CPU exceed it \
-                    by a slice and a tick in each period.";
-        assert_eq!(run.group_sentences(), [says]);
     }
 
     #[test]
