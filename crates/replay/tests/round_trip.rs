@@ -325,12 +325,8 @@ impl Outcome {
     }
 }
 
-/// What becomes of the parts of a system that are no hogs, predicted and real; nothing if there is nothing to change.
+/// What becomes of the parts of a system that are no hogs, predicted and real.
 fn predict(system: &System, change: &Change) -> Vec<Outcome> {
-    let has_hogs = system.parts.iter().any(|part| matches!(part, Part::Hog { .. }));
-    if !has_hogs && matches!(change, Change::Nice(_) | Change::NoHogs) {
-        return Vec::new();
-    }
     let (_, trace) = simulated(system, DURATION_OF_WHAT_IFS);
     let recording = Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole");
     let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
@@ -349,33 +345,53 @@ fn predict(system: &System, change: &Change) -> Vec<Outcome> {
     all.filter(|one| !matches!(one.part, Part::Hog { .. } | Part::Nothing)).collect()
 }
 
-/// How many what-ifs of how many are near in every part, how many are repeatable, and a table of kinds.
-fn what_ifs(count: usize) -> (usize, usize, String) {
+/// Draws systems and changes that change something.
+fn drawn(count: usize) -> Vec<(System, Change)> {
     let config =
         ProptestConfig { rng_seed: RngSeed::Fixed(any_seed()), failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new(config);
-    let (mut near, mut repeatable, mut asked) = (0, 0, 0);
-    let mut kinds: BTreeMap<(String, String), [u32; 3]> = BTreeMap::new();
-    while asked < count {
-        let (system, change) = (system(), change()).new_tree(&mut runner).expect("it is never rejected").current();
-        let all = predict(&system, &change);
-        if all.is_empty() {
-            continue;
-        }
-        asked += 1;
-        near += usize::from(all.iter().all(Outcome::is_near));
-        repeatable += usize::from(all.iter().all(Outcome::is_repeatable));
-        for one in &all {
-            let kind = kinds.entry((name(&change), name(&one.part))).or_default();
-            for (count, counts) in kind.iter_mut().zip([one.is_near(), one.is_repeatable(), true]) {
+    let draws = || (system(), change()).new_tree(&mut runner).expect("it is never rejected").current();
+    let is_hog = |part: &Part| matches!(part, Part::Hog { .. });
+    let counts = |(system, change): &(System, Change)| {
+        !system.parts.iter().all(is_hog)
+            && (system.parts.iter().any(is_hog) || !matches!(change, Change::Nice(_) | Change::NoHogs))
+    };
+    std::iter::repeat_with(draws).filter(counts).take(count).collect()
+}
+
+/// How many what-ifs of how many are near in every part, how many are repeatable, and a table of kinds. Writes all
+/// outcomes to the file that `ROUND_TRIPS` names.
+fn what_ifs(count: usize) -> (usize, usize, String) {
+    let drawn = drawn(count);
+    let outcomes = vruntime_sim::parallel(&drawn, |_, (system, change)| predict(system, change));
+    let near = outcomes.iter().filter(|all| all.iter().all(Outcome::is_near)).count();
+    let repeatable = outcomes.iter().filter(|all| all.iter().all(Outcome::is_repeatable)).count();
+    let both = outcomes.iter().filter(|all| all.iter().all(|one| one.is_near() || !one.is_repeatable())).count();
+    let mut kinds: BTreeMap<(String, String), [u32; 4]> = BTreeMap::new();
+    let mut rows = String::new();
+    for (number, (all, (system, change))) in outcomes.iter().zip(&drawn).enumerate() {
+        for one in all {
+            let kind = kinds.entry((name(change), name(&one.part))).or_default();
+            let (near, repeatable) = (one.is_near(), one.is_repeatable());
+            for (count, counts) in kind.iter_mut().zip([near, repeatable, repeatable && !near, true]) {
                 *count += u32::from(counts);
             }
+            let Outcome { part, predicted, real } = one;
+            rows += &format!(
+                "{number}\t{near}\t{repeatable}\t{change:?}\t{part:?}\t{predicted}\t{real:?}\t{}\t{}\t{:?}\n",
+                system.kernel, system.cpus, system.parts
+            );
         }
     }
-    let lines = kinds.iter().map(|((change, part), [near, repeatable, all])| {
-        format!("{change:8} {part:10} {near:4} near, {repeatable:4} repeatable, of {all:4}\n")
+    if let Some(file) = std::env::var_os("ROUND_TRIPS") {
+        std::fs::write(file, rows).expect("the file can be written");
+    }
+    let lines = kinds.iter().map(|((change, part), [near, repeatable, missed, all])| {
+        format!("{change:8} {part:10} {near:4} near, {repeatable:4} repeatable ({missed:4} not near), of {all:4}\n")
     });
-    let all = format!("of {asked} what-ifs {near} come true, and {repeatable} are repeatable\n");
+    let all = format!(
+        "of {count} what-ifs {near} come true, and {repeatable} are repeatable; in {both} all repeatable parts come true\n"
+    );
     (near, repeatable, all + &lines.collect::<String>())
 }
 
@@ -398,9 +414,60 @@ fn what_ifs_come_true() {
 #[test]
 #[ignore = "takes minutes, and prints what `what_ifs_come_true` only counts"]
 fn two_thousand_what_ifs() {
-    let (near, _, table) = what_ifs(2000);
+    let count = std::env::var("COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
+    let (near, _, table) = what_ifs(count);
     println!("{table}");
-    assert!(near * 100 >= NEAR_PREDICTIONS * 2000, "{table}");
+    assert!(near * 100 >= NEAR_PREDICTIONS * count, "{table}");
+}
+
+/// Prints all of one round trip: `ROUND_TRIP` is its number of the 2,000, or its parts.
+#[test]
+#[ignore = "prints one system of two_thousand_what_ifs"]
+fn one_round_trip() {
+    let number: usize = std::env::var("ROUND_TRIP").ok().and_then(|number| number.parse().ok()).unwrap_or(0);
+    let (mut system, change) = drawn(number + 1).pop().expect("it is drawn");
+    if let Ok(keep) = std::env::var("PARTS") {
+        let keep: Vec<usize> = keep.split(',').map(|number| number.parse().expect("a number")).collect();
+        for (number, part) in system.parts.iter_mut().enumerate() {
+            if !keep.contains(&number) {
+                *part = Part::Nothing;
+            }
+        }
+    }
+    println!("{system:?} {change:?}");
+    let (then, trace) = simulated(&system, DURATION_OF_WHAT_IFS);
+    let recording = Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole");
+    let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
+    let (overrides, rules) = change.what_if();
+    let what_if = replay.what_if(replay.plan(&overrides).expect("it is a plan"), &rules, &[]).expect("it is possible");
+    println!("as recorded: {:?} {:?} {:?}", replay.choice.coupling, replay.choice.pools, replay.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.distance)).collect::<Vec<_>>());
+    println!("what-if: {:?} {:?} {:?}", what_if.choice.coupling, what_if.choice.pools, what_if.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.distance)).collect::<Vec<_>>());
+    let replayed = replay.run().expect("it runs").results;
+    let predicted = replay.run_what_if(&what_if, &rules).expect("it runs").results;
+    let changed = change.of(&system);
+    let (real, real_trace) = simulated(&changed, DURATION_OF_WHAT_IFS);
+    let (real2, _) = simulated(&System { seed: changed.seed.wrapping_add(1), ..changed.clone() }, DURATION_OF_WHAT_IFS);
+    println!("parts then {:?}\nreplayed   {:?}\npredicted  {:?}\nreal       {:?}\nreal2      {:?}", by_part(&system.parts, &then), by_part(&system.parts, &replayed), by_part(&system.parts, &predicted), by_part(&system.parts, &real), by_part(&system.parts, &real2));
+    for thread in &replay.recorded.threads {
+        println!("{}-{} {:?} computes {:?} closed {} pool {:?} cpu {} switches {} confined {:?}", thread.comm, thread.pid, thread.habit, thread.computes_for, thread.closed, thread.pool, thread.cpu_ns, thread.switches, thread.confined);
+    }
+    let show = |label: &str, results: &Results| {
+        for task in results.tasks.iter().take(12) {
+            println!("{label} {:12} cpu {:10} switches {}", task.name, task.account.cpu_ns, task.account.switches());
+        }
+    };
+    show("then", &then); show("replayed", &replayed); show("predicted", &predicted); show("real", &real);
+    if let Ok(dir) = std::env::var("OUT") {
+        std::fs::write(format!("{dir}/then.txt"), &trace).unwrap();
+        std::fs::write(format!("{dir}/real.txt"), &real_trace).unwrap();
+        std::fs::write(format!("{dir}/programs.txt"), format!("{:#?}", what_if.workload)).unwrap();
+        let mut sink = FtraceWriter::new(Vec::new(), system.cpus).nanoseconds();
+        vruntime_sim::run(&what_if.workload, &what_if.plan.config, &mut sink).unwrap();
+        std::fs::write(format!("{dir}/predicted.txt"), sink.finish_writing().unwrap()).unwrap();
+        let mut sink = FtraceWriter::new(Vec::new(), system.cpus).nanoseconds();
+        vruntime_sim::run(&replay.recorded.workload, &replay.plan.config, &mut sink).unwrap();
+        std::fs::write(format!("{dir}/replayed.txt"), sink.finish_writing().unwrap()).unwrap();
+    }
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use vruntime_sim::plan::Ticks;
 use vruntime_workload::program::Hotplug;
 
 use super::causes::Causes;
-use super::endless::endless;
+use super::endless::{drivers, endless};
 use super::habits::Rhythm;
 use super::lives::{self, End, Lives};
 use super::locks::Locks;
@@ -60,7 +60,12 @@ impl Prepared {
         add_processes(&mut threads, &how.processes);
         let kept = kept(&threads, &how);
         let yielded = |at, ran| causes::yielded(ticks, at, ran);
-        let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
+        let drivers = drivers(&threads, &|thread| kept[thread] && !is_kernel_thread(&threads[thread].comm));
+        let endless: Vec<Option<usize>> = threads
+            .iter()
+            .zip(drivers)
+            .map(|(thread, drives)| if drives { None } else { endless(thread, duration_ns, &yielded) })
+            .collect();
         let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
         let mut rhythms = rhythms(&threads, lateness, &how, &interrupted);
         counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
