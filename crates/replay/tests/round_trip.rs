@@ -440,8 +440,8 @@ fn one_round_trip() {
     let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
     let (overrides, rules) = change.what_if();
     let what_if = replay.what_if(replay.plan(&overrides).expect("it is a plan"), &rules, &[]).expect("it is possible");
-    println!("as recorded: {:?} {:?} {:?}", replay.choice.coupling, replay.choice.pools, replay.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.distance)).collect::<Vec<_>>());
-    println!("what-if: {:?} {:?} {:?}", what_if.choice.coupling, what_if.choice.pools, what_if.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.distance)).collect::<Vec<_>>());
+    println!("as recorded: {:?} {:?} {:?}", replay.choice.coupling, replay.choice.pools, replay.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.sync, t.distance)).collect::<Vec<_>>());
+    println!("what-if: {:?} {:?} {:?}", what_if.choice.coupling, what_if.choice.pools, what_if.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.sync, t.distance)).collect::<Vec<_>>());
     let replayed = replay.run().expect("it runs").results;
     let predicted = replay.run_what_if(&what_if, &rules).expect("it runs").results;
     let changed = change.of(&system);

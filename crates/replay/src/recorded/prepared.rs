@@ -123,8 +123,8 @@ impl Prepared {
     }
 
     /// Makes the programs.
-    pub(crate) fn programs(&self, coupling: Coupling, pools: u32, goes_on: bool) -> Recorded {
-        build(self, &How { coupling, pools, goes_on, ..self.how.clone() })
+    pub(crate) fn programs(&self, (coupling, sync): (Coupling, bool), pools: u32, goes_on: bool) -> Recorded {
+        build(self, &How { coupling, sync, pools, goes_on, ..self.how.clone() })
     }
 
     /// Makes the programs with the recorder's choices.

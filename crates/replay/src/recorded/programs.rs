@@ -18,7 +18,7 @@ use super::prepared::Prepared;
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{clocks, flows, leads, lives, placing};
+use super::{clocks, flows, leads, lives, placing, sync};
 
 /// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -86,6 +86,9 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let mut pairs = Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes);
     pairs.flow(flows.pairs, &names, &mut workload.inboxes);
+    if how.sync {
+        pairs.synchronize(sync::find(&causes, &wakes));
+    }
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let builder = Builder {
         numbers: &numbers,
@@ -106,6 +109,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         lateness,
     };
     counts.together = builder.pairs.together() as u64;
+    counts.follows = builder.pairs.number() as u64;
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names = Names::default();
@@ -656,7 +660,7 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Sends { at, .. } | Act::Receives { at } if pass == Pass::Again && at <= self.cycle.from => {}
-            Act::Sends { to, .. } => self.pairs.send(to, ops),
+            Act::Sends { to, .. } => self.pairs.send(thread, to, ops),
             Act::Receives { .. } => self.pairs.receive(thread, ops),
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {

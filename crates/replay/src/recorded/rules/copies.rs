@@ -194,10 +194,10 @@ impl Plan<'_> {
                 let from = self.number(from, client.unwrap_or(copy), own);
                 vec![Op::InboxWait { inbox: nth(inbox, self.second_inbox[inbox], copy), from }]
             }
-            Op::InboxWake { inbox, from, follow } => {
+            Op::InboxWake { inbox, from, follow, sync } => {
                 let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
                 let from = self.number(from, copy, others);
-                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow };
+                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow, sync };
                 targets(others).chain(more(others)).map(wake).collect()
             }
             Op::Fork(child) => {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn copies_that_fit_no_memory_are_refused() {
-        let wake = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free };
+        let wake = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free, sync: false };
         let client = Task::new("client", [Phase::times(1, vec![wake; 10_000])]);
         let server = Task::new("server", [Phase::times(1, vec![Op::InboxWait { inbox: 0, from: 0 }; 10_000])]);
         let mut workload =
