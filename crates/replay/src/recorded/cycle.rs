@@ -105,7 +105,7 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
             Cause::Thread(_) => false,
             Cause::Device => true,
             Cause::Timer => !matches!(causes.rhythms[index], Rhythm::Periodic { .. }),
-            Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. }),
+            Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. } | Rhythm::Paced { .. }),
         };
         all += 1;
         own += usize::from(ended);
@@ -143,7 +143,7 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
                 };
                 awake.push((life.woken, life.ended, clocked));
                 let own = causes.of(index, stretch) == Cause::Timer
-                    && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
+                    && !matches!(causes.rhythms[index], Rhythm::Periodic { .. } | Rhythm::Paced { .. });
                 all += 1;
                 outside += usize::from(clocked && !own);
                 let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);

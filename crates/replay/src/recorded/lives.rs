@@ -56,6 +56,8 @@ pub(super) enum Act {
     Sends { to: usize, at: u64 },
     /// It begins with a message, which dated from `at`.
     Receives { at: u64 },
+    /// It was late for the next beat of its timer, and did not sleep ([`super::habits::missed_beats`]).
+    IsLate { at: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

@@ -7,8 +7,8 @@ use vruntime_workload::program::Hotplug;
 
 use super::causes::Causes;
 use super::endless::{drivers, endless};
-use super::habits::Rhythm;
-use super::lives::{self, End, Lives};
+use super::habits::{Rhythm, missed_beats};
+use super::lives::{self, Act, End, Lives};
 use super::locks::Locks;
 use super::placing::Marked;
 use super::pools::Pools;
@@ -83,6 +83,7 @@ impl Prepared {
         let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
         counts.hidden_handoffs = hidden.len() as u64 / 2;
         handoffs::add(&mut threads, hidden);
+        add_missed_beats(&mut threads, &rhythms, duration_ns);
         let causes = Causes { threads: &threads, ..bare };
         let pools = Pools::new(
             &threads,
@@ -130,5 +131,17 @@ impl Prepared {
     /// Makes the programs with the recorder's choices.
     pub(super) fn as_chosen(&self) -> Recorded {
         build(self, &self.how)
+    }
+}
+
+/// Adds the beats that paced threads missed.
+fn add_missed_beats(threads: &mut [lives::Thread], rhythms: &[Rhythm], duration_ns: u64) {
+    for (thread, rhythm) in threads.iter_mut().zip(rhythms) {
+        let Rhythm::Paced { period } = *rhythm else { continue };
+        for (index, work) in missed_beats(thread, period, duration_ns) {
+            let stretch = &mut thread.stretches[index];
+            let place = stretch.acts.partition_point(|&(done, _)| done <= work);
+            stretch.acts.insert(place, (work, Act::IsLate { at: stretch.ended }));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
@@ -90,8 +90,15 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         pairs.synchronize(sync::find(&causes, &wakes));
     }
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
+    let mut timers = vec![None; threads.len()];
+    for (thread, _) in rhythms.iter().enumerate().filter(|(_, rhythm)| matches!(rhythm, Rhythm::Paced { .. })) {
+        timers[thread] = Some(workload.timers.len());
+        let start = threads[thread].stretches.first().map(|first| first.woken);
+        workload.timers.push(Timer { name: names(thread), start });
+    }
     let builder = Builder {
         numbers: &numbers,
+        timers: &timers,
         endless,
         pairs,
         causes,
@@ -213,6 +220,8 @@ struct Builder<'a> {
     pairs: Pairs,
     /// Each thread's task.
     numbers: &'a [Option<usize>],
+    /// Each paced thread's timer.
+    timers: &'a [Option<usize>],
     /// The stretch from which a thread computes without end.
     endless: &'a [Option<usize>],
     /// How long each clock-bounded thread computes.
@@ -454,7 +463,18 @@ impl<'a> Builder<'a> {
                 ops.extend(rest.map(|(pool, work)| Op::PoolSleep { pool, work }));
                 return;
             }
-            ops.push(self.nap(self.duration_ns.saturating_sub(last.ended), last.prio));
+            let beat = self.beat(thread).filter(|_| last.end == End::Sleep);
+            ops.push(beat.unwrap_or_else(|| self.nap(self.duration_ns.saturating_sub(last.ended), last.prio)));
+        }
+    }
+
+    /// The sleep of a paced thread, which in a what-if may be late at other times.
+    fn beat(&self, thread: usize) -> Option<Op> {
+        match (self.causes.rhythms[thread], self.timers[thread]) {
+            (Rhythm::Paced { period }, Some(timer)) if self.goes_on => {
+                Some(Op::Timer { timer, period, mode: TimerMode::Relative })
+            }
+            _ => None,
         }
     }
 
@@ -514,6 +534,7 @@ impl<'a> Builder<'a> {
         let outside = pass == Pass::Again || self.cycle.goes_on[thread];
         let op = match (slept, self.causes.rhythms[thread]) {
             (Some(slept), _) if cause == Cause::Device => self.device(slept),
+            (Some(_), Rhythm::Paced { .. }) if self.goes_on => self.beat(thread).unwrap_or(recorded),
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
                 // What is far from any beat was something else.
@@ -662,6 +683,7 @@ impl<'a> Builder<'a> {
             Act::Sends { at, .. } | Act::Receives { at } if pass == Pass::Again && at <= self.cycle.from => {}
             Act::Sends { to, .. } => self.pairs.send(thread, to, ops),
             Act::Receives { .. } => self.pairs.receive(thread, ops),
+            Act::IsLate { .. } => ops.extend(self.beat(thread)),
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {
                     ops.push(Op::Yield);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_workload::UniqueNames;
-use vruntime_workload::program::{Changed, Op, Phase, Workload};
+use vruntime_workload::program::{Changed, Op, Phase, Timer, Workload};
 
 /// The copies of tasks and inboxes: the first is the original.
 struct Plan<'a> {
@@ -76,6 +76,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
             let mut task = workload.tasks[index].clone();
             task.name = names.take(task.name);
             task.phases = plan.phases(&task.phases, index, copy);
+            with_own_timers(&mut task.phases, &mut workload.timers);
             if workload.kernel_threads.contains(&index) {
                 workload.kernel_threads.insert(workload.tasks.len() + added.len());
             }
@@ -102,6 +103,24 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
         }
     }
     Ok(())
+}
+
+/// Gives a copy timers of its own.
+fn with_own_timers(phases: &mut Arc<[Phase]>, timers: &mut Vec<Timer>) {
+    if !phases.iter().flat_map(|phase| &phase.ops).any(|op| matches!(op, Op::Timer { .. })) {
+        return;
+    }
+    let mut own = BTreeMap::new();
+    let mut changed = phases.to_vec();
+    for op in changed.iter_mut().flat_map(|phase| &mut phase.ops) {
+        if let Op::Timer { timer, .. } = op {
+            *timer = *own.entry(*timer).or_insert_with(|| {
+                timers.push(timers[*timer].clone());
+                timers.len() - 1
+            });
+        }
+    }
+    *phases = changed.into();
 }
 
 impl Plan<'_> {
