@@ -220,11 +220,13 @@ fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64, duration_ns: u64) ->
         .map(|index| lasts[index] && born(&threads[index]) <= from && repeats(&threads[index], from, duration_ns))
         .collect();
     let mut there = goes_on.clone();
-    // Parents come before their children.
+    // Parents come before their children. One that did not end in most of the repetition is there already.
     for (index, thread) in threads.iter().enumerate() {
+        let ended = thread.stretches.last().is_some_and(|last| last.end == End::Exit);
         if let Some((at, Some(parent))) = thread.born
             && causes.kept[index]
             && at > from
+            && (ended || duration_ns.saturating_sub(at) < duration_ns.saturating_sub(from) / 2)
             && parent < index
         {
             there[index] |= there[parent];
