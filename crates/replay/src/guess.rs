@@ -123,8 +123,12 @@ impl Choice {
             let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
             chosen.map(|(_, name)| name.clone()).collect()
         };
-        let tried =
-            tried.iter().map(|&(how, distance)| Tried { coupling: how.coupling, pools: names(how.pools), sync: how.sync, distance });
+        let tried = tried.iter().map(|&(how, distance)| Tried {
+            coupling: how.coupling,
+            pools: names(how.pools),
+            sync: how.sync,
+            distance,
+        });
         Self { coupling: best.coupling, pools: names(best.pools), sync: best.sync, tried: tried.collect() }
     }
 }

@@ -341,7 +341,7 @@ impl Outcome {
 /// What becomes of the parts of a system that are no hogs, predicted and real.
 fn predict(system: &System, change: &Change) -> Vec<Outcome> {
     let (_, trace) = simulated(system, DURATION_OF_WHAT_IFS);
-    let recording = if std::env::var("NOPROC").is_ok() { Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole") } else { recording(system, &trace) };
+    let recording = recording(system, &trace);
     let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
     let (overrides, rules) = change.what_if();
     let what_if = replay.what_if(replay.plan(&overrides).expect("it is a plan"), &rules, &[]).expect("it is possible");
@@ -427,60 +427,9 @@ fn what_ifs_come_true() {
 #[test]
 #[ignore = "takes minutes, and prints what `what_ifs_come_true` only counts"]
 fn two_thousand_what_ifs() {
-    let count = std::env::var("COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
-    let (near, _, table) = what_ifs(count);
+    let (near, _, table) = what_ifs(2000);
     println!("{table}");
-    assert!(near * 100 >= NEAR_PREDICTIONS * count, "{table}");
-}
-
-/// Prints all of one round trip: `ROUND_TRIP` is its number of the 2,000, or its parts.
-#[test]
-#[ignore = "prints one system of two_thousand_what_ifs"]
-fn one_round_trip() {
-    let number: usize = std::env::var("ROUND_TRIP").ok().and_then(|number| number.parse().ok()).unwrap_or(0);
-    let (mut system, change) = drawn(number + 1).pop().expect("it is drawn");
-    if let Ok(keep) = std::env::var("PARTS") {
-        let keep: Vec<usize> = keep.split(',').map(|number| number.parse().expect("a number")).collect();
-        for (number, part) in system.parts.iter_mut().enumerate() {
-            if !keep.contains(&number) {
-                *part = Part::Nothing;
-            }
-        }
-    }
-    println!("{system:?} {change:?}");
-    let (then, trace) = simulated(&system, DURATION_OF_WHAT_IFS);
-    let recording = if std::env::var("NOPROC").is_ok() { Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole") } else { recording(&system, &trace) };
-    let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
-    let (overrides, rules) = change.what_if();
-    let what_if = replay.what_if(replay.plan(&overrides).expect("it is a plan"), &rules, &[]).expect("it is possible");
-    println!("as recorded: {:?} {:?} {:?}", replay.choice.coupling, replay.choice.pools, replay.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.sync, t.distance)).collect::<Vec<_>>());
-    println!("what-if: {:?} {:?} {:?}", what_if.choice.coupling, what_if.choice.pools, what_if.choice.tried.iter().map(|t| (t.coupling, t.pools.len(), t.sync, t.distance)).collect::<Vec<_>>());
-    let replayed = replay.run().expect("it runs").results;
-    let predicted = replay.run_what_if(&what_if, &rules).expect("it runs").results;
-    let changed = change.of(&system);
-    let (real, real_trace) = simulated(&changed, DURATION_OF_WHAT_IFS);
-    let (real2, _) = simulated(&System { seed: changed.seed.wrapping_add(1), ..changed.clone() }, DURATION_OF_WHAT_IFS);
-    println!("parts then {:?}\nreplayed   {:?}\npredicted  {:?}\nreal       {:?}\nreal2      {:?}", by_part(&system.parts, &then), by_part(&system.parts, &replayed), by_part(&system.parts, &predicted), by_part(&system.parts, &real), by_part(&system.parts, &real2));
-    for thread in &replay.recorded.threads {
-        println!("{}-{} {:?} computes {:?} closed {} pool {:?} cpu {} switches {} confined {:?}", thread.comm, thread.pid, thread.habit, thread.computes_for, thread.closed, thread.pool, thread.cpu_ns, thread.switches, thread.confined);
-    }
-    let show = |label: &str, results: &Results| {
-        for task in results.tasks.iter().take(12) {
-            println!("{label} {:12} cpu {:10} switches {}", task.name, task.account.cpu_ns, task.account.switches());
-        }
-    };
-    show("then", &then); show("replayed", &replayed); show("predicted", &predicted); show("real", &real);
-    if let Ok(dir) = std::env::var("OUT") {
-        std::fs::write(format!("{dir}/then.txt"), &trace).unwrap();
-        std::fs::write(format!("{dir}/real.txt"), &real_trace).unwrap();
-        std::fs::write(format!("{dir}/programs.txt"), format!("{:#?}", what_if.workload)).unwrap();
-        let mut sink = FtraceWriter::new(Vec::new(), system.cpus).nanoseconds();
-        vruntime_sim::run(&what_if.workload, &what_if.plan.config, &mut sink).unwrap();
-        std::fs::write(format!("{dir}/predicted.txt"), sink.finish_writing().unwrap()).unwrap();
-        let mut sink = FtraceWriter::new(Vec::new(), system.cpus).nanoseconds();
-        vruntime_sim::run(&replay.recorded.workload, &replay.plan.config, &mut sink).unwrap();
-        std::fs::write(format!("{dir}/replayed.txt"), sink.finish_writing().unwrap()).unwrap();
-    }
+    assert!(near * 100 >= NEAR_PREDICTIONS * 2000, "{table}");
 }
 
 proptest! {

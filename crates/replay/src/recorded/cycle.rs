@@ -68,30 +68,6 @@ impl Cycle {
             .collect();
         let from = from(causes, &lasts, duration_ns);
         let (goes_on, there) = going_on(causes, &lasts, from, duration_ns);
-        if std::env::var("VR_DBG").is_ok() {
-            for (i, t) in threads.iter().enumerate() {
-                if t.stretches.len() > 60 || t.comm == "sh" {
-                    let mut k = BTreeMap::<String, (u64, u64)>::new();
-                    for s in 0..t.stretches.len() {
-                        let c = match causes.of(i, s) {
-                            Cause::Thread(by) => {
-                                format!("by {}{}", threads[by].comm, if driven[by] { "" } else { " undriven" })
-                            }
-                            c => format!("{c:?}"),
-                        };
-                        let e = k.entry(c).or_default();
-                        e.0 += 1;
-                        if s > 0 {
-                            e.1 += (t.stretches[s].woken.saturating_sub(t.stretches[s - 1].ended)) / 1000;
-                        }
-                    }
-                    eprintln!(
-                        "DBG {}-{} born {:?} driven {} itself {} lasts {} goes_on {} from {from} {:?} {k:?}",
-                        t.comm, t.pid, t.born, driven[i], by_itself[i], lasts[i], goes_on[i], causes.rhythms[i]
-                    );
-                }
-            }
-        }
         Self { from, driven, by_itself, goes_on, there }
     }
 }

@@ -213,7 +213,8 @@ pub(super) fn missed_beats(thread: &Thread, period: u64, duration_ns: u64) -> Ve
     let mut missed = Vec::new();
     for (index, stretch) in thread.stretches.iter().enumerate().filter(|(_, stretch)| stretch.work > work) {
         let next = thread.stretches.get(index + 1).map_or(duration_ns, |next| next.woken);
-        let (times, beats) = ((stretch.work + work / 2) / work.max(1), (next - stretch.woken) / (period / 10 * 9).max(1));
+        let (times, beats) =
+            ((stretch.work + work / 2) / work.max(1), (next - stretch.woken) / (period / 10 * 9).max(1));
         if times <= beats && is_near(stretch.work, times) {
             missed.extend((1..times).map(|time| (index, stretch.work * time / times)));
         }

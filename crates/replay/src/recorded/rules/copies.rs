@@ -216,7 +216,8 @@ impl Plan<'_> {
             Op::InboxWake { inbox, from, follow, sync } => {
                 let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
                 let from = self.number(from, copy, others);
-                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow, sync };
+                let wake =
+                    |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow, sync };
                 targets(others).chain(more(others)).map(wake).collect()
             }
             Op::Fork(child) => {

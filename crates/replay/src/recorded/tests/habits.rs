@@ -208,3 +208,30 @@ fn interrupts_keep_their_times_and_wakers_are_waited_for() {
     let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
     assert_eq!((count(5, &wake(0)), count(6, &wait(0))), (9, 9), "the server waits as often as the client wakes it");
 }
+
+/// A task that is late for a beat begins its next period at once: all later beats move, and one sleep is missing.
+#[test]
+fn a_late_task_moves_its_beats() {
+    let recorded = |goes_on: bool| {
+        let mut script = Script { context: Some(Context::Hardirq), ..Script::default() };
+        let mut at = 0;
+        for beat in 1..=30 {
+            let late = beat % 6 == 0;
+            at += 10 * MS;
+            script.burst(at, 0, task(5, "peri"), if late { 4 * MS } else { 2 * MS });
+            at += if late { 13 * MS } else { 0 };
+        }
+        let recorder = std::mem::take(&mut script.recorder);
+        let recorder = if goes_on { recorder.going_on() } else { recorder };
+        recorder.finish(&Lateness::default())
+    };
+    let beats = |recorded: &Recorded| ops(recorded, 5).iter().filter(|op| matches!(op, Op::Timer { .. })).count();
+    let what_if = recorded(true);
+    assert_eq!((habit(&what_if, 5), what_if.workload.timers[0].start), (Habit::Periodic, Some(10 * MS)));
+    // Thirty recorded sleeps but the first, five beats that were missed, and the last sleep. Then everything again.
+    let once = 29 + 5 + 1;
+    assert_eq!(beats(&what_if), 2 * once + 1 - usize::from(what_if.repeats_from > 0));
+    let period = |op: &Op| if let Op::Timer { period, .. } = *op { Some(period) } else { None };
+    assert!(ops(&what_if, 5).iter().filter_map(period).all(|period| period == 10 * MS));
+    assert_eq!(beats(&recorded(false)), 0, "a replay as recorded keeps the recorded times");
+}
