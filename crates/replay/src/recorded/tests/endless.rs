@@ -116,5 +116,5 @@ fn a_thread_that_drives_another_does_not_only_compute() {
     assert_eq!((by_calls.counts.endless, habit(&by_calls, 6)), (0, Habit::Woken));
     assert_eq!(ops(&by_calls, 5).iter().filter(|op| **op == wake(0)).count(), 20);
     let by_interrupts = recorded(Context::Hardirq);
-    assert_eq!((by_interrupts.counts.endless, habit(&by_interrupts, 6)), (1, Habit::Recorded));
+    assert_eq!((by_interrupts.counts.endless, habit(&by_interrupts, 6)), (1, Habit::Periodic));
 }
