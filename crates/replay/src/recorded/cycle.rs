@@ -224,14 +224,12 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
         let step = times.len().div_ceil(MOST_TIMES);
         times = times.into_iter().step_by(step).collect();
     }
-    // The CPU time that continues in each second, of threads that sleep or drive others: the rest computes from any time
-    // on. A thread that lasts and was not yet there would be forked again and again, and would end with the cycle.
+    // The CPU time that continues in each second, of threads that sleep: others compute from any time on. A thread that
+    // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
         let (goes_on, there) = going_on(causes, lasts, from, duration_ns);
         let sleeps = |index: usize| threads[index].stretches.len() > MIN_SLEEPS;
-        let drives = |index: usize| goes_on[index] && !(causes.interrupted)(index);
-        let counts =
-            |&index: &usize| there[index] && (sleeps(index) || drives(index)) && (goes_on[index] || !lasts[index]);
+        let counts = |&index: &usize| there[index] && sleeps(index) && (goes_on[index] || !lasts[index]);
         let had: u64 = (0..threads.len()).filter(counts).map(|index| had_since(&threads[index], from)).sum();
         had.saturating_mul(1000) / (duration_ns - from).max(1)
     };
@@ -250,6 +248,6 @@ fn born(thread: &Thread) -> u64 {
 }
 
 fn had_since(thread: &Thread, from: u64) -> u64 {
-    let first = thread.ran.partition_point(|run| run.until <= from);
-    thread.ran[first..].iter().map(|run| run.until - run.since.max(from)).sum()
+    let first = thread.stretches.partition_point(|stretch| stretch.woken < from);
+    thread.stretches[first..].iter().map(|stretch| stretch.time).sum()
 }
