@@ -1,8 +1,8 @@
 //! Synchronous wakeups.
 //!
-//! Who writes to a pipe or socket tells the kernel that it is about to sleep (`WF_SYNC`). The woken thread may then get
-//! the waker's CPU, if that has no other task. Futexes do not. No event shows the difference, but a thread that was
-//! woken while no CPU was idle shows it by its CPU.
+//! A task that writes to a pipe or socket tells the kernel that it is about to sleep (`WF_SYNC`). The woken thread may
+//! then get the waker's CPU, if that has no other task. Futexes do not. No event shows the difference. But a thread
+//! that was woken while no CPU was idle shows it by its CPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 
