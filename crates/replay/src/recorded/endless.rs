@@ -43,8 +43,8 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u
     None
 }
 
-/// Returns, for each thread, whether it drives another: in task context, and so by system calls, it causes at least half
-/// of the other's wakeups. Such a thread works for others, even if it never sleeps, because it is preempted before.
+/// Returns, for each thread, whether it drives another: its system calls (wakeups in task context) cause at least half
+/// of the other's wakeups. Such a thread works for the other, even if it never sleeps because the other preempts it.
 pub(super) fn drivers(threads: &[Thread], counts: &dyn Fn(usize) -> bool) -> Vec<bool> {
     let mut drivers = vec![false; threads.len()];
     for (_, woken) in threads.iter().enumerate().filter(|(index, _)| counts(*index)) {
