@@ -1,7 +1,7 @@
 //! How a thread sleeps, judged by its wakeups.
 
-use super::Lateness;
 use super::lives::{End, Stretch, Thread, Waker};
+use super::{Context, Lateness};
 
 /// How a thread's sleeps are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -187,8 +187,12 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     Some((Rhythm::Periodic { phase: phase.rem_euclid(period as i64) as u64, period }, spread))
 }
 
-/// Whether at least half of the wakeups are a period apart, and hardly any less. The others are late.
+/// Whether at least half of the wakeups are a period apart, and hardly any less. The others are late. Softirqs are no
+/// such timers: those of the wheel are whole ticks apart, whatever the task asks for (`rcu_preempt`).
 fn paced(stretches: &[Stretch], lead: u64) -> Option<Rhythm> {
+    if stretches.iter().any(|stretch| stretch.context == Some(Context::Softirq)) {
+        return None;
+    }
     let mut intervals: Vec<u64> = stretches.windows(2).map(|pair| pair[1].woken - pair[0].woken).collect();
     intervals.sort_unstable();
     if intervals.len() < MIN_SLEEPS {

@@ -212,8 +212,8 @@ fn interrupts_keep_their_times_and_wakers_are_waited_for() {
 /// A task that is late for a beat begins its next period at once: all later beats move, and one sleep is missing.
 #[test]
 fn a_late_task_moves_its_beats() {
-    let recorded = |goes_on: bool| {
-        let mut script = Script { context: Some(Context::Hardirq), ..Script::default() };
+    let recorded = |goes_on: bool, context: Context| {
+        let mut script = Script { context: Some(context), ..Script::default() };
         let mut at = 0;
         for beat in 1..=30 {
             let late = beat % 6 == 0;
@@ -226,7 +226,7 @@ fn a_late_task_moves_its_beats() {
         recorder.finish(&Lateness::default())
     };
     let beats = |recorded: &Recorded| ops(recorded, 5).iter().filter(|op| matches!(op, Op::Timer { .. })).count();
-    let what_if = recorded(true);
+    let what_if = recorded(true, Context::Hardirq);
     assert_eq!((habit(&what_if, 5), what_if.workload.timers[0].start), (Habit::Periodic, Some(10 * MS)));
     // 29 sleeps between bursts, four missed beats, and the last sleep. A missed beat at the end shows no next wakeup.
     // The repetition has the first sleep, too.
@@ -234,5 +234,7 @@ fn a_late_task_moves_its_beats() {
     assert_eq!(beats(&what_if), once + (once + 1));
     let period = |op: &Op| if let Op::Timer { period, .. } = *op { Some(period) } else { None };
     assert!(ops(&what_if, 5).iter().filter_map(period).all(|period| period == 10 * MS));
-    assert_eq!(beats(&recorded(false)), 0, "a replay as recorded keeps the recorded times");
+    assert_eq!(beats(&recorded(false, Context::Hardirq)), 0, "a replay as recorded keeps the recorded times");
+    let by_softirqs = recorded(true, Context::Softirq);
+    assert_eq!((habit(&by_softirqs, 5), beats(&by_softirqs)), (Habit::Recorded, 0), "the timer wheel has only ticks");
 }
