@@ -96,6 +96,8 @@ pub struct Choice {
     pub coupling: Coupling,
     /// Names of the pools, whose members do each other's work.
     pub pools: Vec<String>,
+    /// Whether wakeups are synchronous, as those by pipes and sockets: the woken task may get the waker's CPU.
+    pub sync: bool,
     /// Attempts in order. Empty if the trace leaves nothing open.
     pub tried: Vec<Tried>,
 }
@@ -108,6 +110,8 @@ pub struct Tried {
     pub coupling: Coupling,
     /// As in [`Choice::pools`].
     pub pools: Vec<String>,
+    /// As in [`Choice::sync`].
+    pub sync: bool,
     /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the part of
     /// switches. 0: none.
     pub distance: f64,
@@ -119,9 +123,13 @@ impl Choice {
             let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
             chosen.map(|(_, name)| name.clone()).collect()
         };
-        let tried =
-            tried.iter().map(|&(how, distance)| Tried { coupling: how.coupling, pools: names(how.pools), distance });
-        Self { coupling: best.coupling, pools: names(best.pools), tried: tried.collect() }
+        let tried = tried.iter().map(|&(how, distance)| Tried {
+            coupling: how.coupling,
+            pools: names(how.pools),
+            sync: how.sync,
+            distance,
+        });
+        Self { coupling: best.coupling, pools: names(best.pools), sync: best.sync, tried: tried.collect() }
     }
 }
 
@@ -149,7 +157,7 @@ pub(crate) fn nearest(
     let first = how;
     let all = programs(whole, &plan.config, how);
     let names = &all.pools;
-    if all.counts.together == 0 && names.is_empty() {
+    if all.counts.follows == 0 && names.is_empty() {
         return Nearest { how, choice: Choice::new(how, &[], names), programs: Some(all) };
     }
     let trial = Trial::new(recording, (plan, keep_times), how, (whole, &all));
@@ -175,6 +183,10 @@ pub(crate) fn nearest(
     for pool in (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool)) {
         let pools = best.0.pools | 1 << pool;
         tried.extend(distances(&couplings.iter().map(|&how| How { pools, ..how }).collect::<Vec<_>>()));
+        best = nearest(&tried).unwrap_or(best);
+    }
+    if all.counts.follows > 0 {
+        tried.extend(distances(&[How { sync: true, ..best.0 }]));
         best = nearest(&tried).unwrap_or(best);
     }
     drop(trial);

@@ -28,6 +28,8 @@ const SAMPLE_NS: u64 = 1_000_000_000;
 pub(crate) struct How {
     /// How closely tasks that wake each other stay together.
     pub(crate) coupling: Coupling,
+    /// Whether wakeups are synchronous where the trace allows it.
+    pub(crate) sync: bool,
     /// Pools whose members do each other's work, as in [`Recorder::with_pools`].
     pub(crate) pools: u32,
     /// Whether closed loops continue after the recorded work.
@@ -42,7 +44,7 @@ pub(crate) fn prepare(recorder: Recorder, config: &Config, keep_times: bool) -> 
 
 /// Makes prepared programs for a machine. Cpusets may name missing CPUs without events.
 pub(crate) fn programs(prepared: &Prepared, config: &Config, how: How) -> Recorded {
-    let mut recorded = prepared.programs(how.coupling, how.pools, how.goes_on);
+    let mut recorded = prepared.programs((how.coupling, how.sync), how.pools, how.goes_on);
     if !config.autogroup {
         recorded.workload.sessions.clear();
         for task in &mut recorded.workload.tasks {

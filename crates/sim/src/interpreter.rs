@@ -294,7 +294,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
             Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::InboxWait { inbox, answers } => self.inbox_wait(cpu, task, inbox, answers),
-            Code::InboxWake { inbox, from, follow } => self.inbox_wake(cpu, task, inbox, from, follow),
+            Code::InboxWake { inbox, from, follow, .. } => self.inbox_wake(cpu, task, inbox, from, follow),
             Code::LeadMoves(lead) => self.lead_moves(cpu, task, lead),
             Code::LeadAwaits(lead) => self.lead_awaits(cpu, task, lead),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
@@ -414,7 +414,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => return self.pool_wakes(cpu, task, pool),
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
             Code::InboxWait { inbox, answers } => return self.inbox_sleep(cpu, task, inbox, answers),
-            Code::InboxWake { inbox, from, follow } => return self.inbox_post(cpu, task, inbox, from, follow),
+            Code::InboxWake { inbox, from, follow, sync } => {
+                return self.inbox_post(cpu, task, inbox, (from, sync), follow);
+            }
             Code::LeadMoves(lead) => self.lead_wakes(cpu, lead),
             Code::LeadAwaits(lead) => return self.lead_sleep(cpu, task, lead),
             Code::Yield => {
@@ -498,7 +500,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Suspend { mutex, .. }
             | Code::Barrier { mutex, .. } => self.lock(cpu, task, mutex),
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
-            Code::InboxWake { inbox, from, .. } => self.inbox_posts_now(cpu, task, inbox, from),
+            Code::InboxWake { inbox, from, sync, .. } => self.inbox_posts_now(cpu, task, inbox, (from, sync)),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
             _ => Flow::Done,

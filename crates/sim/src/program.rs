@@ -113,6 +113,7 @@ pub(crate) enum Code {
         inbox: u32,
         from: u32,
         follow: Follow,
+        sync: bool,
     },
     LeadMoves(u32),
     LeadAwaits(u32),
@@ -469,8 +470,8 @@ impl<'a> Compiler<'a> {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
             Op::InboxWait { inbox: index, .. } => Code::InboxWait { inbox: inbox(index)?, answers: NO_ANSWERS },
-            Op::InboxWake { inbox: index, from, follow } => {
-                Code::InboxWake { inbox: inbox(index)?, from: self.waker(from), follow }
+            Op::InboxWake { inbox: index, from, follow, sync } => {
+                Code::InboxWake { inbox: inbox(index)?, from: self.waker(from), follow, sync }
             }
             Op::LeadMoves { lead: index } => Code::LeadMoves(lead(index)?),
             Op::LeadAwaits { lead: index } => Code::LeadAwaits(lead(index)?),

@@ -25,7 +25,7 @@ fn wait(inbox: usize) -> Op {
 }
 
 fn wake(inbox: usize, follow: Follow) -> Op {
-    Op::InboxWake { inbox, from: 0, follow }
+    Op::InboxWake { inbox, from: 0, follow, sync: false }
 }
 
 /// Runs tasks on four CPUs, without kernel time. Returns the end, the results and the notes.
@@ -62,7 +62,7 @@ fn the_first_to_come_is_served_first() {
 fn each_waker_gets_its_own_answers() {
     let answer = |from, work, inbox| [Op::InboxWait { inbox: 0, from }, run(work), wake(inbox, Follow::Free)];
     let answers = [answer(1, 10, 1), answer(2, 1, 2), answer(1, 20, 1), answer(2, 2, 2)];
-    let asks = |from| Op::InboxWake { inbox: 0, from, follow: Follow::Free };
+    let asks = |from| Op::InboxWake { inbox: 0, from, follow: Follow::Free, sync: false };
     let client = |from: usize, cpu, first| {
         let ops = vec![run(first), asks(from), wait(from), run(0), asks(from), wait(from), run(1)];
         task(&format!("client {from}"), cpu, ops)
@@ -124,7 +124,7 @@ fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec
     for &(waker, apart, follow, work) in by {
         let woken = (waker + apart) % 5;
         let from = if answers { waker } else { 0 };
-        programs[waker].extend([Op::InboxWake { inbox: woken, from, follow: ALL[follow] }, run(work)]);
+        programs[waker].extend([Op::InboxWake { inbox: woken, from, follow: ALL[follow], sync: false }, run(work)]);
         programs[woken].extend([Op::InboxWait { inbox: woken, from }, run(1)]);
     }
     let tasks = programs.into_iter().enumerate().map(|(number, ops)| {

@@ -303,7 +303,9 @@ impl Offsets {
             Op::SemMove { from, to } => Op::SemMove { from: from + self.semaphores, to: to + self.semaphores },
             Op::SemReset(semaphore) => Op::SemReset(semaphore + self.semaphores),
             Op::InboxWait { inbox, from } => Op::InboxWait { inbox: inbox + self.inboxes, from },
-            Op::InboxWake { inbox, from, follow } => Op::InboxWake { inbox: inbox + self.inboxes, from, follow },
+            Op::InboxWake { inbox, from, follow, sync } => {
+                Op::InboxWake { inbox: inbox + self.inboxes, from, follow, sync }
+            }
             Op::LeadMoves { lead } => Op::LeadMoves { lead: lead + self.leads },
             Op::LeadAwaits { lead } => Op::LeadAwaits { lead: lead + self.leads },
             Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },

@@ -502,6 +502,8 @@ pub enum Op {
         from: usize,
         /// How far this task may get ahead.
         follow: Follow,
+        /// Whether the kernel expects the waker to sleep soon, as for pipes and sockets (`WF_SYNC`).
+        sync: bool,
     },
     /// The leader of a lead has come one step further.
     LeadMoves {

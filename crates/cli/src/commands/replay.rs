@@ -303,9 +303,11 @@ fn json(
 /// Returns the choice between readings of the trace, with all that were tried.
 fn choice(choice: &Choice) -> serde_json::Value {
     let tried = choice.tried.iter();
-    let tried =
-        tried.map(|way| json!({ "coupling": way.coupling.name(), "pools": way.pools, "distance": way.distance }));
-    json!({ "coupling": choice.coupling.name(), "pools": choice.pools, "tried": tried.collect::<Vec<_>>() })
+    let tried = tried.map(|way| {
+        json!({ "coupling": way.coupling.name(), "sync": way.sync, "pools": way.pools, "distance": way.distance })
+    });
+    let tried: Vec<_> = tried.collect();
+    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "pools": choice.pools, "tried": tried })
 }
 
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {

@@ -120,7 +120,8 @@ impl Causes<'_> {
             | Act::Leads { at, .. }
             | Act::Follows { at, .. }
             | Act::Sends { at, .. }
-            | Act::Receives { at } => at,
+            | Act::Receives { at }
+            | Act::IsLate { at } => at,
         }
     }
 }

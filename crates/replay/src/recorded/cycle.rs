@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::{Cause, Causes};
 use super::habits::Rhythm;
-use super::lives::{End, Thread};
+use super::lives::{End, Stretch, Thread};
 use super::pools::Pools;
 use super::{Closed, seams};
 
@@ -72,7 +72,7 @@ impl Cycle {
         let from = from(causes, &lasts, duration_ns);
         let seam = if repeats { seams::find(causes, &lasts, from, duration_ns) } else { None };
         let (from, until) = seam.as_ref().map_or((from, duration_ns), |seam| (seam.from, seam.until));
-        let (goes_on, there) = going_on(causes, &lasts, from, seam.map(|seam| seam.starter));
+        let (goes_on, there) = going_on(causes, &lasts, (from, duration_ns), seam.map(|seam| seam.starter));
         Self { from, until, driven, by_itself, goes_on, there }
     }
 }
@@ -86,7 +86,7 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
             Cause::Thread(_) => false,
             Cause::Device => true,
             Cause::Timer => !matches!(causes.rhythms[index], Rhythm::Periodic { .. }),
-            Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. }),
+            Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. } | Rhythm::Paced { .. }),
         };
         all += 1;
         own += usize::from(ended);
@@ -124,7 +124,7 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
                 };
                 awake.push((life.woken, life.ended, clocked));
                 let own = causes.of(index, stretch) == Cause::Timer
-                    && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
+                    && !matches!(causes.rhythms[index], Rhythm::Periodic { .. } | Rhythm::Paced { .. });
                 all += 1;
                 outside += usize::from(clocked && !own);
                 let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);
@@ -183,28 +183,37 @@ fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     }
 }
 
-/// Whether a thread acts repeatedly from that time on, or computes without a sleep to the end.
-fn repeats(thread: &Thread, from: u64) -> bool {
+/// Whether a thread acts repeatedly from that time on, or wants a CPU for most of the time: then it need not sleep.
+fn repeats(thread: &Thread, from: u64, duration_ns: u64) -> bool {
     let first = thread.stretches.partition_point(|stretch| stretch.woken <= from);
     let sleeps = thread.stretches.len() - first;
-    let computes = thread.stretches.last().is_some_and(|last| last.end == End::Trace);
+    let lasts = |stretch: &Stretch| if stretch.end == End::Trace { duration_ns } else { stretch.ended };
+    let awake = |stretch: &Stretch| lasts(stretch).saturating_sub(stretch.woken.max(from));
+    let computes = thread.stretches.iter().map(awake).sum::<u64>() >= duration_ns.saturating_sub(from) / 2;
     let works = thread.stretches.iter().any(|stretch| stretch.work > 0);
-    works && (sleeps >= MIN_SLEEPS || (sleeps == 0 && computes))
+    works && (sleeps >= MIN_SLEEPS || computes)
 }
 
 /// Returns the threads that repeat the recording from that time on, and those in it: with their children. A loop that
 /// starts programs does so, even if it sleeps rarely.
-fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64, starter: Option<usize>) -> (Vec<bool>, Vec<bool>) {
+fn going_on(
+    causes: &Causes<'_>,
+    lasts: &[bool],
+    (from, duration_ns): (u64, u64),
+    starter: Option<usize>,
+) -> (Vec<bool>, Vec<bool>) {
     let threads = causes.threads;
-    let again = |index: usize| starter == Some(index) || repeats(&threads[index], from);
+    let again = |index: usize| starter == Some(index) || repeats(&threads[index], from, duration_ns);
     let goes_on: Vec<bool> =
         (0..threads.len()).map(|index| lasts[index] && born(&threads[index]) <= from && again(index)).collect();
     let mut there = goes_on.clone();
-    // Parents come before their children.
+    // Parents come before their children. One that did not end in most of the repetition is there already.
     for (index, thread) in threads.iter().enumerate() {
+        let ended = thread.stretches.last().is_some_and(|last| last.end == End::Exit);
         if let Some((at, Some(parent))) = thread.born
             && causes.kept[index]
             && at > from
+            && (ended || duration_ns.saturating_sub(at) < duration_ns.saturating_sub(from) / 2)
             && parent < index
         {
             there[index] |= there[parent];
@@ -229,7 +238,7 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     // The CPU time that continues in each second, of threads that sleep: others compute from any time on. A thread that
     // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
-        let (goes_on, there) = going_on(causes, lasts, from, None);
+        let (goes_on, there) = going_on(causes, lasts, (from, duration_ns), None);
         let sleeps = |index: usize| threads[index].stretches.len() > MIN_SLEEPS;
         let counts = |&index: &usize| there[index] && sleeps(index) && (goes_on[index] || !lasts[index]);
         let had: u64 = (0..threads.len()).filter(counts).map(|index| had_since(&threads[index], from)).sum();
@@ -238,7 +247,10 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     let shares: Vec<u64> = times.iter().map(|&from| share(from)).collect();
     let most = shares.iter().copied().max().unwrap_or(0);
     let first = shares.iter().position(|&share| share * 100 >= most * NEARLY_PCT).unwrap_or(0);
-    times[first]
+    // A program starts its threads one after the other. A moment later, more of them are there.
+    let soon = times.partition_point(|&time| time <= times[first] + duration_ns / 100);
+    let last = (first..soon).rev().find(|&at| shares[at] * 100 >= most * NEARLY_PCT).unwrap_or(first);
+    times[last]
 }
 
 /// A thread's fork time; 0: before the recording.

@@ -1,7 +1,13 @@
 //! Endless threads: they compute until the trace ends. Their remaining work is unknown, and in a what-if they may
 //! progress faster.
 
-use super::lives::{Act, End, Stretch, Thread};
+use std::collections::BTreeMap;
+
+use super::Context;
+use super::lives::{Act, End, Stretch, Thread, Waker};
+
+/// Fewer wakeups show no partner.
+const FEWEST: usize = 8;
 
 /// Shorter stretches with a sleep at their end are completed work.
 const LONG_NS: u64 = 100_000_000;
@@ -35,6 +41,24 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u
         crumbs += stretch.time;
     }
     None
+}
+
+/// Returns, for each thread, whether it drives another: its system calls (wakeups in task context) cause at least half
+/// of the other's wakeups. Such a thread works for the other, even if it never sleeps because the other preempts it.
+pub(super) fn drivers(threads: &[Thread], counts: &dyn Fn(usize) -> bool) -> Vec<bool> {
+    let mut drivers = vec![false; threads.len()];
+    for (_, woken) in threads.iter().enumerate().filter(|(index, _)| counts(*index)) {
+        let mut by = BTreeMap::<usize, usize>::new();
+        for stretch in &woken.stretches {
+            if let (Waker::Thread(waker), Some(Context::Task)) = (stretch.waker, stretch.context) {
+                *by.entry(waker).or_default() += 1;
+            }
+        }
+        for (waker, count) in by {
+            drivers[waker] |= count >= FEWEST && count * 2 >= woken.stretches.len();
+        }
+    }
+    drivers
 }
 
 /// Whether a thread yielded at least half its CPU stays in that stretch.

@@ -1,7 +1,7 @@
 //! How a thread sleeps, judged by its wakeups.
 
-use super::Lateness;
 use super::lives::{End, Stretch, Thread, Waker};
+use super::{Context, Lateness};
 
 /// How a thread's sleeps are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,10 @@ pub(super) enum Rhythm {
     Relative {
         time: u64,
     },
+    /// Wakeups are `period` apart. A task that is late begins the next period at once, so that its beats move.
+    Paced {
+        period: u64,
+    },
     Recorded,
     Woken,
     Awake,
@@ -51,7 +55,7 @@ pub(super) enum Rhythm {
 impl Rhythm {
     pub(super) fn habit(self) -> Habit {
         match self {
-            Self::Periodic { .. } => Habit::Periodic,
+            Self::Periodic { .. } | Self::Paced { .. } => Habit::Periodic,
             Self::Relative { .. } => Habit::Relative,
             Self::Recorded => Habit::Recorded,
             Self::Woken => Habit::Woken,
@@ -124,7 +128,11 @@ pub(super) fn rhythm(
                 return if spread < other { periodic } else { relative };
             }
             (Some((rhythm, _)), None) | (None, Some((rhythm, _))) => return rhythm,
-            (None, None) => {}
+            (None, None) => {
+                if let Some(rhythm) = paced(stretches, lead) {
+                    return rhythm;
+                }
+            }
         }
     }
     let is_interrupt = |waker: Waker| match waker {
@@ -177,6 +185,45 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     // The timer was set to a time that no wakeup came before, and that most came after by the slack and its latency.
     let phase = origin as i64 + percentile(&strays, 5).min(high - lead as i64);
     Some((Rhythm::Periodic { phase: phase.rem_euclid(period as i64) as u64, period }, spread))
+}
+
+/// Whether at least half of the wakeups are a period apart, and hardly any less. The others are late. Softirqs are no
+/// such timers: those of the wheel are whole ticks apart, whatever the task asks for (`rcu_preempt`).
+fn paced(stretches: &[Stretch], lead: u64) -> Option<Rhythm> {
+    if stretches.iter().any(|stretch| stretch.context == Some(Context::Softirq)) {
+        return None;
+    }
+    let mut intervals: Vec<u64> = stretches.windows(2).map(|pair| pair[1].woken - pair[0].woken).collect();
+    intervals.sort_unstable();
+    if intervals.len() < MIN_SLEEPS {
+        return None;
+    }
+    let least = percentile(&intervals, 10);
+    let allowed = tolerance(least, lead);
+    let good = intervals.iter().copied().filter(|&interval| interval.abs_diff(least) <= allowed);
+    let (count, sum) = good.fold((0, 0), |(count, sum), interval| (count + 1, sum + interval));
+    let early = intervals.partition_point(|&interval| interval + allowed < least);
+    (count * 2 >= intervals.len() && early * 20 <= intervals.len())
+        .then(|| Rhythm::Paced { period: sum / u64::max(count as u64, 1) })
+}
+
+/// Returns the work in a stretch after which a [paced](Rhythm::Paced) thread began its next periods without a sleep,
+/// since it was late. All its periods have about the same work.
+pub(super) fn missed_beats(thread: &Thread, period: u64, duration_ns: u64) -> Vec<(usize, u64)> {
+    let mut works: Vec<u64> = thread.stretches.iter().map(|stretch| stretch.work).collect();
+    works.sort_unstable();
+    let work = percentile(&works, 50);
+    let is_near = |stretch: u64, times: u64| stretch.abs_diff(times * work) <= work / 4;
+    let mut missed = Vec::new();
+    for (index, stretch) in thread.stretches.iter().enumerate().filter(|(_, stretch)| stretch.work > work) {
+        let next = thread.stretches.get(index + 1).map_or(duration_ns, |next| next.woken);
+        let (times, beats) =
+            ((stretch.work + work / 2) / work.max(1), (next - stretch.woken) / (period / 10 * 9).max(1));
+        if times <= beats && is_near(stretch.work, times) {
+            missed.extend((1..times).map(|time| (index, stretch.work * time / times)));
+        }
+    }
+    missed
 }
 
 /// Returns a better period, with which the last wakeups stray like the first. Errors of a millionth add up over many

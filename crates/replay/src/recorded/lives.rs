@@ -56,6 +56,8 @@ pub(super) enum Act {
     Sends { to: usize, at: u64 },
     /// It begins with a message, which dated from `at`.
     Receives { at: u64 },
+    /// It was late for the next beat of its timer, and did not sleep ([`super::habits::missed_beats`]).
+    IsLate { at: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.
@@ -74,6 +76,8 @@ pub(super) struct Stretch {
     /// The wakeup's CPU.
     pub(super) cpu: u32,
     pub(super) last_cpu: u32,
+    /// Whether it began on the waker's CPU. None: a CPU was idle, or it slept there.
+    pub(super) taken_in: Option<bool>,
     /// When it first and last came onto a CPU.
     pub(super) began: u64,
     pub(super) resumed: u64,
@@ -194,6 +198,7 @@ impl Thread {
             early: false,
             cpu: cpu as u32,
             last_cpu: cpu as u32,
+            taken_in: None,
             began: woken,
             resumed: woken,
             time: 0,
@@ -677,6 +682,9 @@ impl Lives {
         let stretch = this.stretches.len() - 1;
         if this.stay.is_none_or(|stay| stay.cpu != cpu as u32) {
             this.stay = Some(Stay::new(cpu, stretch));
+        }
+        if let Some(stretch) = this.stretches.last_mut().filter(|stretch| stretch.runs == 0) {
+            stretch.taken_in = stretch.taken_in.map(|_| stretch.cpu == cpu as u32);
         }
         this.runs(at);
     }

@@ -39,6 +39,7 @@ mod roster;
 pub mod rules;
 mod seams;
 mod sessions;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -235,6 +236,8 @@ pub struct Counts {
     pub endless: u64,
     /// Pairs of tasks that wake each other, directly or indirectly.
     pub together: u64,
+    /// Pairs of a waker and a task that waits for it.
+    pub follows: u64,
     /// Handoffs without an event.
     pub hidden_handoffs: u64,
     /// Waits for locks within pools.
@@ -339,6 +342,8 @@ struct How {
     /// The machine's groups, if recorded.
     cgroups: Option<Cgroups>,
     coupling: Coupling,
+    /// Wakeups are [synchronous](sync) where the trace allows it.
+    sync: bool,
     /// Pools whose members do each other's work: bit N is for the (N+1)th busiest.
     pools: u32,
     /// Closed loops continue after the recorded work.

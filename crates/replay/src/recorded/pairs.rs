@@ -73,6 +73,8 @@ pub(super) struct Pairs {
     flows: BTreeMap<usize, usize>,
     /// Wakers and woken threads whose messages flow.
     flowing: BTreeSet<(usize, usize)>,
+    /// Wakers and woken threads with [synchronous](super::sync) wakeups.
+    sync: BTreeSet<(usize, usize)>,
 }
 
 impl Pairs {
@@ -102,6 +104,11 @@ impl Pairs {
         this
     }
 
+    /// Makes the wakeups of these wakers and woken threads synchronous.
+    pub(super) fn synchronize(&mut self, sync: BTreeSet<(usize, usize)>) {
+        self.sync = sync;
+    }
+
     /// Lets the messages of these wakers and woken threads flow.
     pub(super) fn flow(
         &mut self,
@@ -123,14 +130,20 @@ impl Pairs {
         self.flowing.contains(&(by, woken))
     }
 
-    /// Returns how a message is sent to `woken`.
-    pub(super) fn send(&self, woken: usize, ops: &mut Vec<Op>) {
-        ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWake { inbox, from: 0, follow: Follow::Free }));
+    /// Returns how `by` sends a message to `woken`.
+    pub(super) fn send(&self, by: usize, woken: usize, ops: &mut Vec<Op>) {
+        let sync = self.sync.contains(&(by, woken));
+        ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWake { inbox, from: 0, follow: Follow::Free, sync }));
     }
 
     /// Returns the wait of `woken` for a message.
     pub(super) fn receive(&self, woken: usize, ops: &mut Vec<Op>) {
         ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: 0 }));
+    }
+
+    /// Returns the number of pairs.
+    pub(super) fn number(&self) -> usize {
+        self.follow.len()
     }
 
     /// Returns the number of pairs that stay together under any coupling.
@@ -147,7 +160,7 @@ impl Pairs {
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
         let follow = if early { Follow::Free } else { follow };
-        ops.push(Op::InboxWake { inbox, from: self.wakers[by], follow });
+        ops.push(Op::InboxWake { inbox, from: self.wakers[by], follow, sync: self.sync.contains(&(by, woken)) });
     }
 }
 

@@ -6,9 +6,9 @@ use vruntime_sim::plan::Ticks;
 use vruntime_workload::program::Hotplug;
 
 use super::causes::Causes;
-use super::endless::endless;
-use super::habits::Rhythm;
-use super::lives::{self, End, Lives};
+use super::endless::{drivers, endless};
+use super::habits::{Rhythm, missed_beats};
+use super::lives::{self, Act, End, Lives};
 use super::locks::Locks;
 use super::placing::Marked;
 use super::pools::Pools;
@@ -60,7 +60,12 @@ impl Prepared {
         add_processes(&mut threads, &how.processes);
         let kept = kept(&threads, &how);
         let yielded = |at, ran| causes::yielded(ticks, at, ran);
-        let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
+        let drivers = drivers(&threads, &|thread| kept[thread] && !is_kernel_thread(&threads[thread].comm));
+        let endless: Vec<Option<usize>> = threads
+            .iter()
+            .zip(drivers)
+            .map(|(thread, drives)| if drives { None } else { endless(thread, duration_ns, &yielded) })
+            .collect();
         let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
         let mut rhythms = rhythms(&threads, lateness, &how, &interrupted);
         counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
@@ -78,6 +83,7 @@ impl Prepared {
         let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
         counts.hidden_handoffs = hidden.len() as u64 / 2;
         handoffs::add(&mut threads, hidden);
+        add_missed_beats(&mut threads, &rhythms, duration_ns);
         let causes = Causes { threads: &threads, ..bare };
         let pools = Pools::new(
             &threads,
@@ -118,12 +124,24 @@ impl Prepared {
     }
 
     /// Makes the programs.
-    pub(crate) fn programs(&self, coupling: Coupling, pools: u32, goes_on: bool) -> Recorded {
-        build(self, &How { coupling, pools, goes_on, ..self.how.clone() })
+    pub(crate) fn programs(&self, (coupling, sync): (Coupling, bool), pools: u32, goes_on: bool) -> Recorded {
+        build(self, &How { coupling, sync, pools, goes_on, ..self.how.clone() })
     }
 
     /// Makes the programs with the recorder's choices.
     pub(super) fn as_chosen(&self) -> Recorded {
         build(self, &self.how)
+    }
+}
+
+/// Adds the beats that paced threads missed.
+fn add_missed_beats(threads: &mut [lives::Thread], rhythms: &[Rhythm], duration_ns: u64) {
+    for (thread, rhythm) in threads.iter_mut().zip(rhythms) {
+        let Rhythm::Paced { period } = *rhythm else { continue };
+        for (index, work) in missed_beats(thread, period, duration_ns) {
+            let stretch = &mut thread.stretches[index];
+            let place = stretch.acts.partition_point(|&(done, _)| done <= work);
+            stretch.acts.insert(place, (work, Act::IsLate { at: stretch.ended }));
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{clocks, flows, leads, lives, placing};
+use super::{clocks, flows, leads, lives, placing, sync};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
@@ -87,9 +87,19 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let mut pairs = Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes);
     pairs.flow(flows.pairs, &names, &mut workload.inboxes);
+    if how.sync {
+        pairs.synchronize(sync::find(&causes, &wakes));
+    }
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
+    let mut timers = vec![None; threads.len()];
+    for (thread, _) in rhythms.iter().enumerate().filter(|(_, rhythm)| matches!(rhythm, Rhythm::Paced { .. })) {
+        timers[thread] = Some(workload.timers.len());
+        let start = threads[thread].stretches.first().map(|first| first.woken);
+        workload.timers.push(Timer { name: names(thread), start });
+    }
     let builder = Builder {
         numbers: &numbers,
+        timers: &timers,
         endless,
         pairs,
         causes,
@@ -107,6 +117,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         lateness,
     };
     counts.together = builder.pairs.together() as u64;
+    counts.follows = builder.pairs.number() as u64;
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names = Names::default();
@@ -210,6 +221,8 @@ struct Builder<'a> {
     pairs: Pairs,
     /// Each thread's task.
     numbers: &'a [Option<usize>],
+    /// Each paced thread's timer.
+    timers: &'a [Option<usize>],
     /// The stretch from which a thread computes without end.
     endless: &'a [Option<usize>],
     /// How long each clock-bounded thread computes.
@@ -417,7 +430,18 @@ impl<'a> Builder<'a> {
                 ops.extend(rest.map(|(pool, work)| Op::PoolSleep { pool, work }));
                 return;
             }
-            ops.push(self.nap(self.cycle.until.saturating_sub(last.ended), last.prio));
+            let beat = self.beat(thread).filter(|_| last.end == End::Sleep);
+            ops.push(beat.unwrap_or_else(|| self.nap(self.cycle.until.saturating_sub(last.ended), last.prio)));
+        }
+    }
+
+    /// The sleep of a paced thread, which in a what-if may be late at other times.
+    fn beat(&self, thread: usize) -> Option<Op> {
+        match (self.causes.rhythms[thread], self.timers[thread]) {
+            (Rhythm::Paced { period }, Some(timer)) if self.goes_on => {
+                Some(Op::Timer { timer, period, mode: TimerMode::Relative })
+            }
+            _ => None,
         }
     }
 
@@ -477,6 +501,7 @@ impl<'a> Builder<'a> {
         let outside = pass == Pass::Again || self.cycle.goes_on[thread];
         let op = match (slept, self.causes.rhythms[thread]) {
             (Some(slept), _) if cause == Cause::Device => self.device(slept),
+            (Some(_), Rhythm::Paced { .. }) if self.goes_on => self.beat(thread).unwrap_or(recorded),
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
                 // What is far from any beat was something else.
@@ -634,8 +659,9 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Sends { at, .. } | Act::Receives { at } if !self.is_in(pass, at) => {}
-            Act::Sends { to, .. } => self.pairs.send(to, ops),
+            Act::Sends { to, .. } => self.pairs.send(thread, to, ops),
             Act::Receives { .. } => self.pairs.receive(thread, ops),
+            Act::IsLate { .. } => ops.extend(self.beat(thread)),
             Act::Left { at, ran } => {
                 if self.causes.yielded(at, ran) {
                     ops.push(Op::Yield);

@@ -13,6 +13,7 @@ mod leads;
 mod locks;
 mod pools;
 mod start;
+mod sync;
 mod wheel;
 
 /// A wait for the recording's first thread.
@@ -22,7 +23,7 @@ fn wait(inbox: usize) -> Op {
 
 /// A wakeup by that thread, without a wait.
 fn wake(inbox: usize) -> Op {
-    Op::InboxWake { inbox, from: 0, follow: Follow::Free }
+    Op::InboxWake { inbox, from: 0, follow: Follow::Free, sync: false }
 }
 
 const US: u64 = 1_000;

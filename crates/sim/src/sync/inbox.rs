@@ -178,7 +178,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Continues [`Self::inbox_wake`] in the kernel.
-    pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
+    pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, from: (u32, bool), follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
         if !away && !this.lets(follow) {
@@ -194,14 +194,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block_here(cpu, task)
     }
 
-    pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: u32) -> Flow {
+    pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: (u32, bool)) -> Flow {
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
             self.inbox_delivers(cpu, inbox, from);
         }
         Flow::Done
     }
 
-    fn inbox_delivers(&mut self, cpu: usize, inbox: u32, from: u32) {
+    /// Delivers a wakeup. `from`: the waker, and whether it is synchronous.
+    fn inbox_delivers(&mut self, cpu: usize, inbox: u32, (from, sync): (u32, bool)) {
         let this = &mut self.objects.inboxes[inbox as usize];
         this.keep(from);
         for position in 0..this.sleepers.len() {
@@ -211,7 +212,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if let Some(goes_on) = this.takes(owner, Wait { answers, at: *at }, &self.programs) {
                 *at = goes_on;
                 this.sleepers.remove(position);
-                self.wake_from_call(cpu, owner, Waker::Task);
+                self.wake_from_call(cpu, owner, if sync { Waker::TaskSync } else { Waker::Task });
                 return;
             }
         }

@@ -123,6 +123,7 @@ impl Lives {
         prio: i32,
         (waker, context): (Waker, Option<Context>),
     ) -> usize {
+        let all_busy = self.idle == 0;
         let this = &mut self.threads[thread];
         if this.stretches.is_empty() && this.born.is_none() {
             this.asleep_first = true;
@@ -137,6 +138,7 @@ impl Lives {
             (Waker::Thread(_), Some(Context::Hardirq)) | (Waker::Nobody | Waker::Interrupt, _) => Some(false),
         };
         this.stretches[stretch].context = context;
+        this.stretches[stretch].taken_in = (elsewhere && all_busy).then_some(false);
         self.starts_waiting(thread);
         stretch
     }

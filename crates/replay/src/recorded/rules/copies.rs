@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_workload::UniqueNames;
-use vruntime_workload::program::{Changed, Op, Phase, Workload};
+use vruntime_workload::program::{Changed, Op, Phase, Timer, Workload};
 
 /// The copies of tasks and inboxes: the first is the original.
 struct Plan<'a> {
@@ -76,6 +76,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
             let mut task = workload.tasks[index].clone();
             task.name = names.take(task.name);
             task.phases = plan.phases(&task.phases, index, copy);
+            with_own_timers(&mut task.phases, &mut workload.timers);
             if workload.kernel_threads.contains(&index) {
                 workload.kernel_threads.insert(workload.tasks.len() + added.len());
             }
@@ -102,6 +103,24 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
         }
     }
     Ok(())
+}
+
+/// Gives a copy timers of its own.
+fn with_own_timers(phases: &mut Arc<[Phase]>, timers: &mut Vec<Timer>) {
+    if !phases.iter().flat_map(|phase| &phase.ops).any(|op| matches!(op, Op::Timer { .. })) {
+        return;
+    }
+    let mut own = BTreeMap::new();
+    let mut changed = phases.to_vec();
+    for op in changed.iter_mut().flat_map(|phase| &mut phase.ops) {
+        if let Op::Timer { timer, .. } = op {
+            *timer = *own.entry(*timer).or_insert_with(|| {
+                timers.push(timers[*timer].clone());
+                timers.len() - 1
+            });
+        }
+    }
+    *phases = changed.into();
 }
 
 impl Plan<'_> {
@@ -194,10 +213,11 @@ impl Plan<'_> {
                 let from = self.number(from, client.unwrap_or(copy), own);
                 vec![Op::InboxWait { inbox: nth(inbox, self.second_inbox[inbox], copy), from }]
             }
-            Op::InboxWake { inbox, from, follow } => {
+            Op::InboxWake { inbox, from, follow, sync } => {
                 let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
                 let from = self.number(from, copy, others);
-                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow };
+                let wake =
+                    |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow, sync };
                 targets(others).chain(more(others)).map(wake).collect()
             }
             Op::Fork(child) => {
@@ -220,7 +240,7 @@ mod tests {
 
     #[test]
     fn copies_that_fit_no_memory_are_refused() {
-        let wake = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free };
+        let wake = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free, sync: false };
         let client = Task::new("client", [Phase::times(1, vec![wake; 10_000])]);
         let server = Task::new("server", [Phase::times(1, vec![Op::InboxWait { inbox: 0, from: 0 }; 10_000])]);
         let mut workload =

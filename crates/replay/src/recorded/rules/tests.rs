@@ -175,7 +175,7 @@ fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
 
 /// A wakeup by the client, without a wait.
 fn wake(inbox: usize) -> Op {
-    Op::InboxWake { inbox, from: 1, follow: Follow::Free }
+    Op::InboxWake { inbox, from: 1, follow: Follow::Free, sync: false }
 }
 
 #[test]

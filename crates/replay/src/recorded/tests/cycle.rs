@@ -55,3 +55,61 @@ fn a_child_that_has_not_ended_is_forked_again() {
 fn a_repetition_ends_where_a_round_begins() {
     repeats(rounds(520 * US), ROUNDS - 1);
 }
+
+/// A thread that its parent forked at the start, and that has not ended, is there already: no repetition forks it.
+#[test]
+fn a_child_that_lives_on_is_forked_once() {
+    let [child, partner] = [task(60, "child"), task(70, "partner")];
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    script.wake(0, 0, PARENT).switch(0, 0, Left::Runnable, Some(PARENT));
+    script.event(US, 0, What::Fork { parent: PARENT, child, thread: Some(false) });
+    script.event(US, 0, What::WokenNew { task: child, prio: 120 }).switch(2 * US, 1, Left::Runnable, Some(child));
+    script.switch(3 * US, 1, Left::Sleeping, None);
+    for round in 1..=20 {
+        let at = round * 10 * MS;
+        // A beat from outside, at irregular times, and a handoff to and fro.
+        script.context = Some(Context::Softirq);
+        script.wake(at + round * round % 7 * 100 * US, 1, child);
+        script.context = Some(Context::Task);
+        script.switch(at + MS, 1, Left::Runnable, Some(child)).switch(at + 2 * MS, 1, Left::Sleeping, None);
+        script.wake(at + 3 * MS, 0, partner).switch(at + 3 * MS, 1, Left::Runnable, Some(partner));
+        script.switch(at + 3 * MS + US, 0, Left::Sleeping, None);
+        script.wake(at + 5 * MS, 1, PARENT).switch(at + 5 * MS, 0, Left::Runnable, Some(PARENT));
+        script.switch(at + 6 * MS, 1, Left::Sleeping, None);
+    }
+    let recorded = std::mem::take(&mut script.recorder).going_on().finish(&Lateness::default());
+    let forks = ops(&recorded, PARENT.pid).iter().filter(|op| matches!(op, Op::Fork(_))).count();
+    assert!(recorded.threads[0].closed, "the parent repeats its rounds");
+    assert_eq!(forks, 1);
+}
+
+/// Threads that a program starts one after the other all continue, also the last one, which has little work.
+#[test]
+fn a_repetition_begins_when_all_threads_are_there() {
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    let names = ["one", "two", "three"];
+    script.switch(0, 0, Left::Runnable, Some(PARENT));
+    for (number, name) in names.into_iter().enumerate() {
+        let (at, child) = ((number as u64 + 1) * US, task(60 + number as i32, name));
+        script.event(at, 0, What::Fork { parent: PARENT, child, thread: Some(false) });
+        script.event(at, 0, What::WokenNew { task: child, prio: 120 });
+    }
+    script.switch(5 * US, 0, Left::Sleeping, None);
+    for round in 0..20 {
+        for (number, name) in names.into_iter().enumerate() {
+            let at = round * 10 * MS + number as u64 * 3 * MS + 10 * US;
+            let this = task(60 + number as i32, name);
+            script.context = Some(Context::Hardirq);
+            if round > 0 {
+                script.wake(at, 1, this);
+            }
+            script.context = Some(Context::Task);
+            let work = if name == "three" { 10 * US } else { 2 * MS + round % 3 * 300 * US };
+            script.switch(at, 1, Left::Runnable, Some(this)).switch(at + work, 1, Left::Uninterruptible, None);
+        }
+    }
+    let recorded = std::mem::take(&mut script.recorder).going_on().finish(&Lateness::default());
+    let closed = |name: &str| recorded.threads.iter().find(|thread| thread.comm == name).map(|thread| thread.closed);
+    assert_eq!(names.map(closed), [Some(true); 3]);
+    assert_eq!(recorded.repeats_from, 3 * US);
+}

@@ -92,3 +92,29 @@ fn who_yields_does_not_compute() {
     };
     assert!(recorded.workload.tasks.iter().all(|task| yields(task) > 900), "{:?}", recorded.workload.tasks);
 }
+
+/// A thread that never sleeps, because each thread that it wakes preempts it, drives that one. A thread that interrupts
+/// hit drives no other.
+#[test]
+fn a_thread_that_drives_another_does_not_only_compute() {
+    let [driver, driven] = [task(5, "driver"), task(6, "driven")];
+    let recorded = |context: Context| {
+        let mut script = Script { context: Some(Context::Task), ..Script::default() };
+        script.switch(0, 0, Left::Runnable, Some(driver));
+        for round in 1..=20 {
+            let at = round * 10 * MS;
+            script.context = Some(context);
+            script.wake(at, 0, driven);
+            script.context = Some(Context::Task);
+            script.switch(at + US, 0, Left::Runnable, Some(driven));
+            script.switch(at + round % 3 * MS, 0, Left::Sleeping, Some(driver));
+        }
+        script.event(205 * MS, 0, What::Rename { task: IDLE });
+        script.finish()
+    };
+    let by_calls = recorded(Context::Task);
+    assert_eq!((by_calls.counts.endless, habit(&by_calls, 6)), (0, Habit::Woken));
+    assert_eq!(ops(&by_calls, 5).iter().filter(|op| **op == wake(0)).count(), 20);
+    let by_interrupts = recorded(Context::Hardirq);
+    assert_eq!((by_interrupts.counts.endless, habit(&by_interrupts, 6)), (1, Habit::Periodic));
+}

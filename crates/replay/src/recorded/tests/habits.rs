@@ -208,3 +208,33 @@ fn interrupts_keep_their_times_and_wakers_are_waited_for() {
     let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
     assert_eq!((count(5, &wake(0)), count(6, &wait(0))), (9, 9), "the server waits as often as the client wakes it");
 }
+
+/// A task that is late for a beat begins its next period at once: all later beats move, and one sleep is missing.
+#[test]
+fn a_late_task_moves_its_beats() {
+    let recorded = |goes_on: bool, context: Context| {
+        let mut script = Script { context: Some(context), ..Script::default() };
+        let mut at = 0;
+        for beat in 1..=30 {
+            let late = beat % 6 == 0;
+            at += 10 * MS;
+            script.burst(at, 0, task(5, "peri"), if late { 4 * MS } else { 2 * MS });
+            at += if late { 13 * MS } else { 0 };
+        }
+        let recorder = std::mem::take(&mut script.recorder);
+        let recorder = if goes_on { recorder.going_on() } else { recorder };
+        recorder.finish(&Lateness::default())
+    };
+    let beats = |recorded: &Recorded| ops(recorded, 5).iter().filter(|op| matches!(op, Op::Timer { .. })).count();
+    let what_if = recorded(true, Context::Hardirq);
+    assert_eq!((habit(&what_if, 5), what_if.workload.timers[0].start), (Habit::Periodic, Some(10 * MS)));
+    // 29 sleeps between bursts, four missed beats, and the last sleep. A missed beat at the end shows no next wakeup.
+    // The repetition has the first sleep, too.
+    let once = 29 + 4 + 1;
+    assert_eq!(beats(&what_if), once + (once + 1));
+    let period = |op: &Op| if let Op::Timer { period, .. } = *op { Some(period) } else { None };
+    assert!(ops(&what_if, 5).iter().filter_map(period).all(|period| period == 10 * MS));
+    assert_eq!(beats(&recorded(false, Context::Hardirq)), 0, "a replay as recorded keeps the recorded times");
+    let by_softirqs = recorded(true, Context::Softirq);
+    assert_eq!((habit(&by_softirqs, 5), beats(&by_softirqs)), (Habit::Recorded, 0), "the timer wheel has only ticks");
+}
