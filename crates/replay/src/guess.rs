@@ -292,13 +292,15 @@ fn off(recorded: &Recorded, replayed: &Totals, by_name: bool) -> f64 {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
         let now = replayed.get(name).map_or(0, |(cpu_ns, _)| *cpu_ns);
-        all += thread.cpu_ns;
+        // The replay does not record.
+        let expected = thread.cpu_ns.saturating_sub(thread.subtracted_ns);
+        all += expected;
         match Some(thread.comm.as_str()).filter(|_| by_name) {
             Some(name) => {
                 let sums = shared.entry(name).or_default();
-                *sums = (sums.0 + thread.cpu_ns, sums.1 + now);
+                *sums = (sums.0 + expected, sums.1 + now);
             }
-            None => off += thread.cpu_ns.abs_diff(now),
+            None => off += expected.abs_diff(now),
         }
     }
     off += shared.values().map(|(then, now)| then.abs_diff(*now)).sum::<u64>();
