@@ -13,6 +13,7 @@ mod leads;
 mod locks;
 mod pools;
 mod start;
+mod tracing;
 mod wheel;
 
 /// A wait for the recording's first thread.
