@@ -50,6 +50,9 @@ pub(crate) struct WhatIf {
     /// Run the other programs, for which no rule of the replay was made
     #[arg(long)]
     held_out: bool,
+    /// Only record each program once and replay that, without changes
+    #[arg(long, conflicts_with_all = ["again", "across"])]
+    as_recorded: bool,
     /// Predict another kernel instead: record under FROM, predict TO, and run there. QEMU emulates both machines
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with_all = ["again", "held_out"])]
     across: Vec<Release>,
@@ -142,6 +145,10 @@ impl WhatIf {
                 }
             }
         }
+        if self.as_recorded {
+            left_out.iter().for_each(|program| println!("left out: {program}"));
+            return Ok(());
+        }
         let page = page::page(&mut pairs, &left_out, self.runs, self.seconds, &page::machine()?);
         self.leave(&page, &format!("{} pairs", pairs.len()))
     }
@@ -170,6 +177,15 @@ impl WhatIf {
             tool.measured(&recording, program)?
         };
         let mut pairs = Vec::new();
+        if self.as_recorded {
+            running.runs()?;
+            let (verdict, replayed) = tool.replayed(&recording, program)?;
+            println!(
+                "{:12} {:6.1} replayed {:6.1}; hogs {:6.1} replayed {:6.1}: {verdict}",
+                program.name, recorded.program, replayed.program, recorded.hogs, replayed.hogs
+            );
+            return Ok(pairs);
+        }
         for (number, change) in changes(program).enumerate() {
             let setting = change.setting()?;
             if setting.is_some() {
@@ -265,6 +281,13 @@ impl Tool {
     /// A replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
         self.predicted_with(file, program, &change.arguments())
+    }
+
+    /// A replay's verdict, and CPU time as recorded.
+    fn replayed(&self, file: &Path, program: &Program) -> miette::Result<(String, Share)> {
+        let nothing: [&str; 0] = [];
+        let (verdict, replayed, _) = self.predicted_with(file, program, &nothing)?;
+        Ok((verdict, replayed))
     }
 
     /// As [`Tool::predicted`], with these arguments of a replay.
