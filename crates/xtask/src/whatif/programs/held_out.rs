@@ -75,9 +75,9 @@ exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#,
         what: "a Node.js HTTP server, wrk with 8 connections",
         needs: &[("node", "nodejs"), ("wrk", "wrk")],
         tasks: &["node", "libuv", "MainThread", "wrk"],
-        begins_s: 3,
+        begins_s: 5,
         script: r#"echo 'require("http").createServer((ask, reply) => reply.end("hello")).listen(18082, "127.0.0.1")' >server.js
-node server.js & sleep 1; exec wrk -t1 -c8 -d100000s http://127.0.0.1:18082/"#,
+node server.js & sleep 3; exec wrk -t1 -c8 -d100000s http://127.0.0.1:18082/"#,
         clients: None,
     },
     Program {
@@ -257,12 +257,12 @@ while :; do curl -s http://127.0.0.1:18080/; done"#,
         what: "Varnish before nginx, wrk with 8 connections",
         needs: &[("varnishd", "varnish"), ("nginx", "nginx"), ("wrk", "wrk"), ("gcc", "gcc")],
         tasks: &["varnish", "cache-", "vcache", "acceptor", "nginx", "wrk"],
-        begins_s: 5,
+        begins_s: 11,
         script: r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
 http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
 printf 'vcl 4.0;\nbackend default { .host = "127.0.0.1"; .port = "18080"; }\n' >cache.vcl; chmod 755 .
 nginx -p $PWD/ -e error.log -c nginx.conf &
-varnishd -F -j none -n $PWD/work -a 127.0.0.1:18092 -f $PWD/cache.vcl -s malloc,32m & sleep 3
+varnishd -F -j none -n $PWD/work -a 127.0.0.1:18092 -f $PWD/cache.vcl -s malloc,32m & sleep 8
 exec wrk -t1 -c8 -d100000s http://127.0.0.1:18092/"#,
         clients: None,
     },
