@@ -55,7 +55,9 @@ pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, content: &Conten
     for (from, to) in &content.files {
         files.insert(to.clone(), from.clone());
         if is_elf(from) {
-            files.extend(libraries(from)?.into_iter().map(own).map(|(from, to)| (to, from)));
+            // A static program has none, and neither has an object file.
+            let libraries = libraries(from).unwrap_or_default();
+            files.extend(libraries.into_iter().map(own).map(|(from, to)| (to, from)));
         }
     }
     for (to, from) in &files {

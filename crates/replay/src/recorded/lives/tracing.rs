@@ -32,8 +32,7 @@ impl Tracing {
 
     /// Forgets all events. Returns the cost that no time covered.
     pub(super) fn end(&mut self, at: u64) -> u64 {
-        *self = Self { until: at, ..std::mem::take(self) };
-        std::mem::take(&mut self.owed)
+        std::mem::replace(self, Self { until: at, ..Self::default() }).owed
     }
 }
 
