@@ -55,8 +55,8 @@ pub(crate) struct Replay {
     /// plat_info.yml
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
-    /// The time that recording an event took, which is subtracted from the work of tasks; 0ns subtracts nothing
-    /// (default: as `vruntime record` measured it, else 0ns)
+    /// Subtract this time from the work of tasks for each recorded event (default: the cost that `vruntime record`
+    /// measured, else 0ns)
     #[arg(long, value_name = "TIME", value_parser = event_cost)]
     pub(crate) event_cost: Option<u64>,
     /// The task groups of the recorded machine, written by a script (docs/replay.md). Files of `vruntime record`

@@ -33,7 +33,8 @@ impl Notes {
         self.all.insert(
             self.grave,
             format!(
-                "recording an event took {ns} ns: {:.2} % of the recorded CPU time. Recorded figures contain this cost; the replay                  lacks it, and the verdict allows for it{rest}",
+                "recording an event took {ns} ns: {:.2} % of the recorded CPU time. Recorded figures contain this cost, and \
+                 replayed figures do not. The verdict allows for it{rest}",
                 part * 100.0
             ),
         );
