@@ -86,7 +86,9 @@ impl WhatIf {
     pub(crate) fn run(self) -> miette::Result<()> {
         if self.list {
             let list = |programs: &[Program]| {
-                programs.iter().for_each(|program| println!("{:12} {}", program.name, program.what));
+                for program in programs {
+                    println!("{:12} {}", program.name, program.what);
+                }
             };
             list(PROGRAMS);
             println!("\nWith --held-out:");
@@ -146,7 +148,9 @@ impl WhatIf {
             }
         }
         if self.as_recorded {
-            left_out.iter().for_each(|program| println!("left out: {program}"));
+            for program in &left_out {
+                println!("left out: {program}");
+            }
             return Ok(());
         }
         let page = page::page(&mut pairs, &left_out, self.runs, self.seconds, &page::machine()?);
