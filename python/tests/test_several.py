@@ -179,6 +179,7 @@ class Replays(unittest.TestCase):
             ("cgroups", path("g.txt")): "--cgroups=g.txt",
             ("beside", (path("a.json"), "b.json")): "--beside=a.json --beside=b.json",
             ("wakeups", "recorded"): "--wakeups=recorded",
+            ("event_cost", "300ns"): "--event-cost=300ns",
             ("rules", ("a: nice=1", path("r.toml"))): "--map=a: nice=1 --map=r.toml",
             ("autogroup", False): "--no-autogroup",
             ("repeat", 3): "--repeat=3",

@@ -103,6 +103,7 @@ def replay(
     beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     wakeups: str | None = None,
     duration: Time | None = None,
+    event_cost: Time | None = None,
     repeat: int = 1,
     seed: int | None = None,
     hz: int | None = None,
@@ -127,6 +128,8 @@ def replay(
     :param beside: workloads that run beside it in the what-if.
     :param wakeups: the ends of sleeps: ``"inferred"`` causes, or ``"recorded"`` times.
     :param duration: the length of the trace to read.
+    :param event_cost: the time that recording an event took, which is subtracted from work. Default: as ``vruntime
+        record`` measured it.
     :param repeat: the number of replays and what-ifs, each with the next seed. Results are their mean, and
         ``json["over_seeds"]`` has the spread.
 
@@ -142,6 +145,7 @@ def replay(
         machine=None if machine is None else machine_name(machine),
         wakeups=None if wakeups is None else text(wakeups, "wakeups"),
         duration=None if duration is None else time(duration),
+        event_cost=None if event_cost is None else time(event_cost),
         out=out,
         html=html,
     )

@@ -31,7 +31,7 @@ pub(crate) use self::fidelity::Suite;
 pub(crate) use self::real::{Calibrate, Real};
 #[cfg(target_os = "linux")]
 pub(crate) use self::record::Record;
-pub(crate) use self::replay::{Replay, Wakeups};
+pub(crate) use self::replay::{MAX_EVENT_COST, Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
 pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables, setting};

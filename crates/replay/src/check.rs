@@ -77,6 +77,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
             closed: thread.closed,
             removed: changed.is_some() && !kept.contains(name.as_str()),
             rounds: thread.rounds,
+            subtracted_ns: thread.subtracted_ns,
             recorded: ReplayMeasure {
                 cpu_ns: thread.cpu_ns,
                 run_delay_ns: thread.waited_ns,

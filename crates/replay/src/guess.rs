@@ -162,10 +162,12 @@ pub(crate) fn nearest(
     }
     let trial = Trial::new(recording, (plan, keep_times), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
-        let replays = parallel(ways, |_, how| trial.programs(&plan.config, *how));
-        let runs = run(&replays.iter().map(|recorded| (&recorded.workload, plan)).collect::<Vec<_>>());
-        let all = ways.iter().zip(&replays).zip(&runs);
-        all.filter_map(|((how, recorded), ran)| Some((*how, distance(*how, recorded, ran.as_ref()?)))).collect()
+        let all = parallel(ways, |_, how| {
+            let recorded = trial.programs(&plan.config, *how);
+            let ran = run(&[(&recorded.workload, plan)]).pop()??;
+            Some((*how, distance(*how, &recorded, &ran)))
+        });
+        all.into_iter().flatten().collect()
     };
 
     let always = if how.goes_on { all.counts.pools_of_threads } else { how.pools };
@@ -180,10 +182,19 @@ pub(crate) fn nearest(
     };
     let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
     let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
-    for pool in (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool)) {
-        let pools = best.0.pools | 1 << pool;
-        tried.extend(distances(&couplings.iter().map(|&how| How { pools, ..how }).collect::<Vec<_>>()));
-        best = nearest(&tried).unwrap_or(best);
+    let open = (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool));
+    let mut open: Vec<usize> = open.collect();
+    while !open.is_empty() {
+        // Each with the best pools so far, all at once. A pool that is better changes what follows.
+        let pools: Vec<u32> = open.iter().map(|pool| best.0.pools | 1 << pool).collect();
+        let with = |&pools: &u32| couplings.iter().map(move |&how| How { pools, ..how });
+        let mut found = distances(&pools.iter().flat_map(with).collect::<Vec<_>>());
+        let better = pools.iter().position(|pools| {
+            tried.extend(found.extract_if(.., |(how, _)| how.pools == *pools));
+            let now = nearest(&tried).unwrap_or(best);
+            std::mem::replace(&mut best, now) != now
+        });
+        open.drain(..better.map_or(open.len(), |better| better + 1));
     }
     if all.counts.follows > 0 {
         tried.extend(distances(&[How { sync: true, ..best.0 }]));
@@ -304,13 +315,15 @@ fn off(recorded: &Recorded, replayed: &Totals, by_name: bool) -> f64 {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
         let now = replayed.get(name).map_or(0, |(cpu_ns, _)| *cpu_ns);
-        all += thread.cpu_ns;
+        // The replay does not record.
+        let expected = thread.cpu_ns.saturating_sub(thread.subtracted_ns);
+        all += expected;
         match Some(thread.comm.as_str()).filter(|_| by_name) {
             Some(name) => {
                 let sums = shared.entry(name).or_default();
-                *sums = (sums.0 + thread.cpu_ns, sums.1 + now);
+                *sums = (sums.0 + expected, sums.1 + now);
             }
-            None => off += thread.cpu_ns.abs_diff(now),
+            None => off += expected.abs_diff(now),
         }
     }
     off += shared.values().map(|(then, now)| then.abs_diff(*now)).sum::<u64>();

@@ -7,8 +7,8 @@ use std::path::Path;
 use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_sim::plan::{Trace, series};
-use vruntime_trace::Record;
 use vruntime_trace::read::{self, Events, Forked, Summary};
+use vruntime_trace::{Record, Tracepoint};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Policy;
 
@@ -63,6 +63,8 @@ pub struct ReadOptions {
     pub machine: Option<Topology>,
     /// Highest frequency of each CPU, kHz. 0, or missing: as the trace shows.
     pub highest_khz: Vec<u32>,
+    /// The cost of recording an event, nanoseconds, which is subtracted from the work of tasks. 0: nothing is.
+    pub event_cost: u64,
 }
 
 /// Takes records in file order, as [`Recording::open`], for programs that examine records, or read other formats.
@@ -91,7 +93,7 @@ impl Reader {
         let machine = options.machine.as_ref();
         let capacities =
             machine.map(|machine| machine.cpus().iter().map(|cpu| cpu.capacity).collect()).unwrap_or_default();
-        Recorder::new().with_capacities(capacities)
+        Recorder::new().with_capacities(capacities).with_event_cost(options.event_cost)
     }
 
     /// Takes the next record. Returns false if it and all later ones are beyond the [duration](ReadOptions::duration).
@@ -109,6 +111,9 @@ impl Reader {
             let &Record { cpu, pid, tgid, context, .. } = record;
             self.recorder.add(&Event { at, cpu, pid, tgid, context, what });
             self.sample.add(at, &what, &self.recorder);
+        }
+        if self.options.event_cost > 0 && is_written(record) {
+            self.recorder.written(at, record.cpu);
         }
         true
     }
@@ -178,6 +183,11 @@ impl Reader {
         }
         Ok(recording)
     }
+}
+
+/// Whether the recorded machine wrote this event. A reader adds some.
+fn is_written(record: &Record<'_>) -> bool {
+    !matches!(record.point, Tracepoint::Lost { .. }) && !record.name.starts_with(b"PERF_RECORD_")
 }
 
 /// The beginning of a trace, as if the recording had ended there.

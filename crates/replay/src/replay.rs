@@ -29,9 +29,9 @@ pub struct Setup {
     pub keep_times: bool,
 }
 
-/// Runs workloads by their plans, each with a [`Tally`]. Returns the tasks' totals in order, None where the machine
-/// rejects a workload.
-pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> + 'a;
+/// Runs workloads by their plans, each with a [`Tally`]. Several threads may call it at once. Returns the tasks' totals
+/// in order, None where the machine rejects a workload.
+pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>> + Sync + 'a;
 
 /// A trace as programs, and the plan of its replay as recorded.
 #[derive(Clone, Debug)]

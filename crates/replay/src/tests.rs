@@ -87,15 +87,15 @@ fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
     for (rounds, of_beginning) in [(60_000, false), (110_000, true)] {
         let trace = ping_pong(rounds);
         let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
-        let durations = std::cell::RefCell::new(Vec::new());
+        let durations = std::sync::Mutex::new(Vec::new());
         let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
-            durations.borrow_mut().extend(jobs.iter().filter_map(|(workload, _)| workload.duration));
+            durations.lock().unwrap().extend(jobs.iter().filter_map(|(workload, _)| workload.duration));
             crate::replay::run_all(jobs)
         };
         let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
         // The best one is tried with synchronous wakeups, too.
         assert_eq!(replay.choice.tried.len(), Coupling::ALL.len() + 1);
-        let durations = durations.into_inner();
+        let durations = durations.into_inner().unwrap();
         let whole = replay.recorded.workload.duration.unwrap();
         assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");
         // The replay has the whole.

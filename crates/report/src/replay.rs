@@ -67,6 +67,8 @@ pub struct ReplayTask {
     pub removed: bool,
     /// Wakeups in the recording.
     pub rounds: u64,
+    /// Part of the recorded CPU time that recording took, nanoseconds. The replays lack it.
+    pub subtracted_ns: u64,
     /// In the recording.
     pub recorded: ReplayMeasure,
     /// In the replay as recorded.
@@ -79,6 +81,11 @@ impl ReplayTask {
     /// Whether it is only in the what-if, as a copy or added workload.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
+    }
+
+    /// Returns the recorded CPU time without the cost of recording, nanoseconds.
+    pub fn recorded_work_ns(&self) -> u64 {
+        self.recorded.cpu_ns.saturating_sub(self.subtracted_ns)
     }
 }
 
@@ -212,7 +219,7 @@ impl ReplayCheck {
     /// Returns the largest difference of a large task's CPU share, with its name.
     pub fn worst_share(&self) -> Option<(f64, &str)> {
         let off = |task: &ReplayTask| {
-            (share(task.replayed.cpu_ns, self.elapsed_ns.1) - share(task.recorded.cpu_ns, self.elapsed_ns.0)).abs()
+            (share(task.replayed.cpu_ns, self.elapsed_ns.1) - share(task.recorded_work_ns(), self.elapsed_ns.0)).abs()
         };
         self.large().map(|task| (off(task), task.name.as_str())).max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -278,7 +285,7 @@ impl ReplayCheck {
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for task in self.tasks.iter().filter(|task| !task.is_added() && task.recorded.cpu_ns < least) {
             let (recorded, replayed) = names.entry(&task.comm).or_default();
-            *recorded += task.recorded.cpu_ns;
+            *recorded += task.recorded_work_ns();
             *replayed += task.replayed.cpu_ns;
         }
         let (of, replayed_of) = (self.elapsed_ns.0, self.elapsed_ns.1);
@@ -378,6 +385,7 @@ impl ReplayCheck {
                     "computes_for_ns": task.computes_for,
                     "closed": task.closed,
                     "rounds": task.rounds,
+                    "subtracted_ns": task.subtracted_ns,
                     "recorded": there(&task.recorded),
                     "replayed": there(&task.replayed),
                     "what_if": task.what_if.as_ref().map(measure),

@@ -92,13 +92,13 @@ impl ReplayCheck {
     /// Returns the what-if's progress of these tasks' closed loops.
     fn progress_of<'a>(&self, of: &str, tasks: impl Iterator<Item = &'a ReplayTask>) -> Option<Progress> {
         let (mut recorded_ns, mut what_if_ns, mut rounds, mut rounds_now, mut count) = (0, 0, 0.0, 0.0, 0);
-        for task in tasks.filter(|task| task.closed && !task.removed && task.recorded.cpu_ns > 0) {
+        for task in tasks.filter(|task| task.closed && !task.removed && task.recorded_work_ns() > 0) {
             let what_if = task.what_if?;
             count += 1;
-            recorded_ns += task.recorded.cpu_ns;
+            recorded_ns += task.recorded_work_ns();
             what_if_ns += what_if.cpu_ns;
             rounds += task.rounds as f64;
-            rounds_now += task.rounds as f64 * what_if.cpu_ns as f64 / task.recorded.cpu_ns as f64;
+            rounds_now += task.rounds as f64 * what_if.cpu_ns as f64 / task.recorded_work_ns() as f64;
         }
         let (seconds, what_if_seconds) = (self.elapsed_ns.0.max(1) as f64 / 1e9, self.elapsed_ns.2.max(1) as f64 / 1e9);
         let progress = what_if_ns as f64 / recorded_ns.max(1) as f64 * seconds / what_if_seconds;

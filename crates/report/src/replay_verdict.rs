@@ -59,7 +59,7 @@ impl ReplayCheck {
     /// Whether a task's CPU time is within these points, or this part, of the recorded.
     fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
         let (recorded, replayed) =
-            (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
+            (share(task.recorded_work_ns(), self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
         let off = (recorded - replayed).abs();
         off <= points / 100.0 + ROUNDING || off <= recorded * part + ROUNDING
     }

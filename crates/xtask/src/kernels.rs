@@ -3,9 +3,9 @@
 //! apt downloads and verifies Debian's cloud images. QEMU boots them without KVM, from an initramfs with busybox and
 //! `vruntime`. A second serial line returns the files of `vruntime fidelity --record`.
 
-mod boot;
-mod debian;
-mod initramfs;
+pub(crate) mod boot;
+pub(crate) mod debian;
+pub(crate) mod initramfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::command::{build, command, output};
 use debian::Release;
-use initramfs::Suite;
+use initramfs::{Content, Suite};
 
 #[derive(Debug, Args)]
 pub(crate) struct Kernels {
@@ -80,7 +80,9 @@ impl Kernels {
             Extent::Quick => "quick",
             Extent::Full => "full",
         };
-        let initramfs = initramfs::make(work, vruntime, kernel, &Suite { extent, scenario: self.scenario.as_deref() })?;
+        let suite = Suite { extent, scenario: self.scenario.as_deref() };
+        let content = Content { run: suite.script(), files: Vec::new() };
+        let initramfs = initramfs::make(work, vruntime, kernel, &content)?;
         let began = Instant::now();
         let recorded = boot::boot(&boot::Machine {
             kernel,
@@ -115,6 +117,6 @@ fn recordings(folder: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
     found
 }
 
-fn make(folder: &Path) -> miette::Result<()> {
+pub(crate) fn make(folder: &Path) -> miette::Result<()> {
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))
 }

@@ -55,6 +55,10 @@ pub(crate) struct Replay {
     /// plat_info.yml
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
+    /// Subtract this time from the work of tasks for each recorded event (default: the cost that `vruntime record`
+    /// measured, else 0ns)
+    #[arg(long, value_name = "TIME", value_parser = event_cost)]
+    pub(crate) event_cost: Option<u64>,
     /// The task groups of the recorded machine, written by a script (docs/replay.md). Files of `vruntime record`
     /// have them
     #[arg(long, value_name = "FILE")]
@@ -99,6 +103,17 @@ pub(crate) struct Replay {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reports: Reports,
+}
+
+/// The longest cost of an event, nanoseconds.
+pub(crate) const MAX_EVENT_COST: u64 = 1_000_000;
+
+fn event_cost(text: &str) -> Result<u64, String> {
+    let ns = vruntime_workload::parse_duration(text)?;
+    if ns > MAX_EVENT_COST {
+        return Err("expected at most 1ms, such as 300ns".to_owned());
+    }
+    Ok(ns)
 }
 
 /// How the sleeps of a trace end in its replay.

@@ -1,6 +1,6 @@
 //! Notes on the reading of a trace.
 
-use vruntime_replay::recorded::{Habit, Recorded};
+use vruntime_replay::recorded::{Habit, Recorded, Thread};
 use vruntime_report::counted;
 use vruntime_workload::program::Group;
 
@@ -17,6 +17,27 @@ impl Notes {
     pub(super) fn kernel_is_unknown(&mut self, assumed: &str) {
         let note = format!("the trace does not name its kernel: {assumed} is assumed (--recorded-kernel sets another)");
         self.is_guessed(&note);
+    }
+
+    /// Notes the cost of recording, and which figures contain it.
+    pub(super) fn has_event_cost(&mut self, ns: u64, recorded: &Recorded) {
+        if ns == 0 {
+            return;
+        }
+        let sum = |of: fn(&Thread) -> u64| recorded.threads.iter().map(of).sum::<u64>();
+        let part = sum(|thread| thread.subtracted_ns) as f64 / sum(|thread| thread.cpu_ns).max(1) as f64;
+        let rest = match recorded.counts.unsubtracted_ns {
+            0 => String::new(),
+            rest => format!("; {rest} ns of it exceed the time of their tasks, and are not subtracted"),
+        };
+        self.all.insert(
+            self.grave,
+            format!(
+                "recording an event took {ns} ns: {:.2} % of the recorded CPU time. Recorded figures contain this cost, and \
+                 replayed figures do not. The verdict allows for it{rest}",
+                part * 100.0
+            ),
+        );
     }
 
     /// Puts unreadable parts of the file first.

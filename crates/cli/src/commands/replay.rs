@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr};
 use serde_json::json;
+use vruntime_replay::recorded::Recorded;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, fit_text};
@@ -44,6 +45,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         duration: arguments.duration,
         machine: asked.recorded_on.clone(),
         highest_khz: asked.highest_khz.clone(),
+        event_cost: asked.event_cost,
     };
     let watch: Option<&dyn Fn() -> Analyses> = if watched { Some(&analyses) } else { None };
     let Some((mut recording, analyses, damage)) = read(&arguments.file, &options, watch)? else {
@@ -74,6 +76,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(guess) = guess {
         notes.is_guessed(&guessed(guess));
     }
+    notes.has_event_cost(asked.event_cost, recorded);
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
@@ -82,7 +85,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let written = simulate::all_written(&runs).and(written);
     let written = written.and_then(|()| tidy(arguments, programs.what_if.is_some()));
     if arguments.json {
-        output::print_json(&json(arguments, &programs, &check, &notes, &runs));
+        let mut json = json(arguments, &programs, &check, &notes, &runs);
+        json["event_cost"] = event_cost(asked.event_cost, &programs.replay.recorded);
+        output::print_json(&json);
     } else {
         output::print(&text(arguments, &programs, &notes, &check, &runs));
         if let Some(folder) = arguments.out.as_ref().filter(|_| written.is_ok()) {
@@ -125,6 +130,8 @@ struct Asked {
     /// The highest frequency of each CPU, kHz; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
+    /// The cost of recording an event, nanoseconds; 0 if unknown.
+    event_cost: u64,
     section: Option<Section>,
 }
 
@@ -142,7 +149,9 @@ impl Asked {
         };
         let named = arguments.cgroups.as_deref().map(cgroups).transpose()?;
         let cgroups = named.or_else(|| section.as_ref()?.cgroups.clone());
-        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, section })
+        let measured = || section.as_ref()?.event_cost_ns();
+        let event_cost = arguments.event_cost.or_else(measured).unwrap_or(0);
+        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, event_cost, section })
     }
 
     /// Whether a what-if is requested.
@@ -298,6 +307,12 @@ fn json(
         fields.insert("choices".to_owned(), choices);
     }
     json
+}
+
+/// Returns the cost of recording, and how much of it the replay lacks.
+fn event_cost(ns: u64, recorded: &Recorded) -> serde_json::Value {
+    let subtracted: u64 = recorded.threads.iter().map(|thread| thread.subtracted_ns).sum();
+    json!({ "ns": ns, "subtracted_ns": subtracted, "unsubtracted_ns": recorded.counts.unsubtracted_ns })
 }
 
 /// Returns the choice between readings of the trace, with all that were tried.

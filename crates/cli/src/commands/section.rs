@@ -16,6 +16,7 @@ use vruntime_workload::program::Policy;
 use vruntime_workload::{Error, Source};
 
 use super::notes::Notes;
+use crate::args::MAX_EVENT_COST;
 use crate::machine_file;
 use crate::trace_file::explain;
 
@@ -169,6 +170,11 @@ impl Section {
         let AboutMachine { cpus, frequencies } = &self.about.machine;
         let of = |cpu: u32| frequencies.iter().find(|of| of.cpu == cpu).map(|of| of.highest_khz);
         (0..*cpus).map(of).collect::<Option<Vec<u32>>>().unwrap_or_default()
+    }
+
+    /// Returns the cost of recording an event, nanoseconds, if measured.
+    pub(crate) fn event_cost_ns(&self) -> Option<u64> {
+        self.about.event_cost.map(|cost| cost.ns.min(MAX_EVENT_COST))
     }
 
     /// Notes lost and missing events and the recorded group, and puts the group's tasks first.

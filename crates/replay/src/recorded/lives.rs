@@ -2,12 +2,14 @@
 
 mod arrivals;
 mod stay;
+mod tracing;
 mod wakeups;
 
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
 pub(super) use stay::Stay;
+use tracing::Tracing;
 use wakeups::Early;
 
 use super::placing::{Marked, Move};
@@ -81,8 +83,11 @@ pub(super) struct Stretch {
     /// When it first and last came onto a CPU.
     pub(super) began: u64,
     pub(super) resumed: u64,
-    /// Time on a CPU, as is and at full speed.
+    /// Time on a CPU, as is.
     pub(super) time: u64,
+    /// Part of `time` in which events were recorded.
+    pub(super) recording: u64,
+    /// The rest of `time`, at full speed.
     pub(super) work: u64,
     /// How often it got a CPU.
     pub(super) runs: u64,
@@ -202,6 +207,7 @@ impl Thread {
             began: woken,
             resumed: woken,
             time: 0,
+            recording: 0,
             work: 0,
             runs: 0,
             acts: Vec::new(),
@@ -257,6 +263,8 @@ struct Cpu {
     charged: u64,
     /// Its task's arrival, at an unknown time.
     guess: Option<Guess>,
+    /// The cost of its events since its task came.
+    tracing: Tracing,
     busy: u64,
     rested: bool,
     /// Its frequency, kHz; 0 if unknown.
@@ -286,6 +294,8 @@ pub(super) struct Lives {
     pub(super) capacities: Vec<u32>,
     /// Highest seen or known frequency of each CPU, kHz.
     pub(super) highest_khz: Vec<u32>,
+    /// The cost of recording an event, nanoseconds; 0 if unknown.
+    pub(super) event_ns: u64,
     /// Set if a known frequency rose.
     pub(super) raised: bool,
     pub(super) groups: Vec<Marked>,
@@ -542,7 +552,8 @@ impl Lives {
     }
 
     fn charge(&mut self, cpu: usize, thread: usize, at: u64) {
-        let work = self.at_full_speed(cpu, at - self.cpus[cpu].since);
+        let recording = self.cpus[cpu].tracing.take_paid(at).min(at - self.cpus[cpu].since);
+        let work = self.at_full_speed(cpu, at - self.cpus[cpu].since - recording);
         let this = &mut self.cpus[cpu];
         let (since, ran) = (this.since, at - this.since);
         (this.since, this.busy, this.guess) = (at, this.busy + ran, None);
@@ -551,6 +562,7 @@ impl Lives {
         this.ran.push(Ran { since, until: at, work });
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.time += ran;
+            stretch.recording += recording;
             stretch.work += work;
             (stretch.ended, stretch.last_cpu) = (at, cpu as u32);
         }
@@ -601,6 +613,7 @@ impl Lives {
             this.runs(since);
         }
         self.charge(cpu, thread, at);
+        self.counts.unsubtracted_ns += self.cpus[cpu].tracing.end(at);
         self.cpus[cpu].current = Current::Unknown;
         let this = &mut self.threads[thread];
         this.switches += 1;
@@ -631,6 +644,8 @@ impl Lives {
     fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
         let row = &mut self.cpus[cpu];
         (row.since, row.charged, row.guess) = (at, 0, None);
+        // Events of an idle CPU cost no task anything.
+        row.tracing.end(at);
         if next.pid == 0 {
             self.rests(cpu, at);
             return;

@@ -262,6 +262,8 @@ pub struct Counts {
     pub hotplug: u64,
     /// Tasks that share the times of their timers.
     pub sharing: u64,
+    /// Cost of recorded events that is longer than the time of their tasks, nanoseconds: it is not subtracted.
+    pub unsubtracted_ns: u64,
 }
 
 /// A thread of the trace, with its measurements.
@@ -295,6 +297,8 @@ pub struct Thread {
     pub confined: Option<u32>,
     /// Time on a CPU.
     pub cpu_ns: u64,
+    /// Part of `cpu_ns` that recording took, and that the replayed work lacks.
+    pub subtracted_ns: u64,
     /// Time runnable without a CPU, nanoseconds. None: the trace has no wakeups to tell waits from sleeps.
     pub waited_ns: Option<u64>,
     /// Number of switches away from it.
@@ -398,6 +402,14 @@ impl Recorder {
         self
     }
 
+    /// Sets the cost of recording an event, nanoseconds. It is subtracted from the work of the task that was on the
+    /// event's CPU.
+    #[must_use]
+    pub fn with_event_cost(mut self, ns: u64) -> Self {
+        self.lives.event_ns = ns;
+        self
+    }
+
     /// Sets the CPUs' highest frequencies, kHz; 0: unknown. The trace may show higher ones.
     #[must_use]
     pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
@@ -428,6 +440,11 @@ impl Recorder {
     pub fn add(&mut self, event: &Event<'_>) {
         self.ticks.add(event);
         self.lives.add(event);
+    }
+
+    /// Counts the [cost](Self::with_event_cost) of an event of any kind, after [`Recorder::add`] took it.
+    pub fn written(&mut self, at: u64, cpu: u32) {
+        self.lives.written(at, cpu);
     }
 
     /// Extends the recording without events to this time, nanoseconds after its start.

@@ -294,10 +294,21 @@ impl<'a> Builder<'a> {
             stays: Vec::new(),
             confined: self.confined(thread).and_then(only),
             cpu_ns: this.cpu_ns,
+            subtracted_ns: self.subtracted(thread),
             waited_ns: None,
             switches: this.switches,
             latencies: Vec::new(),
         }
+    }
+
+    /// The cost of recording that a thread's replayed work lacks. Work without end, or until a time, lacks nothing.
+    fn subtracted(&self, thread: usize) -> u64 {
+        let stretches = &self.life(thread).stretches;
+        let worked = &stretches[..self.endless[thread].unwrap_or(stretches.len())];
+        let clocked = |stretch: &Stretch| {
+            self.paces[thread].is_some_and(|time| clocks::by_the_clock(stretch, time, self.lateness))
+        };
+        worked.iter().filter(|stretch| !clocked(stretch)).map(|stretch| stretch.recording).sum()
     }
 
     /// The start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.

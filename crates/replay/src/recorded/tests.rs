@@ -14,6 +14,7 @@ mod locks;
 mod pools;
 mod start;
 mod sync;
+mod tracing;
 mod wheel;
 
 /// A wait for the recording's first thread.

@@ -1,6 +1,6 @@
 //! The bytes of a binary file. Nothing is allocated for a length that the file cannot have.
 
-use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use ruzstd::decoding::FrameDecoder;
 
@@ -81,6 +81,30 @@ impl<R: Read + Seek> Input<R> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Appends the next `size` bytes to `out`. After an error, `out` may have a part of them.
+    pub(super) fn append(&mut self, out: &mut Vec<u8>, size: usize, expected: &str) -> Result<(), Error> {
+        if self.section.is_some() {
+            let start = out.len();
+            out.resize(start + size, 0);
+            return self.exact(&mut out[start..], expected);
+        }
+        let mut left = size;
+        while left > 0 {
+            let buffered = match self.reader.fill_buf() {
+                Ok([]) => return Err(self.damaged(format!("{expected}, but the file ends at byte {}", self.len))),
+                Ok(buffered) => buffered,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let part = buffered.len().min(left);
+            out.extend_from_slice(&buffered[..part]);
+            self.reader.consume(part);
+            left -= part;
+        }
+        self.at += size as u64;
+        Ok(())
     }
 
     pub(super) fn piece(&mut self, size: u64, expected: &str) -> Result<Vec<u8>, Error> {

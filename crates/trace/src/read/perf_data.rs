@@ -191,8 +191,7 @@ impl<R: Read + Seek> PerfData<R> {
             }
             kind::SAMPLE | kind::COMM | kind::FORK | kind::LOST | kind::LOST_SAMPLES => {
                 let start = buffer.bytes.len();
-                buffer.bytes.resize(start + size, 0);
-                self.input.exact(&mut buffer.bytes[start..], "a record")?;
+                self.input.append(&mut buffer.bytes, size, "a record")?;
                 let bytes = &buffer.bytes[start..];
                 let big_endian = self.input.big_endian;
                 let found = if kind == kind::SAMPLE {

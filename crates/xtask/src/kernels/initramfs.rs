@@ -1,6 +1,8 @@
-//! The content of a booted machine: busybox, `vruntime` with its libraries, and a first process that runs the suite.
+//! The content of a booted machine: busybox, `vruntime` and other programs with their libraries, and a first process.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +18,19 @@ pub(crate) struct Suite<'a> {
     pub(crate) scenario: Option<&'a str>,
 }
 
+/// What a machine runs.
+pub(crate) struct Content {
+    /// Commands of busybox's shell, which leave files in `/out`.
+    pub(crate) run: String,
+    /// More files, by their paths here and there. Programs and libraries come with the libraries that they need.
+    pub(crate) files: Vec<(PathBuf, PathBuf)>,
+}
+
 /// The console shows it after the suite.
 pub(crate) const DONE: &str = "xtask: done";
 
 /// Makes the archive below `work`.
-pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, suite: &Suite<'_>) -> miette::Result<PathBuf> {
+pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, content: &Content) -> miette::Result<PathBuf> {
     let root = work.join("root");
     if root.exists() {
         fs::remove_dir_all(&root).into_diagnostic().wrap_err_with(|| format!("cannot remove {}", root.display()))?;
@@ -39,13 +49,24 @@ pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, suite: &Suite<'_
         super::make(&root.join("boot"))?;
         copy(&config, &root.join("boot").join(config.file_name().unwrap_or_default()))?;
     }
-    for library in libraries(vruntime)? {
-        let inside = root.join(library.trim_start_matches('/'));
+    let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    let own = |library: String| (PathBuf::from(&library), PathBuf::from(library));
+    files.extend(libraries(vruntime)?.into_iter().map(own).map(|(from, to)| (to, from)));
+    for (from, to) in &content.files {
+        files.insert(to.clone(), from.clone());
+        if is_elf(from) {
+            // A static program has none, and neither has an object file.
+            let libraries = libraries(from).unwrap_or_default();
+            files.extend(libraries.into_iter().map(own).map(|(from, to)| (to, from)));
+        }
+    }
+    for (to, from) in &files {
+        let inside = root.join(to.strip_prefix("/").unwrap_or(to));
         super::make(inside.parent().unwrap_or(&root))?;
-        copy(Path::new(&library), &inside)?;
+        copy(from, &inside)?;
     }
     let init = root.join("init");
-    fs::write(&init, script(suite)).into_diagnostic().wrap_err("cannot write init")?;
+    fs::write(&init, script(&content.run)).into_diagnostic().wrap_err("cannot write init")?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))
         .into_diagnostic()
         .wrap_err("cannot make init executable")?;
@@ -55,6 +76,13 @@ pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, suite: &Suite<'_
     pack.arg(&root).arg(&archive);
     output(pack, "busybox-static gzip")?;
     Ok(archive)
+}
+
+/// Whether a file is a program or a library.
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }
 
 fn copy(from: &Path, to: &Path) -> miette::Result<()> {
@@ -78,12 +106,25 @@ fn paths(listed: &str) -> Vec<String> {
     listed.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect()
 }
 
-fn script(suite: &Suite<'_>) -> String {
-    let scenario = suite.scenario.map_or_else(String::new, |part| format!(" --scenario '{}'", part.replace('\'', "")));
+impl Suite<'_> {
+    /// The commands that record it.
+    pub(crate) fn script(&self) -> String {
+        let scenario =
+            self.scenario.map_or_else(String::new, |part| format!(" --scenario '{}'", part.replace('\'', "")));
+        format!(
+            "vruntime calibrate --out /out/machine.toml\n\
+             vruntime fidelity --record /out --suite {extent}{scenario}\n",
+            extent = self.extent,
+        )
+    }
+}
+
+/// The first process, which runs the commands `run`.
+fn script(run: &str) -> String {
     format!(
         "#!/bin/busybox sh\n\
          /bin/busybox --install -s /bin\n\
-         export PATH=/bin HOME=/tmp NO_COLOR=1\n\
+         export PATH=/bin:/usr/bin HOME=/tmp NO_COLOR=1\n\
          mount -t proc proc /proc\n\
          mount -t sysfs sys /sys\n\
          mount -t devtmpfs dev /dev\n\
@@ -92,12 +133,10 @@ fn script(suite: &Suite<'_>) -> String {
          mount -t debugfs debugfs /sys/kernel/debug\n\
          stty -F /dev/ttyS1 raw\n\
          cat /proc/version\n\
-         vruntime calibrate --out /out/machine.toml\n\
-         vruntime fidelity --record /out --suite {extent}{scenario}\n\
+         {run}\
          tar -C /out -c . | gzip > /dev/ttyS1\n\
          echo '{DONE}'\n\
-         poweroff -f\n",
-        extent = suite.extent,
+         poweroff -f\n"
     )
 }
 
@@ -113,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_scenario_stays_one_word() {
-        let script = script(&Suite { extent: "quick", scenario: Some("a'; rm b") });
+        let script = script(&Suite { extent: "quick", scenario: Some("a'; rm b") }.script());
         assert!(script.contains("--suite quick --scenario 'a; rm b'\n"), "{script}");
     }
 }

@@ -3,6 +3,7 @@
 //! Records a program beside two hogs. Predicts from the recording the effect of a change of the hogs, makes it, and
 //! measures it. Compares CPU time of program and hogs.
 
+mod across;
 mod changes;
 mod page;
 mod programs;
@@ -16,8 +17,9 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::Value;
 
 use crate::command::{build, command, output};
+use crate::kernels::debian::Release;
 use changes::{Change, HOG, HOGS, Hogs, changes};
-use programs::{PROGRAMS, Program};
+use programs::{HELD_OUT, PROGRAMS, Program};
 
 /// Time for the machine to adapt to a change.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -45,6 +47,15 @@ pub(crate) struct WhatIf {
     /// Use this command instead of building one
     #[arg(long, value_name = "FILE")]
     vruntime: Option<PathBuf>,
+    /// Run the other programs, for which no rule of the replay was made
+    #[arg(long)]
+    held_out: bool,
+    /// Only record each program once and replay that, without changes
+    #[arg(long, conflicts_with_all = ["again", "across"])]
+    as_recorded: bool,
+    /// Predict another kernel instead: record under FROM, predict TO, and run there. QEMU emulates both machines
+    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with_all = ["again", "held_out"])]
+    across: Vec<Release>,
     /// List programs and changes, and run none
     #[arg(long)]
     list: bool,
@@ -74,9 +85,14 @@ pub(crate) struct Pair {
 impl WhatIf {
     pub(crate) fn run(self) -> miette::Result<()> {
         if self.list {
-            for program in PROGRAMS {
-                println!("{:10} {}", program.name, program.what);
-            }
+            let list = |programs: &[Program]| {
+                for program in programs {
+                    println!("{:12} {}", program.name, program.what);
+                }
+            };
+            list(PROGRAMS);
+            println!("\nWith --held-out:");
+            list(HELD_OUT);
             println!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
@@ -85,8 +101,9 @@ impl WhatIf {
             }
             return Ok(());
         }
-        if let Some(name) = self.only.iter().find(|name| PROGRAMS.iter().all(|program| program.name != **name)) {
-            let all: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
+        let programs = || PROGRAMS.iter().chain(HELD_OUT);
+        if let Some(name) = self.only.iter().find(|name| programs().all(|program| program.name != **name)) {
+            let all: Vec<_> = programs().map(|program| program.name).collect();
             return Err(miette!("no program is called {name}; there are {}", all.join(", ")));
         }
         let vruntime = self.vruntime.clone().map_or_else(build, Ok)?;
@@ -98,9 +115,19 @@ impl WhatIf {
         let folder = kept.unwrap_or_else(|| temporary.path().join("recordings"));
         fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
         let tool = Tool { vruntime, folder, seconds: self.seconds };
+        if let [from, to] = self.across[..] {
+            let page = across::run(&self, &tool, from, to)?;
+            return self.leave(&page, "kernels are compared");
+        }
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
-        let chosen = |program: &&Program| self.only.is_empty() || self.only.iter().any(|name| name == program.name);
-        for program in PROGRAMS.iter().filter(chosen) {
+        let set = if self.held_out { HELD_OUT } else { PROGRAMS };
+        let chosen = |program: &&Program| {
+            if self.only.is_empty() {
+                return set.iter().any(|of_set| of_set.name == program.name);
+            }
+            self.only.iter().any(|name| name == program.name)
+        };
+        for program in programs().filter(chosen) {
             if self.again.is_some() {
                 pairs.extend(tool.pairs_again(program)?);
                 continue;
@@ -120,12 +147,23 @@ impl WhatIf {
                 }
             }
         }
+        if self.as_recorded {
+            for program in &left_out {
+                println!("left out: {program}");
+            }
+            return Ok(());
+        }
         let page = page::page(&mut pairs, &left_out, self.runs, self.seconds, &page::machine()?);
+        self.leave(&page, &format!("{} pairs", pairs.len()))
+    }
+
+    /// Writes or prints a page.
+    fn leave(&self, page: &str, what: &str) -> miette::Result<()> {
         match &self.out {
             None => print!("{page}"),
             Some(file) => {
                 fs::write(file, page).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))?;
-                println!("{} pairs: {}", pairs.len(), file.display());
+                println!("{what}: {}", file.display());
             }
         }
         Ok(())
@@ -143,6 +181,15 @@ impl WhatIf {
             tool.measured(&recording, program)?
         };
         let mut pairs = Vec::new();
+        if self.as_recorded {
+            running.runs()?;
+            let (verdict, replayed) = tool.replayed(&recording, program)?;
+            println!(
+                "{:12} {:6.1} replayed {:6.1}; hogs {:6.1} replayed {:6.1}: {verdict}",
+                program.name, recorded.program, replayed.program, recorded.hogs, replayed.hogs
+            );
+            return Ok(pairs);
+        }
         for (number, change) in changes(program).enumerate() {
             let setting = change.setting()?;
             if setting.is_some() {
@@ -237,9 +284,26 @@ impl Tool {
 
     /// A replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
+        self.predicted_with(file, program, &change.arguments())
+    }
+
+    /// A replay's verdict, and CPU time as recorded.
+    fn replayed(&self, file: &Path, program: &Program) -> miette::Result<(String, Share)> {
+        let nothing: [&str; 0] = [];
+        let (verdict, replayed, _) = self.predicted_with(file, program, &nothing)?;
+        Ok((verdict, replayed))
+    }
+
+    /// As [`Tool::predicted`], with these arguments of a replay.
+    fn predicted_with<A: AsRef<str>>(
+        &self,
+        file: &Path,
+        program: &Program,
+        what_if: &[A],
+    ) -> miette::Result<(String, Share, Share)> {
         let file = file.to_string_lossy();
         let mut arguments = vec!["replay", &file, "--json"];
-        arguments.extend(change.arguments());
+        arguments.extend(what_if.iter().map(AsRef::as_ref));
         let json = self.ask(&arguments)?;
         let of = |which: &str| {
             let tasks = json["tasks"].as_array().into_iter().flatten();

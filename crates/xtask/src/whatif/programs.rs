@@ -1,14 +1,19 @@
 //! The recorded programs, and processes.
 
+mod held_out;
+
+use std::ffi::OsString;
 use std::fs;
+use std::iter;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{Change, Make};
+pub(crate) use held_out::HELD_OUT;
 
 /// A program that runs until it is stopped.
 #[derive(Debug)]
@@ -185,11 +190,15 @@ node server.js & sleep 1; exec node client.js",
 impl Program {
     /// Missing packages.
     pub(crate) fn lacks(&self) -> Vec<&'static str> {
-        let there = |name: &str| {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
-        };
-        self.needs.iter().filter(|(name, _)| !there(name)).map(|(_, package)| *package).collect()
+        let missing = self.needs.iter().filter(|(name, _)| find_program(name).is_none());
+        let mut lacks: Vec<_> = missing.map(|(_, package)| *package).collect();
+        lacks.dedup();
+        lacks
+    }
+
+    /// The script for `sh` that runs it.
+    pub(crate) fn script_of(&self) -> &'static str {
+        self.script
     }
 
     /// Whether it has a task of this name (`name-pid`).
@@ -205,6 +214,20 @@ impl Program {
     }
 }
 
+/// Finds a program, Debian's first.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = path();
+    let folders = iter::once(PathBuf::from("/usr/bin")).chain(std::env::split_paths(&path));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The search path for programs, with the daemons' folder, which only root's usually has.
+fn path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin");
+    path
+}
+
 /// A process and its descendants, which end with this value.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -214,7 +237,7 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn start(program: &str, arguments: &[&str], folder: &Path) -> miette::Result<Self> {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder).process_group(0);
+        command.args(arguments).current_dir(folder).env("PATH", path()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().into_diagnostic().wrap_err_with(|| format!("cannot start {program}"))?;
         Ok(Self { child })

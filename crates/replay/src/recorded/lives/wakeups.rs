@@ -50,7 +50,7 @@ impl Lives {
 
     /// Returns a thread's work in its last stretch so far.
     pub(super) fn done(&self, thread: usize) -> u64 {
-        let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time));
+        let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time - self.recording(cpu)));
         self.threads[thread].stretches.last().map_or(0, |stretch| stretch.work + more)
     }
 
