@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod stay;
+mod stretch;
 mod tracing;
 mod wakeups;
 
@@ -9,95 +10,13 @@ use std::collections::BTreeMap;
 
 use arrivals::Guess;
 pub(super) use stay::Stay;
+pub(super) use stretch::{Act, End, Stretch, Waker};
 use tracing::Tracing;
 use wakeups::Early;
 
 use super::placing::{Marked, Move};
-use super::{Context, Counts, Event, Left, Named, What};
+use super::{Counts, Event, Left, Named, What};
 use vruntime_workload::program::Hotplug;
-
-/// What ended a sleep, as far as known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waker {
-    /// None, in a thread's first stretch.
-    Nobody,
-    /// An interrupt in the idle task; or an unknown waker.
-    Interrupt,
-    /// This thread, or an interrupt that hit it.
-    Thread(usize),
-}
-
-/// How a stretch of work ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Trace,
-    Sleep,
-    /// By a sleep without signals.
-    Device,
-    Exit,
-}
-
-/// A thread's effect on others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// It wakes that thread before that stretch.
-    Wake { thread: usize, stretch: usize },
-    /// It forks that thread.
-    Fork(usize),
-    /// It left its CPU while runnable, after it had run for `ran`, and no wakeup explains that.
-    Left { at: u64, ran: u64 },
-    /// It would have slept until that thread woke it, but the wakeup came first ([`super::handoffs`]).
-    Awaits { thread: usize, at: u64 },
-    /// It would have woken that thread.
-    HandsBack { thread: usize, at: u64 },
-    /// It advanced what a follower reads by one step ([`super::leads`]).
-    Leads { lead: usize, at: u64 },
-    /// It read the leader's progress, which dated from `moved`.
-    Follows { lead: usize, at: u64, moved: u64 },
-    /// It sent a message ([`super::flows`]).
-    Sends { to: usize, at: u64 },
-    /// It begins with a message, which dated from `at`.
-    Receives { at: u64 },
-    /// It was late for the next beat of its timer, and did not sleep ([`super::habits::missed_beats`]).
-    IsLate { at: u64 },
-}
-
-/// What a thread does from a wakeup to its next sleep.
-#[derive(Clone, Debug)]
-pub(super) struct Stretch {
-    /// Its wakeup, or first event.
-    pub(super) woken: u64,
-    pub(super) waker: Waker,
-    /// Whether the waker is certain: no interrupt was active, by the trace's records. Without such records, the wakeup
-    /// was on another CPU than the sleeper's timers. None: an interrupt may have hit that thread.
-    pub(super) surely: Option<bool>,
-    /// The wakeup's context, if known.
-    pub(super) context: Option<Context>,
-    /// The wakeup preceded the sleep.
-    pub(super) early: bool,
-    /// The wakeup's CPU.
-    pub(super) cpu: u32,
-    pub(super) last_cpu: u32,
-    /// Whether it began on the waker's CPU. None: a CPU was idle, or it slept there.
-    pub(super) taken_in: Option<bool>,
-    /// When it first and last came onto a CPU.
-    pub(super) began: u64,
-    pub(super) resumed: u64,
-    /// Time on a CPU, as is.
-    pub(super) time: u64,
-    /// Part of `time` in which events were recorded.
-    pub(super) recording: u64,
-    /// The rest of `time`, at full speed.
-    pub(super) work: u64,
-    /// How often it got a CPU.
-    pub(super) runs: u64,
-    /// Effects on others, with the work done by then.
-    pub(super) acts: Vec<(u64, Act)>,
-    pub(super) ended: u64,
-    pub(super) end: End,
-    /// The kernel's priority.
-    pub(super) prio: i32,
-}
 
 /// A stay on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
