@@ -104,8 +104,8 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
          It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`). From the recording, it\n\
          predicts what happens when the hogs or the clients change. Then it makes each change {runs} times.\n\n\
          **{program_near} of {} predictions of the program's CPU time are near**: within 10 % of the measured mean,\n\
-         or within the measured range. In {near}, the CPU time of the hogs is near, too. {astray} have the wrong\n\
-         direction, with an effect larger than the difference of the runs.\n\n\
+         or within the measured range. In {near}, the CPU time of the hogs is near, too. Predictions with\n\
+         the wrong direction, and an effect larger than the difference of the runs: {astray}.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
          Predictions that are not near are first, the furthest at the top.\n\n",
         pairs.len(),
