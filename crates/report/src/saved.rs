@@ -327,7 +327,7 @@ fn group_of(path: &str, fields: &Fields<'_>) -> Result<GroupResult, SavedError> 
     let stalled = some.map_or(Ok(None), |some| some.time("total"))?;
     let limit = match fields.count("nr_throttled")? {
         Some(nr_throttled) => Some(LimitResult {
-            max: None,
+            max: fields.time("quota")?.zip(fields.time("period")?),
             nr_periods: fields.count("nr_periods")?.unwrap_or(0),
             nr_throttled,
             throttled_ns: fields.time("throttled")?.unwrap_or(0),
