@@ -115,7 +115,7 @@ pub(super) fn rhythm(
         Waker::Thread(by) => {
             !interrupted(by) && stretch.surely.unwrap_or_else(|| then_slept(&threads[by], stretch.woken))
         }
-        Waker::Nobody | Waker::Interrupt => false,
+        Waker::Start | Waker::Interrupt => false,
     });
     if by_others.count() * 10 >= count * NEARLY_ALL {
         return Rhythm::Woken;
@@ -138,7 +138,7 @@ pub(super) fn rhythm(
     let is_interrupt = |waker: Waker| match waker {
         Waker::Interrupt => true,
         Waker::Thread(by) => interrupted(by),
-        Waker::Nobody => false,
+        Waker::Start => false,
     };
     let by_interrupts = woken().filter(|woken| is_interrupt(woken.waker)).count();
     // Now and then: a tenth. Fewer may be signals and timeouts of a task that otherwise waits for others.

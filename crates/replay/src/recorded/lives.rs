@@ -277,14 +277,14 @@ impl Lives {
                 if this.stretches.is_empty() {
                     let by = match parent {
                         Waker::Thread(parent) => Some(parent),
-                        Waker::Nobody | Waker::Interrupt => None,
+                        Waker::Start | Waker::Interrupt => None,
                     };
                     if this.born.is_none() {
                         this.born = Some((at, by));
                         self.act(by, Act::Fork(thread));
                     }
                     let this = &mut self.threads[thread];
-                    this.begins(at, Waker::Nobody, cpu, prio);
+                    this.begins(at, Waker::Start, cpu, prio);
                     this.state = State::waiting(at, false);
                     self.starts_waiting(thread);
                 }
@@ -527,7 +527,7 @@ impl Lives {
                 // Elsewhere, and later, its coming is what is missing.
                 let at_start = this.stretches.is_empty() && self.cpus[cpu].seen != Seen::Switch;
                 self.counts.running_at_start += u64::from(at_start);
-                this.begins(since, Waker::Nobody, cpu, prio);
+                this.begins(since, Waker::Start, cpu, prio);
             }
             this.runs(since);
         }
@@ -600,7 +600,7 @@ impl Lives {
                     // It did not wait for this CPU, which has been idle: it is new, and its fork is missing.
                     this.born = Some((at, None));
                 }
-                let waker = if first { Waker::Nobody } else { Waker::Interrupt };
+                let waker = if first { Waker::Start } else { Waker::Interrupt };
                 // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none.
                 let missed = !first && !this.presumed && !super::is_stopper(&this.comm);
                 self.counts.unwoken += u64::from(missed);
@@ -611,7 +611,7 @@ impl Lives {
         }
         (this.state, this.presumed, this.replaced, this.charged_from) = (State::Running, false, false, None);
         if this.stretches.is_empty() {
-            this.begins(at, Waker::Nobody, cpu, prio);
+            this.begins(at, Waker::Start, cpu, prio);
         }
         let stretch = this.stretches.len() - 1;
         if this.stay.is_none_or(|stay| stay.cpu != cpu as u32) {

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
 use changes::{Change, HOG, HOGS, Hogs, changes};
-use programs::{HELD_OUT, PROGRAMS, Program};
+use programs::{OTHERS, PROGRAMS, Program};
 
 /// Time for the machine to adapt to a change.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -47,14 +47,14 @@ pub(crate) struct WhatIf {
     /// Use this command instead of building one
     #[arg(long, value_name = "FILE")]
     vruntime: Option<PathBuf>,
-    /// Run the other programs, for which no rule of the replay was made
+    /// Run the 22 programs that came after most of the replay's rules were made
     #[arg(long)]
-    held_out: bool,
+    others: bool,
     /// Only record each program once and replay that, without changes
     #[arg(long, conflicts_with_all = ["again", "across"])]
     as_recorded: bool,
     /// Predict another kernel instead: record under FROM, predict TO, and run there. QEMU emulates both machines
-    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with_all = ["again", "held_out"])]
+    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with_all = ["again", "others"])]
     across: Vec<Release>,
     /// List programs and changes, and run none
     #[arg(long)]
@@ -91,8 +91,8 @@ impl WhatIf {
                 }
             };
             list(PROGRAMS);
-            println!("\nWith --held-out:");
-            list(HELD_OUT);
+            println!("\nWith --others:");
+            list(OTHERS);
             println!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
@@ -101,7 +101,7 @@ impl WhatIf {
             }
             return Ok(());
         }
-        let programs = || PROGRAMS.iter().chain(HELD_OUT);
+        let programs = || PROGRAMS.iter().chain(OTHERS);
         if let Some(name) = self.only.iter().find(|name| programs().all(|program| program.name != **name)) {
             let all: Vec<_> = programs().map(|program| program.name).collect();
             return Err(miette!("no program is called {name}; there are {}", all.join(", ")));
@@ -120,7 +120,7 @@ impl WhatIf {
             return self.leave(&page, "kernels are compared");
         }
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
-        let set = if self.held_out { HELD_OUT } else { PROGRAMS };
+        let set = if self.others { OTHERS } else { PROGRAMS };
         let chosen = |program: &&Program| {
             if self.only.is_empty() {
                 return set.iter().any(|of_set| of_set.name == program.name);

@@ -1,6 +1,6 @@
 //! The recorded programs, and processes.
 
-mod held_out;
+mod others;
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{Change, Make};
-pub(crate) use held_out::HELD_OUT;
+pub(crate) use others::OTHERS;
 
 /// A program that runs until it is stopped.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use crate::recorded::Context;
 /// What ended a sleep, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::recorded) enum Waker {
-    /// None, in a thread's first stretch.
-    Nobody,
+    /// None: the thread's first stretch.
+    Start,
     /// An interrupt in the idle task; or an unknown waker.
     Interrupt,
     /// This thread, or an interrupt that hit it.

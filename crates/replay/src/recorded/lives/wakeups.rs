@@ -94,7 +94,7 @@ impl Lives {
         if matches!(self.threads[thread].state, State::Running | State::Waiting { .. }) {
             let by = match waker {
                 Waker::Thread(by) => self.threads[by].stretches.len().checked_sub(1).map(|stretch| (by, stretch)),
-                Waker::Nobody | Waker::Interrupt => None,
+                Waker::Start | Waker::Interrupt => None,
             };
             let done = by.map_or(0, |(by, _)| self.done(by));
             self.threads[thread].early = Some(Early { cpu: cpu as u32, by, done, context });
@@ -135,7 +135,7 @@ impl Lives {
         this.stretches[stretch].surely = match (waker, context) {
             (Waker::Thread(_), Some(Context::Task | Context::Softirq)) => Some(true),
             (Waker::Thread(_), None) => elsewhere.then_some(true),
-            (Waker::Thread(_), Some(Context::Hardirq)) | (Waker::Nobody | Waker::Interrupt, _) => Some(false),
+            (Waker::Thread(_), Some(Context::Hardirq)) | (Waker::Start | Waker::Interrupt, _) => Some(false),
         };
         this.stretches[stretch].context = context;
         this.stretches[stretch].taken_in = (elsewhere && all_busy).then_some(false);

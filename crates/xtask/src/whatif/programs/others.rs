@@ -1,19 +1,29 @@
-//! Programs that no rule of the replay was made for (`cargo xtask whatif --held-out`). They use the loopback interface
-//! only, with fixed ports from 18053 on.
+//! Programs that came after most of the replay's rules were made (`cargo xtask whatif --others`). Rules on packets,
+//! messages and repetitions were made with them. They use the loopback interface only, with fixed ports from 18053 on.
 
 use super::Program;
 
-pub(crate) const HELD_OUT: &[Program] = &[
+/// Writes the configuration of an nginx with one worker, at port 18080.
+macro_rules! nginx_conf {
+    () => {
+        r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
+http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
+"#
+    };
+}
+
+pub(crate) const OTHERS: &[Program] = &[
     Program {
         name: "wrk",
         what: "nginx with 1 worker, wrk with 16 connections",
         needs: &[("nginx", "nginx"), ("wrk", "wrk")],
         tasks: &["nginx", "wrk"],
         begins_s: 2,
-        script: r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
-http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
-nginx -p $PWD/ -e error.log -c nginx.conf & sleep 0.5
-exec wrk -t2 -c16 -d100000s http://127.0.0.1:18080/"#,
+        script: concat!(
+            nginx_conf!(),
+            r#"nginx -p $PWD/ -e error.log -c nginx.conf & sleep 0.5
+exec wrk -t2 -c16 -d100000s http://127.0.0.1:18080/"#
+        ),
         clients: None,
     },
     Program {
@@ -32,9 +42,9 @@ exec wrk -t2 -c16 -d100000s http://127.0.0.1:18080/"#,
         needs: &[("haproxy", "haproxy"), ("nginx", "nginx"), ("wrk", "wrk")],
         tasks: &["haproxy", "nginx", "wrk"],
         begins_s: 3,
-        script: r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
-http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
-cat >haproxy.cfg <<'END'
+        script: concat!(
+            nginx_conf!(),
+            r#"cat >haproxy.cfg <<'END'
 global
  nbthread 2
 defaults
@@ -49,7 +59,8 @@ backend b
  server s 127.0.0.1:18080
 END
 nginx -p $PWD/ -e error.log -c nginx.conf & haproxy -f haproxy.cfg & sleep 1
-exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#,
+exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#
+        ),
         clients: None,
     },
     Program {
@@ -237,10 +248,11 @@ exec perl pipe.pl"#,
         needs: &[("nginx", "nginx"), ("curl", "curl")],
         tasks: &["nginx", "curl", "sh-"],
         begins_s: 2,
-        script: r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
-http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
-nginx -p $PWD/ -e error.log -c nginx.conf & sleep 0.5
-while :; do curl -s http://127.0.0.1:18080/; done"#,
+        script: concat!(
+            nginx_conf!(),
+            r#"nginx -p $PWD/ -e error.log -c nginx.conf & sleep 0.5
+while :; do curl -s http://127.0.0.1:18080/; done"#
+        ),
         clients: None,
     },
     Program {
@@ -258,12 +270,13 @@ while :; do curl -s http://127.0.0.1:18080/; done"#,
         needs: &[("varnishd", "varnish"), ("nginx", "nginx"), ("wrk", "wrk"), ("gcc", "gcc")],
         tasks: &["varnish", "cache-", "vcache", "acceptor", "nginx", "wrk"],
         begins_s: 11,
-        script: r#"echo 'daemon off; user root; pid nginx.pid; worker_processes 1; events {}
-http { access_log off; server { listen 127.0.0.1:18080; location / { return 200 "hello"; } } }' >nginx.conf
-printf 'vcl 4.0;\nbackend default { .host = "127.0.0.1"; .port = "18080"; }\n' >cache.vcl; chmod 755 .
+        script: concat!(
+            nginx_conf!(),
+            r#"printf 'vcl 4.0;\nbackend default { .host = "127.0.0.1"; .port = "18080"; }\n' >cache.vcl; chmod 755 .
 nginx -p $PWD/ -e error.log -c nginx.conf &
 varnishd -F -j none -n $PWD/work -a 127.0.0.1:18092 -f $PWD/cache.vcl -s malloc,32m & sleep 8
-exec wrk -t1 -c8 -d100000s http://127.0.0.1:18092/"#,
+exec wrk -t1 -c8 -d100000s http://127.0.0.1:18092/"#
+        ),
         clients: None,
     },
     Program {
@@ -306,7 +319,7 @@ mod tests {
     /// `--only` and the recordings' files name programs.
     #[test]
     fn names_are_of_one_program_each() {
-        let all: Vec<&str> = PROGRAMS.iter().chain(HELD_OUT).map(|program| program.name).collect();
+        let all: Vec<&str> = PROGRAMS.iter().chain(OTHERS).map(|program| program.name).collect();
         let different: BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(all.len(), different.len(), "{all:?}");
     }
