@@ -326,6 +326,8 @@ class Datasets(unittest.TestCase):
                         os.kill(os.getpid(), signal.SIGINT)
 
             if __name__ == "__main__":
+                # Shells start background jobs with SIGINT ignored, and so would this test.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 vruntime._sweep.Bar = Interrupted
                 with pool(2) if sys.argv[2] == "pool" else contextlib.nullcontext() as executor:
                     try:
