@@ -11,7 +11,7 @@ use vruntime_sim::{Config, parallel};
 use crate::Error;
 use crate::check::FirstNames;
 use crate::recorded::Coupling;
-use crate::recorded::{self, Prepared, Recorded};
+use crate::recorded::{self, Prepared, Recorded, Thread};
 use crate::recording::{How, Recording, prepare, programs};
 use crate::replay::Runner;
 use crate::tally::TaskTotals;
@@ -27,7 +27,7 @@ const MOST_POOLS: usize = 4;
 /// A coupling this many times farther from the recording than the nearest is not tried with other pools.
 const FAR: f64 = 2.0;
 
-/// The weight of wrong CPU times, relative to wrong numbers of switches.
+/// The weight of wrong CPU times, relative to wrong numbers of switches and to wrong times of waiting.
 const CPU_TIMES: f64 = 3.0;
 
 /// Autogroup was unknown, and the replay with it is nearer to the recording.
@@ -112,8 +112,8 @@ pub struct Tried {
     pub pools: Vec<String>,
     /// As in [`Choice::sync`].
     pub sync: bool,
-    /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the part of
-    /// switches. 0: none.
+    /// Three times the part of CPU time that differs from the recording, and the part of all waiting for a CPU. A replay
+    /// as recorded adds the part of switches. 0: none.
     pub distance: f64,
 }
 
@@ -280,14 +280,16 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
 }
 
 /// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches do not count.
+/// Waiting does: a task that waits would use more CPU time if it got it.
 fn distance(how: How, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
     let replayed = totals(recorded, ran);
     CPU_TIMES * off(recorded, &replayed, how.goes_on)
+        + waits_off(recorded, &replayed)
         + if how.goes_on { 0.0 } else { switches_off(recorded, &replayed) }
 }
 
-/// CPU time and switches of each task, by its name.
-type Totals = BTreeMap<String, (u64, u64)>;
+/// Totals of each task, by its name.
+type Totals = BTreeMap<String, TaskTotals>;
 
 /// Sums a run's totals by the names of recorded tasks.
 fn totals(recorded: &Recorded, ran: &[TaskTotals]) -> Totals {
@@ -295,7 +297,9 @@ fn totals(recorded: &Recorded, ran: &[TaskTotals]) -> Totals {
     let mut totals = Totals::new();
     for task in ran {
         let sum = totals.entry(names.of(&task.name)).or_default();
-        *sum = (sum.0 + task.cpu_ns, sum.1 + task.switches);
+        sum.cpu_ns += task.cpu_ns;
+        sum.switches += task.switches;
+        sum.waited_ns += task.waited_ns;
     }
     totals
 }
@@ -303,29 +307,45 @@ fn totals(recorded: &Recorded, ran: &[TaskTotals]) -> Totals {
 /// Returns the difference in switches, as a part of the recorded number.
 fn switches_off(recorded: &Recorded, replayed: &Totals) -> f64 {
     let all: u64 = recorded.threads.iter().filter(|thread| thread.task.is_some()).map(|thread| thread.switches).sum();
-    let now: u64 = replayed.values().map(|(_, switches)| switches).sum();
+    let now: u64 = replayed.values().map(|task| task.switches).sum();
     now.abs_diff(all) as f64 / all.max(1) as f64
 }
 
 /// Returns the difference in CPU time, as a part of the total: twice the time that other tasks get. With `by_name`,
 /// tasks of one name count together, since chance decides which works.
 fn off(recorded: &Recorded, replayed: &Totals, by_name: bool) -> f64 {
-    let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());
+    // The replay does not record.
+    let cpu_ns = |thread: &Thread| thread.cpu_ns.saturating_sub(thread.subtracted_ns);
+    let off = differences(recorded, replayed, by_name, (cpu_ns, |task| task.cpu_ns));
+    off as f64 / sum(recorded, cpu_ns).max(1) as f64
+}
+
+/// Returns the difference in time of waiting for a CPU, as a part of all time when a task was runnable. Tasks of one
+/// name count together.
+fn waits_off(recorded: &Recorded, replayed: &Totals) -> f64 {
+    let waited_ns = |thread: &Thread| thread.waited_ns.unwrap_or(0);
+    let off = differences(recorded, replayed, true, (waited_ns, |task| task.waited_ns));
+    off as f64 / sum(recorded, |thread| thread.cpu_ns + waited_ns(thread)).max(1) as f64
+}
+
+/// Returns the sum of a figure of all recorded tasks.
+fn sum(recorded: &Recorded, figure: impl Fn(&Thread) -> u64) -> u64 {
+    recorded.threads.iter().filter(|thread| thread.task.is_some()).map(figure).sum()
+}
+
+/// Returns the sum of the differences between a recorded and a replayed figure of each task, or of all of a name.
+fn differences(
+    recorded: &Recorded,
+    replayed: &Totals,
+    by_name: bool,
+    (then, now): (impl Fn(&Thread) -> u64, impl Fn(&TaskTotals) -> u64),
+) -> u64 {
+    let mut sums = BTreeMap::<&str, (u64, u64)>::new();
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
-        let now = replayed.get(name).map_or(0, |(cpu_ns, _)| *cpu_ns);
-        // The replay does not record.
-        let expected = thread.cpu_ns.saturating_sub(thread.subtracted_ns);
-        all += expected;
-        match Some(thread.comm.as_str()).filter(|_| by_name) {
-            Some(name) => {
-                let sums = shared.entry(name).or_default();
-                *sums = (sums.0 + expected, sums.1 + now);
-            }
-            None => off += expected.abs_diff(now),
-        }
+        let sum = sums.entry(if by_name { &thread.comm } else { name }).or_default();
+        *sum = (sum.0 + then(thread), sum.1 + replayed.get(name).map_or(0, &now));
     }
-    off += shared.values().map(|(then, now)| then.abs_diff(*now)).sum::<u64>();
-    off as f64 / all.max(1) as f64
+    sums.values().map(|(then, now)| then.abs_diff(*now)).sum()
 }

@@ -1,6 +1,6 @@
 //! Each task's CPU time and switches in a run: all that a trial needs.
 
-use vruntime_sched::event::{Event, Running};
+use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_trace::{Sink, TaskInfo};
 
@@ -14,6 +14,8 @@ pub struct TaskTotals {
     pub cpu_ns: u64,
     /// Switches away from it.
     pub switches: u64,
+    /// Time runnable, but not on a CPU, nanoseconds.
+    pub waited_ns: u64,
 }
 
 /// Counts what [`Collector`](vruntime_report::Collector) counts as CPU time and switches of tasks, and nothing else.
@@ -22,6 +24,8 @@ pub struct Tally {
     tasks: Vec<TaskTotals>,
     /// Since when each task runs.
     since: Vec<Option<u64>>,
+    /// Since when each task waits for a CPU.
+    waits_since: Vec<Option<u64>>,
     now: u64,
 }
 
@@ -36,6 +40,7 @@ impl Tally {
         for missing in self.tasks.len()..=task.index() {
             self.tasks.push(TaskTotals { name: format!("task-{missing}"), ..TaskTotals::default() });
             self.since.push(None);
+            self.waits_since.push(None);
         }
     }
 }
@@ -49,7 +54,15 @@ impl Sink for Tally {
     #[inline]
     fn event(&mut self, at: u64, _cpu: CpuId, event: &Event) {
         self.now = self.now.max(at);
-        let Event::Switch { prev, next, .. } = *event else { return };
+        let (prev, prev_state, next) = match *event {
+            Event::Switch { prev, prev_state, next } => (prev, prev_state, next),
+            Event::Wakeup { task, .. } | Event::WakeupNew { task, .. } => {
+                self.reserve(task);
+                self.waits_since[task.index()].get_or_insert(at);
+                return;
+            }
+            _ => return,
+        };
         if prev == next {
             return;
         }
@@ -58,9 +71,13 @@ impl Sink for Tally {
             let totals = &mut self.tasks[task.index()];
             totals.switches += 1;
             totals.cpu_ns += self.since[task.index()].take().map_or(0, |since| at.saturating_sub(since));
+            self.waits_since[task.index()] =
+                matches!(prev_state, PrevState::Preempted | PrevState::Yielded).then_some(at);
         }
         if let Running::Task(task) = next {
             self.reserve(task);
+            let waited = self.waits_since[task.index()].take().map_or(0, |since| at.saturating_sub(since));
+            self.tasks[task.index()].waited_ns += waited;
             self.since[task.index()] = Some(at);
         }
     }
@@ -69,6 +86,9 @@ impl Sink for Tally {
         self.now = self.now.max(at);
         for (totals, since) in self.tasks.iter_mut().zip(&mut self.since) {
             totals.cpu_ns += since.take().map_or(0, |since| self.now.saturating_sub(since));
+        }
+        for (totals, since) in self.tasks.iter_mut().zip(&mut self.waits_since) {
+            totals.waited_ns += since.take().map_or(0, |since| self.now.saturating_sub(since));
         }
     }
 }
