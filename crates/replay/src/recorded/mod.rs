@@ -46,6 +46,7 @@ mod ticks;
 
 pub use habits::Habit;
 pub use pairs::Coupling;
+pub(crate) use pairs::recoupled;
 pub(crate) use prepared::Prepared;
 
 use std::collections::{BTreeMap, BTreeSet};
