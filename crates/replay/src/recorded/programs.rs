@@ -328,15 +328,21 @@ impl<'a> Builder<'a> {
             settings,
             ops: Vec::new(),
         };
-        let mut settings = self.settings(thread, 0);
+        let confined = self.confined(thread);
+        let since = confined.as_ref().map(|confined| confined.since);
+        let mut settings = self.settings_of(thread, 0, confined.as_ref());
         let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
         let mut owed = Owed::default();
+        let stretches = &self.life(thread).stretches;
         for index in 0..self.stretches(thread) {
-            let now = self.settings(thread, index);
-            if now != settings {
-                let next = phase(phases.len() + 1, now.clone());
-                phases.push(mem::replace(&mut current, next));
-                settings = now;
+            // Only a priority or a confinement changes them.
+            if index > 0 && (stretches[index].prio != stretches[index - 1].prio || since == Some(index)) {
+                let now = self.settings_of(thread, index, confined.as_ref());
+                if now != settings {
+                    let next = phase(phases.len() + 1, now.clone());
+                    phases.push(mem::replace(&mut current, next));
+                    settings = now;
+                }
             }
             self.sleep(thread, index, Pass::First, &mut owed, &mut current.ops);
             if self.endless[thread] == Some(index) {
