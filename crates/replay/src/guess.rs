@@ -199,7 +199,10 @@ pub(crate) fn nearest(
         open.drain(..better.map_or(open.len(), |better| better + 1));
     }
     if all.counts.follows > 0 {
-        tried.extend(distances(&[How { sync: true, ..best.0 }]));
+        let how = How { sync: true, ..best.0 };
+        // If no wakeup can be synchronous, the programs are the same.
+        let same = !best.0.sync && !trial.synchronizes(how);
+        tried.extend(if same { vec![(how, best.1)] } else { distances(&[how]) });
         best = nearest(&tried).unwrap_or(best);
     }
     drop(trial);
@@ -255,14 +258,24 @@ impl<'a> Trial<'a> {
         self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
     }
 
-    fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
+    /// Returns these choices with the trials' numbers of pools.
+    fn renumbered(&self, how: How) -> How {
         let renumbered = |numbers: &Vec<Option<usize>>| {
             let chosen = numbers.iter().take(32).enumerate().filter(|(pool, _)| how.pools >> pool & 1 == 1);
             chosen
                 .filter_map(|(_, &number)| number.filter(|&number| number < 32))
                 .fold(0, |all, number| all | 1 << number)
         };
-        let how = How { pools: self.pools.as_ref().map_or(how.pools, renumbered), ..how };
+        How { pools: self.pools.as_ref().map_or(how.pools, renumbered), ..how }
+    }
+
+    /// Whether trials have wakeups that may be synchronous.
+    fn synchronizes(&self, how: How) -> bool {
+        self.prepared.synchronizes(self.renumbered(how).pools, how.goes_on)
+    }
+
+    fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
+        let how = self.renumbered(how);
         let (made, ready) = &self.ready;
         if *made == how {
             return Cow::Borrowed(ready);

@@ -35,6 +35,7 @@ mod pools;
 mod prepared;
 mod programs;
 mod progress;
+mod roles;
 mod roster;
 pub mod rules;
 mod seams;
