@@ -1,7 +1,7 @@
 //! What all programs of a recording have in common, however closely threads stay together and whichever pools count.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vruntime_sim::plan::Ticks;
 use vruntime_workload::program::Hotplug;
@@ -14,7 +14,7 @@ use super::locks::Locks;
 use super::placing::Marked;
 use super::pools::Pools;
 use super::programs::{build, rhythms};
-use super::roles::Roles;
+use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
 use super::{Counts, Coupling, How, Lateness, Recorded};
@@ -50,7 +50,7 @@ pub(crate) struct Prepared {
     pub(super) lateness: Lateness,
     pub(super) how: How,
     /// The threads' roles, by pools and whether closed loops continue.
-    roles: Arc<Mutex<BTreeMap<(u32, bool), Arc<OnceLock<Roles>>>>>,
+    roles: Arc<Mutex<BTreeMap<(u32, bool), Place>>>,
 }
 
 impl Prepared {
@@ -149,8 +149,8 @@ impl Prepared {
         }
     }
 
-    /// Returns the place of the threads' [`Roles`]. The first caller fills it.
-    pub(super) fn roles(&self, pools: u32, goes_on: bool) -> Arc<OnceLock<Roles>> {
+    /// Returns the place of the threads' [`Roles`].
+    pub(super) fn roles(&self, pools: u32, goes_on: bool) -> Place {
         // The data of a poisoned lock is whole.
         let mut all = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.entry((pools, goes_on)).or_default())

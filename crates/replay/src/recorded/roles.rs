@@ -2,6 +2,7 @@
 //! couplings share it.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
@@ -9,6 +10,9 @@ use super::lives::Act;
 use super::locks::Locks;
 use super::pools::Pools;
 use super::prepared::Prepared;
+
+/// The place of roles. The first caller fills it, and others wait.
+pub(super) type Place = Arc<OnceLock<Roles>>;
 
 /// The roles of all threads.
 #[derive(Debug)]
