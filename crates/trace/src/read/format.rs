@@ -165,10 +165,9 @@ pub(super) fn number(bytes: &[u8], offset: usize, size: usize, big_endian: bool)
     })
 }
 
-/// Returns the bytes before the first NUL. Names of threads have at most 16, for which a search in vectors is slower.
 #[inline]
 pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())]
+    &bytes[..memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
 struct Read<'a> {

@@ -74,7 +74,7 @@ struct Buffer {
 }
 
 /// A held record, sorted by time and place in the file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     time: u64,
     place: u64,
@@ -85,13 +85,8 @@ struct Row {
 }
 
 impl Buffer {
-    /// Sorts the rows. They are a sorted run of each CPU, which a stable sort only merges.
-    fn sort(&mut self) {
-        self.rows.sort_by_key(|row| (row.time, row.place));
-    }
-
     fn release(&mut self, limit: u64) {
-        self.sort();
+        self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);
         self.given = 0;
     }
@@ -152,7 +147,7 @@ impl<R: Read + Seek> PerfData<R> {
             self.record()?;
             if self.buffer.bytes.len() > MAX_HELD {
                 // No perf makes such rounds. Records are nearly in order, so the earlier half is released.
-                self.buffer.sort();
+                self.buffer.rows.sort_unstable();
                 let limit = self.buffer.rows[self.buffer.rows.len() / 2].time;
                 self.buffer.release(limit);
             }
