@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 use vruntime_sim::{Config, parallel};
@@ -167,6 +168,7 @@ pub(crate) fn nearest(
             let ran = run(&[(&recorded.workload, plan)]).pop()??;
             Some((*how, distance(*how, &recorded, &ran)))
         });
+        trial.forget();
         all.into_iter().flatten().collect()
     };
 
@@ -197,11 +199,22 @@ pub(crate) fn nearest(
         open.drain(..better.map_or(open.len(), |better| better + 1));
     }
     if all.counts.follows > 0 {
-        tried.extend(distances(&[How { sync: true, ..best.0 }]));
+        let how = How { sync: true, ..best.0 };
+        // If no wakeup can be synchronous, the programs are the same.
+        let same = !best.0.sync && !trial.synchronizes(how);
+        tried.extend(if same { vec![(how, best.1)] } else { distances(&[how]) });
         best = nearest(&tried).unwrap_or(best);
     }
     drop(trial);
-    Nearest { how: best.0, choice: Choice::new(best.0, &tried, names), programs: (best.0 == first).then_some(all) }
+    let choice = Choice::new(best.0, &tried, names);
+    let programs = if best.0 == first { Some(all) } else { recoupled_from((first, &all), best.0) };
+    Nearest { how: best.0, choice, programs }
+}
+
+/// Returns programs from those of other choices, if only the coupling differs, and only in how wakers follow.
+fn recoupled_from((made, programs): (How, &Recorded), how: How) -> Option<Recorded> {
+    let alike = made.coupling == Coupling::Together && made == How { coupling: made.coupling, ..how };
+    (alike && how.coupling.only_follows()).then(|| recorded::recoupled(programs, how.coupling))
 }
 
 /// The recording's beginning, or all of it.
@@ -210,8 +223,10 @@ struct Trial<'a> {
     cpus: u32,
     /// The beginning's number of each pool of the whole. None if trials use the whole.
     pools: Option<Vec<Option<usize>>>,
-    /// Programs of the beginning that are made already, and their choices.
-    ready: Option<(How, Recorded)>,
+    /// Programs that are made already, and their choices.
+    ready: (How, Recorded),
+    /// Programs that differ from trials only in the coupling, by their choices.
+    bases: Mutex<Vec<(How, Arc<OnceLock<Recorded>>)>>,
 }
 
 impl<'a> Trial<'a> {
@@ -223,20 +238,19 @@ impl<'a> Trial<'a> {
         (whole, all): (&'a Prepared, &Recorded),
     ) -> Self {
         let cpus = plan.config.machine.topology.nr_cpus() as u32;
-        let of_whole = Self { prepared: Cow::Borrowed(whole), cpus, pools: None, ready: None };
-        let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2)
-        else {
-            return of_whole;
+        let trial = |prepared, pools, mut ready: Recorded| {
+            recorded::fit(&mut ready.workload, cpus);
+            Self { prepared, cpus, pools, ready: (how, ready), bases: Mutex::default() }
         };
-        let prepared = prepare(recorder.clone(), &plan.config, keep_times);
-        let mut beginning = programs(&prepared, &plan.config, how);
-        match same_pools(all, &beginning) {
-            Some(pools) if beginning.repeats_from <= end / 2 => {
-                recorded::fit(&mut beginning.workload, cpus);
-                Self { prepared: Cow::Owned(prepared), cpus, pools: Some(pools), ready: Some((how, beginning)) }
+        let sample = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2);
+        if let Some((end, recorder)) = sample {
+            let prepared = prepare(recorder.clone(), &plan.config, keep_times);
+            let beginning = programs(&prepared, &plan.config, how);
+            if let Some(pools) = same_pools(all, &beginning).filter(|_| beginning.repeats_from <= end / 2) {
+                return trial(Cow::Owned(prepared), Some(pools), beginning);
             }
-            _ => of_whole,
         }
+        trial(Cow::Borrowed(whole), None, all.clone())
     }
 
     /// Whether trials have a pool, by its number in the whole.
@@ -244,20 +258,61 @@ impl<'a> Trial<'a> {
         self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
     }
 
-    fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
+    /// Returns these choices with the trials' numbers of pools.
+    fn renumbered(&self, how: How) -> How {
         let renumbered = |numbers: &Vec<Option<usize>>| {
             let chosen = numbers.iter().take(32).enumerate().filter(|(pool, _)| how.pools >> pool & 1 == 1);
             chosen
                 .filter_map(|(_, &number)| number.filter(|&number| number < 32))
                 .fold(0, |all, number| all | 1 << number)
         };
-        let how = How { pools: self.pools.as_ref().map_or(how.pools, renumbered), ..how };
-        if let Some((_, ready)) = self.ready.as_ref().filter(|(made, _)| *made == how) {
+        How { pools: self.pools.as_ref().map_or(how.pools, renumbered), ..how }
+    }
+
+    /// Whether trials have wakeups that may be synchronous.
+    fn synchronizes(&self, how: How) -> bool {
+        self.prepared.synchronizes(self.renumbered(how).pools, how.goes_on)
+    }
+
+    fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
+        let how = self.renumbered(how);
+        let (made, ready) = &self.ready;
+        if *made == how {
             return Cow::Borrowed(ready);
         }
+        if let Some(recoupled) = recoupled_from((*made, ready), how) {
+            return Cow::Owned(recoupled);
+        }
+        if !how.coupling.only_follows() {
+            return Cow::Owned(self.make(config, how));
+        }
+        let base = self.base(How { coupling: Coupling::Together, ..how });
+        // A thread that needs the same base waits until it is made.
+        let made = base.get_or_init(|| self.make(config, How { coupling: Coupling::Together, ..how }));
+        Cow::Owned(recorded::recoupled(made, how.coupling))
+    }
+
+    fn make(&self, config: &Config, how: How) -> Recorded {
         let mut recorded = programs(&self.prepared, config, how);
         recorded::fit(&mut recorded.workload, self.cpus);
-        Cow::Owned(recorded)
+        recorded
+    }
+
+    /// Returns the place of programs from which others are made.
+    fn base(&self, how: How) -> Arc<OnceLock<Recorded>> {
+        // The data of a poisoned lock is whole.
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, base)) = bases.iter().find(|(made, _)| *made == how) {
+            return Arc::clone(base);
+        }
+        let base = Arc::default();
+        bases.push((how, Arc::clone(&base)));
+        base
+    }
+
+    /// Frees programs that later trials do not need.
+    fn forget(&self) {
+        self.bases.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

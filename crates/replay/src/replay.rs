@@ -157,10 +157,12 @@ impl<'a> Replay<'a> {
         let how = How { goes_on: true, ..How::default() };
         let (plan, keep_times) = (&self.plan, self.setup.keep_times);
         let whole = prepare(self.recording.recorder.clone(), &plan.config, keep_times);
-        let Nearest { how, choice, .. } = guess::nearest(self.recording, &whole, (plan, keep_times), how, &run_all);
+        let nearest = guess::nearest(self.recording, &whole, (plan, keep_times), how, &run_all);
+        let Nearest { how, choice, programs: made } = nearest;
+        let made = made.filter(|_| config.autogroup == plan.config.autogroup);
         let config = Config { autogroup: config.autogroup, ..plan.config.clone() };
         if without.is_empty() && closed.is_empty() {
-            return (programs(&whole, &config, how), choice);
+            return (made.unwrap_or_else(|| programs(&whole, &config, how)), choice);
         }
         drop(whole);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);

@@ -1,7 +1,7 @@
 //! Recordings that cannot be replayed, and the places of errors.
 
-use crate::recorded::Coupling;
 use crate::recorded::rules::Rules;
+use crate::recorded::{Coupling, Lateness, recoupled};
 use crate::{ReadOptions, Recording, Replay, Setup, Tally};
 use vruntime_sim::plan::Overrides;
 use vruntime_workload::program::{Op, Phase, Repeat, Task, Workload};
@@ -123,4 +123,16 @@ fn a_tally_counts_as_the_collector_does() {
         counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches)| *cpu_ns > 0 && *switches > 0),
         "{counted:?}"
     );
+}
+
+#[test]
+fn programs_of_couplings_that_only_follow_are_made_from_each_other() {
+    let trace = ping_pong(200);
+    let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
+    let made = |coupling| recording.recorder.clone().with_coupling(coupling).finish(&Lateness::default());
+    let together = made(Coupling::Together);
+    for coupling in Coupling::ALL.into_iter().filter(|coupling| coupling.only_follows()) {
+        assert_eq!(recoupled(&together, coupling), made(coupling), "{coupling:?}");
+        assert_eq!(made(coupling) == together, coupling == Coupling::Together, "{coupling:?}");
+    }
 }

@@ -35,18 +35,33 @@ pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
     pub(super) kept: &'a [bool],
     pub(super) rhythms: &'a [Rhythm],
-    /// For each thread, whether wakeups in its context are interrupts': a thread that only computes wakes no other.
-    pub(super) interrupted: &'a dyn Fn(usize) -> bool,
+    /// The stretch from which each thread computes without end. Wakeups in its context are interrupts': a thread that
+    /// only computes wakes no other.
+    pub(super) endless: &'a [Option<usize>],
     /// Whether every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
     pub(super) ticks: Option<Ticks>,
     /// As [`by_packets`].
     pub(super) by_packets: &'a BTreeSet<(usize, usize)>,
+    /// As [`Causes::table`]; empty: not yet made.
+    pub(super) table: &'a [Vec<Cause>],
 }
 
 impl Causes<'_> {
     /// Returns the cause that ended the sleep before a stretch.
     pub(super) fn of(&self, thread: usize, stretch: usize) -> Cause {
+        self.table.get(thread).map_or_else(|| self.find(thread, stretch), |causes| causes[stretch])
+    }
+
+    /// Returns the causes of all stretches of all threads.
+    pub(super) fn table(&self) -> Vec<Vec<Cause>> {
+        let causes = |(thread, life): (usize, &Thread)| {
+            (0..life.stretches.len()).map(|stretch| self.find(thread, stretch)).collect()
+        };
+        self.threads.iter().enumerate().map(causes).collect()
+    }
+
+    fn find(&self, thread: usize, stretch: usize) -> Cause {
         let this = &self.threads[thread];
         let before = stretch.checked_sub(1).map(|before| &this.stretches[before]);
         if before.is_none() && !this.asleep_first {
@@ -68,7 +83,7 @@ impl Causes<'_> {
         self.kept[thread]
             && self.kept[by]
             && !self.keep_times
-            && !(self.interrupted)(by)
+            && self.endless[by].is_none()
             && match stretch.surely {
                 Some(surely) => surely && !self.by_wheel(thread, stretch),
                 None => self.rhythms[thread] == Rhythm::Woken,

@@ -9,6 +9,7 @@ mod wakeups;
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
+use smallvec::SmallVec;
 pub(super) use stay::Stay;
 pub(super) use stretch::{Act, End, Stretch, Waker};
 use tracing::Tracing;
@@ -129,7 +130,7 @@ impl Thread {
             recording: 0,
             work: 0,
             runs: 0,
-            acts: Vec::new(),
+            acts: SmallVec::new(),
             ended: woken,
             end: End::Trace,
             prio,

@@ -35,6 +35,7 @@ mod pools;
 mod prepared;
 mod programs;
 mod progress;
+mod roles;
 mod roster;
 pub mod rules;
 mod seams;
@@ -46,6 +47,7 @@ mod ticks;
 
 pub use habits::Habit;
 pub use pairs::Coupling;
+pub(crate) use pairs::recoupled;
 pub(crate) use prepared::Prepared;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_workload::program::{Follow, Op};
 
+use super::Recorded;
 use super::pools::Pools;
 
 /// How far a waker may run ahead of a thread that works for it, in a replay.
@@ -54,6 +55,32 @@ impl Coupling {
             Self::Free | Self::InStep | Self::Flowing => Follow::Free,
         }
     }
+
+    /// Whether the coupling decides only [how wakers follow](Follow).
+    pub(crate) const fn only_follows(self) -> bool {
+        !matches!(self, Self::InStep | Self::Flowing)
+    }
+}
+
+/// Returns programs that were made with [`Coupling::Together`] as they are with a coupling that [only
+/// follows](Coupling::only_follows). Tasks without such wakeups share their phases with `together`.
+pub(crate) fn recoupled(together: &Recorded, coupling: Coupling) -> Recorded {
+    debug_assert!(coupling.only_follows(), "other couplings have more operations");
+    let mut recorded = together.clone();
+    let follows = |op: &Op| matches!(op, Op::InboxWake { follow: Follow::Together, .. });
+    for task in &mut recorded.workload.tasks {
+        if coupling == Coupling::Together || !task.phases.iter().any(|phase| phase.ops.iter().any(follows)) {
+            continue;
+        }
+        let mut phases = task.phases.to_vec();
+        for op in phases.iter_mut().flat_map(|phase| &mut phase.ops) {
+            if let Op::InboxWake { follow: follow @ Follow::Together, .. } = op {
+                *follow = coupling.follow();
+            }
+        }
+        task.phases = phases.into();
+    }
+    recorded
 }
 
 /// The waits of threads for their wakers.

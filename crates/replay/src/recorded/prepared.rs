@@ -1,11 +1,12 @@
 //! What all programs of a recording have in common, however closely threads stay together and whichever pools count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vruntime_sim::plan::Ticks;
 use vruntime_workload::program::Hotplug;
 
-use super::causes::Causes;
+use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
 use super::habits::{Rhythm, missed_beats};
 use super::lives::{self, Act, End, Lives};
@@ -13,10 +14,11 @@ use super::locks::Locks;
 use super::placing::Marked;
 use super::pools::Pools;
 use super::programs::{build, rhythms};
+use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
 use super::{Counts, Coupling, How, Lateness, Recorded};
-use super::{causes, clocks, handoffs};
+use super::{causes, clocks, handoffs, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct Prepared {
     pub(super) paces: Vec<Option<u64>>,
     /// As [`causes::by_packets`].
     pub(super) by_packets: BTreeSet<(usize, usize)>,
+    /// What ended the sleep before each stretch of each thread.
+    causes: Vec<Vec<Cause>>,
     /// All possible pools.
     pub(super) pools: Pools,
     pub(super) locks: Locks,
@@ -44,7 +48,9 @@ pub(crate) struct Prepared {
     pub(super) busy_ns: Vec<u64>,
     pub(super) ticks: Option<Ticks>,
     pub(super) lateness: Lateness,
-    how: How,
+    pub(super) how: How,
+    /// The threads' roles, by pools and whether closed loops continue.
+    roles: Arc<Mutex<BTreeMap<(u32, bool), Place>>>,
 }
 
 impl Prepared {
@@ -75,19 +81,23 @@ impl Prepared {
             threads: &[],
             kept: &kept,
             rhythms: &rhythms,
-            interrupted: &interrupted,
+            endless: &endless,
             keep_times: how.keep_times,
             ticks,
             by_packets: &by_packets,
+            table: &[],
         };
+        // Acts that are added later change no cause.
+        let causes = Causes { threads: &threads, ..bare }.table();
+        let bare = Causes { table: &causes, ..bare };
         let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
         counts.hidden_handoffs = hidden.len() as u64 / 2;
         handoffs::add(&mut threads, hidden);
         add_missed_beats(&mut threads, &rhythms, duration_ns);
-        let causes = Causes { threads: &threads, ..bare };
+        let whole = Causes { threads: &threads, ..bare };
         let pools = Pools::new(
             &threads,
-            &causes.woken_by(),
+            &whole.woken_by(),
             &|thread| {
                 let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
                 !ended
@@ -96,9 +106,9 @@ impl Prepared {
                     && paces[thread].is_none()
                     && !is_kernel_thread(&threads[thread].comm)
             },
-            &|thread| causes.works_by_timers(thread),
+            &|thread| whole.works_by_timers(thread),
         );
-        let locks = Locks::new(&causes, &pools);
+        let locks = Locks::new(&whole, &pools);
         counts.lock_waits = locks.waits() as u64;
         counts.pools_of_threads = pools.of_threads();
         let lateness = *lateness;
@@ -113,6 +123,7 @@ impl Prepared {
             rhythms,
             paces,
             by_packets,
+            causes,
             pools,
             locks,
             duration_ns,
@@ -120,7 +131,36 @@ impl Prepared {
             ticks,
             lateness,
             how,
+            roles: Arc::default(),
         }
+    }
+
+    /// Returns the causes of wakeups.
+    pub(super) fn causes(&self) -> Causes<'_> {
+        Causes {
+            threads: &self.threads,
+            kept: &self.kept,
+            rhythms: &self.rhythms,
+            endless: &self.endless,
+            keep_times: self.how.keep_times,
+            ticks: self.ticks,
+            by_packets: &self.by_packets,
+            table: &self.causes,
+        }
+    }
+
+    /// Returns the place of the threads' [`Roles`].
+    pub(super) fn roles(&self, pools: u32, goes_on: bool) -> Place {
+        // The data of a poisoned lock is whole.
+        let mut all = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry((pools, goes_on)).or_default())
+    }
+
+    /// Whether the programs have wakeups that may be [synchronous](super::sync).
+    pub(crate) fn synchronizes(&self, pools: u32, goes_on: bool) -> bool {
+        let roles = self.roles(pools, goes_on);
+        let Roles { wakes, .. } = roles.get_or_init(|| Roles::new(self, pools, goes_on));
+        !sync::find(&self.causes(), wakes).is_empty()
     }
 
     /// Makes the programs.

@@ -3,7 +3,7 @@
 mod settings;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 
 use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
@@ -18,6 +18,7 @@ use super::placing::{Allowed, Said};
 use super::pools::Pools;
 use super::prepared::Prepared;
 use super::progress::Progress;
+use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
@@ -31,40 +32,25 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 /// Makes a workload of the threads' lives.
 pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let Prepared { kept, endless, rhythms, paces, locks, duration_ns, busy_ns, ticks, lateness, marked, .. } = prepared;
+    let roles = prepared.roles(how.pools, how.goes_on);
+    let Roles { pools, cycle, wakes } = roles.get_or_init(|| Roles::new(prepared, how.pools, how.goes_on));
     let (duration_ns, ticks) = (*duration_ns, *ticks);
     let (mut threads, mut counts) = (Cow::Borrowed(&prepared.threads[..]), prepared.counts);
-    let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
-    let bare = Causes {
-        threads: &[],
-        kept,
-        rhythms,
-        interrupted: &interrupted,
-        keep_times: how.keep_times,
-        ticks,
-        by_packets: &prepared.by_packets,
-    };
-    let causes = Causes { threads: &threads, ..bare };
-    let mut pools = prepared.pools.clone();
-    let names_of_pools = pools.names();
-    let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| pools.of(thread)).collect();
-    pools.retain(how.pools);
-    let cycle = Cycle::new(&causes, &pools, (duration_ns, how.goes_on), &|thread| how.closed.get(&thread).copied());
-    if how.goes_on {
-        pools.without(&threads, &|thread| !cycle.goes_on[thread]);
-    }
-    let wakes = wakes(&causes, &cycle, &pools, locks);
+    let causes = prepared.causes();
+    let names_of_pools = prepared.pools.names();
+    let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| prepared.pools.of(thread)).collect();
     let flows = match how.coupling {
-        Coupling::Flowing => flows::find(&causes, &wakes, &pools, &cycle),
+        Coupling::Flowing => flows::find(&causes, wakes, pools, cycle),
         _ => flows::Flows::default(),
     };
     let leads = match how.coupling {
-        Coupling::InStep | Coupling::Flowing => leads::find(&causes, &wakes, &pools, &cycle, &flows.pairs),
+        Coupling::InStep | Coupling::Flowing => leads::find(&causes, wakes, pools, cycle, &flows.pairs),
         _ => leads::Leads::default(),
     };
     if !leads.pairs.is_empty() || !flows.pairs.is_empty() {
         leads.add(threads.to_mut(), &flows.acts);
     }
-    let causes = Causes { threads: &threads, ..bare };
+    let causes = Causes { threads: &threads, ..causes };
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
@@ -85,10 +71,10 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     workload.mutexes =
         locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
-    let mut pairs = Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes);
+    let mut pairs = Pairs::new(how.coupling, wakes, &names, pools, &mut workload.inboxes);
     pairs.flow(flows.pairs, &names, &mut workload.inboxes);
     if how.sync {
-        pairs.synchronize(sync::find(&causes, &wakes));
+        pairs.synchronize(sync::find(&causes, wakes));
     }
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let mut timers = vec![None; threads.len()];
@@ -175,37 +161,6 @@ pub(super) fn rhythms(
     threads.iter().map(of_thread).collect()
 }
 
-/// Returns the threads that each thread wakes in the replay, without pool members and waits for locks.
-fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Vec<BTreeSet<usize>> {
-    let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
-    let counts =
-        |by: usize, woken: usize| follows(cycle, by, woken) && (!pools.are_mates(by, woken) || cycle.by_itself[by]);
-    for (thread, life) in causes.threads.iter().enumerate() {
-        for (number, stretch) in life.stretches.iter().enumerate() {
-            if let Cause::Thread(by) = causes.of(thread, number)
-                && counts(by, thread)
-                && locks.wait(thread, number).is_none()
-            {
-                wakes[by].insert(thread);
-            }
-            for (_, act) in &stretch.acts {
-                if let Act::HandsBack { thread: woken, .. } = *act
-                    && counts(thread, woken)
-                {
-                    wakes[thread].insert(woken);
-                }
-            }
-        }
-    }
-    wakes
-}
-
-/// Whether a woken thread waits for its waker's progress. A closed loop's input from outside takes its recorded
-/// duration: a thread with recorded times would delay the loop.
-fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
-    cycle.driven[by] || !cycle.driven[woken]
-}
-
 /// How far a member's operations follow the pool's recorded progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
@@ -217,7 +172,7 @@ struct Owed {
 
 struct Builder<'a> {
     causes: Causes<'a>,
-    cycle: Cycle,
+    cycle: &'a Cycle,
     pairs: Pairs,
     /// Each thread's task.
     numbers: &'a [Option<usize>],
@@ -230,7 +185,7 @@ struct Builder<'a> {
     /// Possible pools of threads.
     pool_of: &'a [Option<usize>],
     /// Pools whose members do each other's work.
-    pools: Pools,
+    pools: &'a Pools,
     locks: &'a Locks,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
@@ -328,15 +283,21 @@ impl<'a> Builder<'a> {
             settings,
             ops: Vec::new(),
         };
-        let mut settings = self.settings(thread, 0);
+        let confined = self.confined(thread);
+        let since = confined.as_ref().map(|confined| confined.since);
+        let mut settings = self.settings_of(thread, 0, confined.as_ref());
         let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
         let mut owed = Owed::default();
+        let stretches = &self.life(thread).stretches;
         for index in 0..self.stretches(thread) {
-            let now = self.settings(thread, index);
-            if now != settings {
-                let next = phase(phases.len() + 1, now.clone());
-                phases.push(mem::replace(&mut current, next));
-                settings = now;
+            // Only a priority or a confinement changes them.
+            if index > 0 && (stretches[index].prio != stretches[index - 1].prio || since == Some(index)) {
+                let now = self.settings_of(thread, index, confined.as_ref());
+                if now != settings {
+                    let next = phase(phases.len() + 1, now.clone());
+                    phases.push(mem::replace(&mut current, next));
+                    settings = now;
+                }
             }
             self.sleep(thread, index, Pass::First, &mut owed, &mut current.ops);
             if self.endless[thread] == Some(index) {
@@ -551,7 +512,7 @@ impl<'a> Builder<'a> {
 
     /// Whether a thread waits for the waker of that stretch.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
-        follows(&self.cycle, by, woken) && self.is_there(by, woken, stretch.woken, pass)
+        follows(self.cycle, by, woken) && self.is_there(by, woken, stretch.woken, pass)
     }
 
     /// Whether a pass includes what two threads did at that time.
@@ -565,7 +526,7 @@ impl<'a> Builder<'a> {
     /// Whether the replay has a [handoff](super::handoffs) without an event, at that time.
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         let mates = self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken];
-        !mates && follows(&self.cycle, by, woken) && self.is_there(by, woken, at, pass)
+        !mates && follows(self.cycle, by, woken) && self.is_there(by, woken, at, pass)
     }
 
     /// A stretch's work, with its effects on others.

@@ -28,8 +28,7 @@ impl Progress {
         let Some(last) = self.ran.partition_point(|run| run.0 <= at).checked_sub(1) else { return (0, 0) };
         let (since, until, time, work) = self.ran[last];
         let (passed, all) = (at.min(until) - since, (until - since).max(1));
-        let done = u128::from(self.works[last]) * u128::from(passed) / u128::from(all);
-        (time + passed, work + done as u64)
+        (time + passed, work + part(self.works[last], passed, all))
     }
 
     /// Returns when the thread had done `work`.
@@ -39,7 +38,7 @@ impl Progress {
         };
         let (since, until, _, before) = self.ran[last];
         let (done, all) = ((work - before).min(self.works[last]), self.works[last].max(1));
-        since + (u128::from(until - since) * u128::from(done) / u128::from(all)) as u64
+        since + part(until - since, done, all)
     }
 
     pub(super) fn ran(&self, from: u64, until: u64) -> u64 {
@@ -47,7 +46,9 @@ impl Progress {
     }
 
     pub(super) fn work(&self, from: u64, until: u64) -> u64 {
-        self.until(until).1.saturating_sub(self.until(from).1)
+        // Nothing precedes the start.
+        let before = if from == 0 { 0 } else { self.until(from).1 };
+        self.until(until).1.saturating_sub(before)
     }
 
     /// Whether the thread is on no CPU.
@@ -60,5 +61,14 @@ impl Progress {
     pub(super) fn break_after(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.ran.partition_point(|run| run.0 <= at).checked_sub(1)?;
         Some((self.ran[last].1, self.ran.get(last + 1)?.0))
+    }
+}
+
+/// Returns `value * part / all`.
+fn part(value: u64, part: u64, all: u64) -> u64 {
+    // Nearly all products are short, and divide faster.
+    match value.checked_mul(part) {
+        Some(product) => product / all,
+        None => (u128::from(value) * u128::from(part) / u128::from(all)) as u64,
     }
 }

@@ -1,5 +1,7 @@
 //! A stretch of work between two sleeps, and its effects on other threads.
 
+use smallvec::SmallVec;
+
 use crate::recorded::Context;
 
 /// What ended a sleep, as far as known.
@@ -78,7 +80,7 @@ pub(in crate::recorded) struct Stretch {
     /// How often it got a CPU.
     pub(in crate::recorded) runs: u64,
     /// Effects on others, with the work done by then.
-    pub(in crate::recorded) acts: Vec<(u64, Act)>,
+    pub(in crate::recorded) acts: SmallVec<[(u64, Act); 1]>,
     pub(in crate::recorded) ended: u64,
     pub(in crate::recorded) end: End,
     /// The kernel's priority.

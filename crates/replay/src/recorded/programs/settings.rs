@@ -53,6 +53,11 @@ impl Builder<'_> {
 
     /// A thread's settings in that stretch.
     pub(super) fn settings(&self, thread: usize, stretch: usize) -> Settings {
+        self.settings_of(thread, stretch, self.confined(thread).as_ref())
+    }
+
+    /// As [`Self::settings`], of a thread whose confinement is known.
+    pub(super) fn settings_of(&self, thread: usize, stretch: usize, confined: Option<&Confined>) -> Settings {
         let prio = self.life(thread).stretches[stretch].prio;
         let policy = match prio {
             ..0 => Policy::Fifo { priority: 99 },
@@ -68,7 +73,7 @@ impl Builder<'_> {
             (Policy::Fifo { priority }, Some(Policy::RoundRobin { .. })) => Policy::RoundRobin { priority },
             _ => policy,
         };
-        let confined = self.confined(thread).filter(|confined| confined.since <= stretch);
-        Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }
+        let confined = confined.filter(|confined| confined.since <= stretch);
+        Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus.clone()), ..Settings::default() }
     }
 }
