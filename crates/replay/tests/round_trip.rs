@@ -358,6 +358,18 @@ fn predict(system: &System, change: &Change) -> Vec<Outcome> {
     all.filter(|one| !matches!(one.part, Part::Hog { .. } | Part::Nothing)).collect()
 }
 
+/// Threads that share a mutex wait more often for it when they have more CPU. A hog took half of it.
+#[test]
+fn a_regular_lock_is_contended_without_a_hog() {
+    for (cpus, inside, outside) in [(2, 400, 600), (3, 450, 300), (4, 100, 900)] {
+        let mutex = Part::Mutex { number: 3, inside, outside };
+        let system = System { kernel: "6.12", cpus, parts: vec![mutex, Part::Hog { nice: 0 }], seed: any_seed() };
+        let outcomes = predict(&system, &Change::NoHogs);
+        let [Outcome { predicted, real, .. }] = &outcomes[..] else { panic!("one part is no hog: {outcomes:?}") };
+        assert!(predicted.abs_diff(real[0]) <= real[0] / 50, "{cpus} CPUs: {predicted} instead of {real:?}");
+    }
+}
+
 /// Draws systems and changes that change something.
 fn drawn(count: usize) -> Vec<(System, Change)> {
     let config =

@@ -36,6 +36,7 @@ mod prepared;
 mod programs;
 mod progress;
 mod roster;
+mod rounds;
 pub mod rules;
 mod seams;
 mod sessions;

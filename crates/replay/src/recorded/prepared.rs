@@ -85,7 +85,7 @@ impl Prepared {
         handoffs::add(&mut threads, hidden);
         add_missed_beats(&mut threads, &rhythms, duration_ns);
         let causes = Causes { threads: &threads, ..bare };
-        let pools = Pools::new(
+        let mut pools = Pools::new(
             &threads,
             &causes.woken_by(),
             &|thread| {
@@ -98,7 +98,7 @@ impl Prepared {
             },
             &|thread| causes.works_by_timers(thread),
         );
-        let locks = Locks::new(&causes, &pools);
+        let locks = Locks::new(&causes, &mut pools);
         counts.lock_waits = locks.waits() as u64;
         counts.pools_of_threads = pools.of_threads();
         let lateness = *lateness;
