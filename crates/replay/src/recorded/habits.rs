@@ -2,7 +2,7 @@
 
 use super::lives::{End, Stretch, Thread, Waker};
 use super::progress::Progress;
-use super::rounds::{length, whole};
+use super::rounds::{lengths, whole};
 use super::{Context, Lateness};
 
 /// How a thread's sleeps are replayed.
@@ -218,7 +218,7 @@ fn late(thread: &Thread, lead: u64) -> Option<Rhythm> {
     }
     let mut works: Vec<u64> = stretches.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    let round = length(&works)?;
+    let round = lengths(&works).next()?;
     let progress = Progress::new(thread);
     let mut done = 0;
     let mut periods: Vec<u64> = Vec::new();
@@ -244,7 +244,7 @@ fn late(thread: &Thread, lead: u64) -> Option<Rhythm> {
 pub(super) fn missed_beats(thread: &Thread, period: u64, duration_ns: u64) -> Vec<(usize, u64)> {
     let mut works: Vec<u64> = thread.stretches.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    let work = length(&works).unwrap_or_else(|| percentile(&works, 50));
+    let work = lengths(&works).next().unwrap_or_else(|| percentile(&works, 50));
     let is_near = |stretch: u64, times: u64| stretch.abs_diff(times * work) <= work / 4;
     let mut missed = Vec::new();
     for (index, stretch) in thread.stretches.iter().enumerate().filter(|(_, stretch)| stretch.work > work) {

@@ -11,7 +11,7 @@ const MOST_TRIES: usize = 32;
 /// The shortest stretches are tried as 1 to this many rounds.
 const MOST_DIVISIONS: u64 = 8;
 /// The most rounds of a stretch that tells a round's length. In more rounds, inaccuracies add up.
-const MOST_ROUNDS: u64 = 20;
+const MOST_ROUNDS: u64 = 100;
 /// The shortest round, nanoseconds.
 const SHORTEST_NS: u64 = 10_000;
 
@@ -20,15 +20,15 @@ pub(super) fn whole(work: u64, round: u64) -> u64 {
     ((work + round / 2) / round).max(1)
 }
 
-/// Returns the length of a round of which all `works`, which are sorted, are multiples. None without one.
-pub(super) fn length(works: &[u64]) -> Option<u64> {
+/// Returns the lengths of rounds of which all `works`, which are sorted, are multiples. The longest is first: rounds of
+/// half its length fit, too.
+pub(super) fn lengths(works: &[u64]) -> impl Iterator<Item = u64> {
     let short = &works[..works.len().min(MOST_TRIES)];
     let tries = short.iter().flat_map(|work| (1..=MOST_DIVISIONS).map(move |parts| work / parts));
     let mut tries: Vec<u64> = tries.filter(|&length| length >= SHORTEST_NS).collect();
     tries.sort_unstable();
     tries.dedup();
-    // Rounds of half the length would fit, too.
-    tries.into_iter().rev().find_map(|length| {
+    tries.into_iter().rev().filter_map(|length| {
         let mut length = length;
         for _ in 0..2 {
             let few = works.iter().filter(|&&work| work <= MOST_ROUNDS * length);
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn multiples_have_a_length() {
         let works: Vec<u64> = (0..40).map(|number| 1_000_000 * (2 + number / 8) + number % 8 * 3_000).collect();
-        let length = length(&works).expect("all are multiples");
+        let length = lengths(&works).next().expect("all are multiples");
         assert!(length.abs_diff(1_000_000) < 20_000, "{length}");
     }
 
     #[test]
     fn other_works_have_none() {
         let works: Vec<u64> = (0..40).map(|number| 500_000 + number * number * 7_919).collect();
-        assert_eq!(length(&works), None);
-        assert_eq!(length(&[1_000_000; FEWEST - 1]), None, "too few");
+        assert_eq!(lengths(&works).next(), None);
+        assert_eq!(lengths(&[1_000_000; FEWEST - 1]).next(), None, "too few");
     }
 }

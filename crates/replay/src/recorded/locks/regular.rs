@@ -13,7 +13,7 @@ use super::{Locks, Section};
 use crate::recorded::causes::{Cause, Causes};
 use crate::recorded::lives::{Act, End, Stretch};
 use crate::recorded::pools::Pools;
-use crate::recorded::rounds::{CONCENTRATION, FEWEST, length, place, whole};
+use crate::recorded::rounds::{CONCENTRATION, FEWEST, lengths, place, whole};
 
 /// A woken thread that sleeps again after less work found the lock taken.
 const AT_ONCE_NS: u64 = 10_000;
@@ -119,26 +119,30 @@ fn between(causes: &Causes<'_>, members: &[usize], thread: usize, index: usize) 
 /// Returns the rounds of a pool's members. None if they sleep for something else, or irregularly.
 fn rounds(causes: &Causes<'_>, members: &[usize]) -> Option<Rounds> {
     let (mut sleeps, mut by_mates) = (0, 0);
-    let mut whole_ones: Vec<(usize, &Stretch)> = Vec::new();
+    let mut whole_ones: Vec<&Stretch> = Vec::new();
     for &member in members {
         for (index, stretch) in causes.threads[member].stretches.iter().enumerate() {
             let between = between(causes, members, member, index);
             sleeps += usize::from(index > 0);
             by_mates += usize::from(between.after);
             if between.after && between.before && stretch.work >= AT_ONCE_NS {
-                whole_ones.push((member, stretch));
+                whole_ones.push(stretch);
             }
         }
     }
     if whole_ones.len() < FEWEST || by_mates * 100 < sleeps * NEARLY_ALL {
         return None;
     }
-    let mut works: Vec<u64> = whole_ones.iter().map(|(_, stretch)| stretch.work).collect();
+    let mut works: Vec<u64> = whole_ones.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    let all = length(&works)?;
-    // A thread that has got the lock wakes the next at the end of its section.
+    lengths(&works).find_map(|all| inside(&whole_ones, members, all).map(|inside| Rounds { all, inside }))
+}
+
+/// Returns the work of a section: a thread that has got the lock wakes the next at its section's end. None if these
+/// wakeups have no common place in rounds of that length. Twice the true length has two places.
+fn inside(stretches: &[&Stretch], members: &[usize], all: u64) -> Option<u64> {
     let mut ends = Vec::new();
-    for (_, stretch) in &whole_ones {
+    for stretch in stretches {
         let round = stretch.work / whole(stretch.work, all);
         let wakes = |act: Act| matches!(act, Act::Wake { thread, .. } if members.binary_search(&thread).is_ok());
         ends.extend(stretch.acts.iter().filter(|(_, act)| wakes(*act)).map(|&(at, _)| (at % round, round)));
@@ -148,5 +152,5 @@ fn rounds(causes: &Causes<'_>, members: &[usize]) -> Option<Rounds> {
     }
     let (place, concentration) = place(ends.into_iter());
     let inside = (place * all as f64) as u64;
-    (concentration >= CONCENTRATION && inside > 0 && inside < all).then_some(Rounds { all, inside })
+    (concentration >= CONCENTRATION && inside > 0 && inside < all).then_some(inside)
 }
