@@ -425,9 +425,9 @@ fn name(what: &impl std::fmt::Debug) -> String {
     format!("{what:?}").split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-/// Of 100 what-ifs, at least this number is right. Of 2,000, 79 % were on 28 November 2026. The goal of the project is
-/// 90.
-const NEAR_PREDICTIONS: usize = 45;
+/// Of 100 what-ifs, at least this number is right. Of 2,000, 85 % were on 28 November 2026, and this is four standard
+/// deviations of 100 less. The goal of the project is 90.
+const NEAR_PREDICTIONS: usize = 70;
 
 #[test]
 fn what_ifs_come_true() {
