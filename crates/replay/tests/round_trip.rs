@@ -370,6 +370,18 @@ fn a_regular_lock_is_contended_without_a_hog() {
     }
 }
 
+/// On one CPU, the periodic task is late in most periods. On four, it never is.
+#[test]
+fn a_task_that_was_mostly_late_keeps_its_period() {
+    let periodic = Part::Periodic { work: 2_804, period: 7_527 };
+    let others = [Part::Disk { work: 91, time: 5_748 }, Part::Forks { parent: 1_464, child: 330 }];
+    let pipe = Part::Pipe { writes: 2_384, reads: 411 };
+    let parts = [vec![periodic], others.to_vec(), vec![pipe]].concat();
+    let outcomes = predict(&System { kernel: "6.6", cpus: 1, parts, seed: any_seed() }, &Change::Cpus(4));
+    let Outcome { predicted, real, .. } = &outcomes[0];
+    assert!(predicted.abs_diff(real[0]) <= real[0] / 50, "{predicted} instead of {real:?}");
+}
+
 /// Draws systems and changes that change something.
 fn drawn(count: usize) -> Vec<(System, Change)> {
     let config =

@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 /// The least concentration of places in their round: 1 if all have the same place, 0 if they have any.
-pub(super) const CONCENTRATION: f64 = 0.9;
+const CONCENTRATION: f64 = 0.9;
 /// Fewer stretches could be regular by chance.
 pub(super) const FEWEST: usize = 16;
 /// The most stretches to try.

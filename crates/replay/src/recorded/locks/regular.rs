@@ -13,10 +13,13 @@ use super::{Locks, Section};
 use crate::recorded::causes::{Cause, Causes};
 use crate::recorded::lives::{Act, End, Stretch};
 use crate::recorded::pools::Pools;
-use crate::recorded::rounds::{CONCENTRATION, FEWEST, lengths, place, whole};
+use crate::recorded::progress::Progress;
+use crate::recorded::rounds::{FEWEST, lengths, place, whole};
 
 /// A woken thread that sleeps again after less work found the lock taken.
 const AT_ONCE_NS: u64 = 10_000;
+/// The least concentration of the ends of sections in their round.
+const AT_ONE_PLACE: f64 = 0.98;
 /// The percentage of sleeps that other members must have ended.
 const NEARLY_ALL: usize = 95;
 
@@ -135,7 +138,28 @@ fn rounds(causes: &Causes<'_>, members: &[usize]) -> Option<Rounds> {
     }
     let mut works: Vec<u64> = whole_ones.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    lengths(&works).find_map(|all| inside(&whole_ones, members, all).map(|inside| Rounds { all, inside }))
+    let held = held(causes, members);
+    let found = lengths(&works).find_map(|all| inside(&whole_ones, members, all).map(|inside| Rounds { all, inside }));
+    // The middle one: a thread may get the lock again before the woken one runs.
+    found.filter(|rounds| held[held.len() / 2] <= rounds.inside + rounds.inside / 10 + AT_ONCE_NS)
+}
+
+/// Returns how long the waker ran in each wait for a member, sorted. It is at most one section if the waker held a lock.
+fn held(causes: &Causes<'_>, members: &[usize]) -> Vec<u64> {
+    let progress: BTreeMap<usize, Progress> =
+        members.iter().map(|&member| (member, Progress::new(&causes.threads[member]))).collect();
+    let mut held = Vec::new();
+    for &member in members {
+        for (index, pair) in causes.threads[member].stretches.windows(2).enumerate() {
+            if is_by_mate(causes, members, member, index + 1)
+                && let Cause::Thread(by) = causes.of(member, index + 1)
+            {
+                held.extend(progress.get(&by).map(|progress| progress.ran(pair[0].ended, pair[1].woken)));
+            }
+        }
+    }
+    held.sort_unstable();
+    held
 }
 
 /// Returns the work of a section: a thread that has got the lock wakes the next at its section's end. None if these
@@ -152,5 +176,5 @@ fn inside(stretches: &[&Stretch], members: &[usize], all: u64) -> Option<u64> {
     }
     let (place, concentration) = place(ends.into_iter());
     let inside = (place * all as f64) as u64;
-    (concentration >= CONCENTRATION && inside > 0 && inside < all).then_some(inside)
+    (concentration >= AT_ONE_PLACE && inside > 0 && inside < all).then_some(inside)
 }
