@@ -358,6 +358,30 @@ fn predict(system: &System, change: &Change) -> Vec<Outcome> {
     all.filter(|one| !matches!(one.part, Part::Hog { .. } | Part::Nothing)).collect()
 }
 
+/// Threads that share a mutex wait more often for it when they have more CPU. A hog took half of it.
+#[test]
+fn a_regular_lock_is_contended_without_a_hog() {
+    for (cpus, inside, outside) in [(2, 400, 600), (3, 450, 300), (4, 100, 900)] {
+        let mutex = Part::Mutex { number: 3, inside, outside };
+        let system = System { kernel: "6.12", cpus, parts: vec![mutex, Part::Hog { nice: 0 }], seed: any_seed() };
+        let outcomes = predict(&system, &Change::NoHogs);
+        let [Outcome { predicted, real, .. }] = &outcomes[..] else { panic!("one part is no hog: {outcomes:?}") };
+        assert!(predicted.abs_diff(real[0]) <= real[0] / 50, "{cpus} CPUs: {predicted} instead of {real:?}");
+    }
+}
+
+/// On one CPU, the periodic task is late in most periods. On four, it never is.
+#[test]
+fn a_task_that_was_mostly_late_keeps_its_period() {
+    let periodic = Part::Periodic { work: 2_804, period: 7_527 };
+    let others = [Part::Disk { work: 91, time: 5_748 }, Part::Forks { parent: 1_464, child: 330 }];
+    let pipe = Part::Pipe { writes: 2_384, reads: 411 };
+    let parts = [vec![periodic], others.to_vec(), vec![pipe]].concat();
+    let outcomes = predict(&System { kernel: "6.6", cpus: 1, parts, seed: any_seed() }, &Change::Cpus(4));
+    let Outcome { predicted, real, .. } = &outcomes[0];
+    assert!(predicted.abs_diff(real[0]) <= real[0] / 50, "{predicted} instead of {real:?}");
+}
+
 /// Draws systems and changes that change something.
 fn drawn(count: usize) -> Vec<(System, Change)> {
     let config =
@@ -413,9 +437,9 @@ fn name(what: &impl std::fmt::Debug) -> String {
     format!("{what:?}").split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-/// Of 100 what-ifs, at least this number is right. Of 2,000, 79 % were on 28 November 2026. The goal of the project is
-/// 90.
-const NEAR_PREDICTIONS: usize = 45;
+/// Of 100 what-ifs, at least this number is right. Of 2,000, 85 % were on 28 November 2026, and this is four standard
+/// deviations of 100 less. The goal of the project is 90.
+const NEAR_PREDICTIONS: usize = 70;
 
 #[test]
 fn what_ifs_come_true() {

@@ -19,6 +19,8 @@ use super::{Closed, seams};
 const MIN_SLEEPS: usize = 4;
 /// Percentage of the possible repetition that must continue.
 const NEARLY_PCT: u64 = 95;
+/// Threads that are started within this part of the recording are started at once.
+const AT_ONCE: u64 = 1000;
 /// The most start times to try.
 const MOST_TIMES: usize = 32;
 
@@ -204,8 +206,10 @@ fn going_on(
 ) -> (Vec<bool>, Vec<bool>) {
     let threads = causes.threads;
     let again = |index: usize| starter == Some(index) || repeats(&threads[index], from, duration_ns);
+    // A program starts its threads one after the other: they count as there.
+    let soon = from + duration_ns / AT_ONCE;
     let goes_on: Vec<bool> =
-        (0..threads.len()).map(|index| lasts[index] && born(&threads[index]) <= from && again(index)).collect();
+        (0..threads.len()).map(|index| lasts[index] && born(&threads[index]) <= soon && again(index)).collect();
     let mut there = goes_on.clone();
     // Parents come before their children. One that did not end in most of the repetition is there already.
     for (index, thread) in threads.iter().enumerate() {

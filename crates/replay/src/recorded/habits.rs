@@ -1,6 +1,8 @@
 //! How a thread sleeps, judged by its wakeups.
 
 use super::lives::{End, Stretch, Thread, Waker};
+use super::progress::Progress;
+use super::rounds::{lengths, whole};
 use super::{Context, Lateness};
 
 /// How a thread's sleeps are replayed.
@@ -129,7 +131,7 @@ pub(super) fn rhythm(
             }
             (Some((rhythm, _)), None) | (None, Some((rhythm, _))) => return rhythm,
             (None, None) => {
-                if let Some(rhythm) = paced(stretches, lead) {
+                if let Some(rhythm) = paced(stretches, lead).or_else(|| late(thread, lead)) {
                     return rhythm;
                 }
             }
@@ -207,12 +209,42 @@ fn paced(stretches: &[Stretch], lead: u64) -> Option<Rhythm> {
         .then(|| Rhythm::Paced { period: sum / u64::max(count as u64, 1) })
 }
 
+/// Whether a thread is mostly late, and begins its next period then. Its work between two sleeps is a whole number of
+/// rounds. The last round began a period before the sleep's end: at a wakeup, or at the end of a late round.
+fn late(thread: &Thread, lead: u64) -> Option<Rhythm> {
+    let stretches = &thread.stretches;
+    if stretches.iter().any(|stretch| stretch.context == Some(Context::Softirq)) {
+        return None;
+    }
+    let mut works: Vec<u64> = stretches.iter().map(|stretch| stretch.work).collect();
+    works.sort_unstable();
+    let round = lengths(&works).next()?;
+    let progress = Progress::new(thread);
+    let mut done = 0;
+    let mut periods: Vec<u64> = Vec::new();
+    for (stretch, next) in stretches.windows(2).map(|pair| (&pair[0], &pair[1])) {
+        let times = whole(stretch.work, round);
+        let began = match times {
+            1 => stretch.woken,
+            _ => progress.when(done + stretch.work / times * (times - 1)).saturating_add(lead),
+        };
+        done += stretch.work;
+        periods.push(next.woken.saturating_sub(began));
+    }
+    if periods.len() < MIN_SLEEPS {
+        return None;
+    }
+    periods.sort_unstable();
+    let (low, middle, high) = (percentile(&periods, 10), percentile(&periods, 50), percentile(&periods, 90));
+    (middle > 0 && high - low <= tolerance(middle, lead)).then_some(Rhythm::Paced { period: middle })
+}
+
 /// Returns the work in a stretch after which a [paced](Rhythm::Paced) thread began its next periods without a sleep,
 /// since it was late. All its periods have about the same work.
 pub(super) fn missed_beats(thread: &Thread, period: u64, duration_ns: u64) -> Vec<(usize, u64)> {
     let mut works: Vec<u64> = thread.stretches.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    let work = percentile(&works, 50);
+    let work = lengths(&works).next().unwrap_or_else(|| percentile(&works, 50));
     let is_near = |stretch: u64, times: u64| stretch.abs_diff(times * work) <= work / 4;
     let mut missed = Vec::new();
     for (index, stretch) in thread.stretches.iter().enumerate().filter(|(_, stretch)| stretch.work > work) {

@@ -5,6 +5,8 @@
 //! such a wait. In a replay, the waker holds a mutex for the same piece of work, and the other takes it where it slept.
 //! It sleeps only while the mutex is held.
 
+mod regular;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_workload::program::Op;
@@ -40,6 +42,10 @@ pub(super) struct Locks {
     waits: BTreeMap<(usize, usize), usize>,
     /// The sections of a thread's stretch, in order.
     sections: BTreeMap<(usize, usize), Vec<Section>>,
+    /// Waits after which a thread found the lock taken, and slept again.
+    in_vain: BTreeSet<(usize, usize)>,
+    /// Threads with a [`regular`] lock.
+    regular: BTreeSet<usize>,
     pub(super) names: Vec<String>,
 }
 
@@ -74,8 +80,14 @@ struct Hit {
 }
 
 impl Locks {
-    /// Finds the locks for which pool members waited.
-    pub(super) fn new(causes: &Causes<'_>, pools: &Pools) -> Self {
+    /// Finds the locks for which pool members waited. Takes pools with a [`regular`] lock out of `pools`.
+    pub(super) fn new(causes: &Causes<'_>, pools: &mut Pools) -> Self {
+        let mut this = Self::of_preempted_holders(causes, pools);
+        this.add_regular(causes, pools);
+        this
+    }
+
+    fn of_preempted_holders(causes: &Causes<'_>, pools: &Pools) -> Self {
         let hits = hits(causes, pools);
         let mut this = Self::default();
         let mut of_pool: BTreeMap<usize, Vec<Held>> = BTreeMap::new();
@@ -168,6 +180,22 @@ impl Locks {
         let &lock = self.waits.get(&(thread, stretch))?;
         let keeps = self.sections(thread, stretch).first().is_some_and(|first| first.from == 0 && first.lock == lock);
         Some((lock, keeps))
+    }
+
+    /// Whether a thread found the lock taken after that wait, and slept again.
+    pub(super) fn is_in_vain(&self, thread: usize, stretch: usize) -> bool {
+        self.in_vain.contains(&(thread, stretch))
+    }
+
+    /// Whether a thread has a [`regular`] lock.
+    pub(super) fn is_regular(&self, thread: usize) -> bool {
+        self.regular.contains(&thread)
+    }
+
+    /// As [`Self::edges`], for a stretch that is repeated after that much of its work.
+    pub(super) fn edges_after(&self, thread: usize, stretch: usize, work: u64) -> Edges<'_> {
+        let sections = if self.is_regular(thread) { self.sections(thread, stretch) } else { &[] };
+        Edges { rest: &sections[sections.partition_point(|section| section.from < work)..], inside: false }
     }
 
     /// Returns where a thread takes and releases locks in that stretch.

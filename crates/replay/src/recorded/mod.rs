@@ -37,6 +37,7 @@ mod programs;
 mod progress;
 mod roles;
 mod roster;
+mod rounds;
 pub mod rules;
 mod seams;
 mod sessions;

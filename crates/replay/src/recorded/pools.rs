@@ -122,6 +122,20 @@ impl Pools {
         first.map(|(number, pool)| u32::from(pool.of_threads) << number).sum()
     }
 
+    /// Whether a pool has threads of one process.
+    pub(super) fn is_of_threads(&self, pool: usize) -> bool {
+        self.all.get(pool).is_some_and(|pool| pool.of_threads)
+    }
+
+    /// Removes pools. Those behind them move up.
+    pub(super) fn remove(&mut self, gone: &BTreeSet<usize>) {
+        for pool in self.of.iter_mut().chain(&mut self.attended) {
+            *pool = pool.filter(|pool| !gone.contains(pool)).map(|pool| pool - gone.range(..pool).count());
+        }
+        let mut number = 0..;
+        self.all.retain(|_| number.next().is_none_or(|number| !gone.contains(&number)));
+    }
+
     /// Keeps only the pools with set bits.
     pub(super) fn retain(&mut self, keep: u32) {
         for pool in self.of.iter_mut().chain(&mut self.attended) {

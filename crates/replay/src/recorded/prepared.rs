@@ -95,7 +95,7 @@ impl Prepared {
         handoffs::add(&mut threads, hidden);
         add_missed_beats(&mut threads, &rhythms, duration_ns);
         let whole = Causes { threads: &threads, ..bare };
-        let pools = Pools::new(
+        let mut pools = Pools::new(
             &threads,
             &whole.woken_by(),
             &|thread| {
@@ -108,7 +108,7 @@ impl Prepared {
             },
             &|thread| whole.works_by_timers(thread),
         );
-        let locks = Locks::new(&whole, &pools);
+        let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;
         counts.pools_of_threads = pools.of_threads();
         let lateness = *lateness;

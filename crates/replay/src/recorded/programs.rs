@@ -12,7 +12,7 @@ use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Stretch};
-use super::locks::{Edges, Locks};
+use super::locks::Locks;
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::pools::Pools;
@@ -386,7 +386,7 @@ impl<'a> Builder<'a> {
     fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
         let number = self.stretches(thread);
         let Some(last) = number.checked_sub(1).map(|last| &self.life(thread).stretches[last]) else { return };
-        if last.ended > self.cycle.until {
+        if last.ended > self.cycle.until || self.locks.is_regular(thread) {
             return;
         }
         if number < self.life(thread).stretches.len()
@@ -433,6 +433,9 @@ impl<'a> Builder<'a> {
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
         let cause = self.causes.of(thread, index);
+        if self.locks.is_in_vain(thread, index) {
+            return;
+        }
         if let Some((lock, keeps)) = self.locks.wait(thread, index) {
             ops.push(Op::Lock(lock));
             ops.extend((!keeps).then_some(Op::Unlock(lock)));
@@ -525,7 +528,8 @@ impl<'a> Builder<'a> {
 
     /// Whether the replay has a [handoff](super::handoffs) without an event, at that time.
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
-        let mates = self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken];
+        let mates = (self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken])
+            || (self.locks.is_regular(by) && self.locks.is_regular(woken));
         !mates && follows(self.cycle, by, woken) && self.is_there(by, woken, at, pass)
     }
 
@@ -551,7 +555,12 @@ impl<'a> Builder<'a> {
             work = place(Progress::new(self.life(thread)).work(stretch.woken, self.cycle.until));
         }
         let again = pass == Pass::Again && stretch.woken <= self.cycle.from;
-        let mut edges = if again { Edges::default() } else { self.locks.edges(thread, index) };
+        let mut edges = if again {
+            let done = Progress::new(self.life(thread)).work(stretch.woken, self.cycle.from);
+            self.locks.edges_after(thread, index, done)
+        } else {
+            self.locks.edges(thread, index)
+        };
         let (mut done, mut acts) = (0, Vec::new());
         for &(at, act) in &stretch.acts {
             acts.clear();

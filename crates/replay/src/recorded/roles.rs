@@ -56,6 +56,7 @@ fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Ve
             for (_, act) in &stretch.acts {
                 if let Act::HandsBack { thread: woken, .. } = *act
                     && counts(thread, woken)
+                    && !(locks.is_regular(thread) && locks.is_regular(woken))
                 {
                     wakes[thread].insert(woken);
                 }
