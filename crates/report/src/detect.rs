@@ -66,6 +66,16 @@ enum State {
     Running,
 }
 
+/// Whether a task was woken on its CPU, and not moved since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Woken {
+    #[default]
+    Elsewhere,
+    Here,
+    /// The CPU ran a SCHED_IDLE task, and the woken task is of another policy.
+    BesideSchedIdle,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Task {
     name: String,
@@ -77,13 +87,10 @@ struct Task {
     mask: u32,
     since: u64,
     waited: u64,
-    /// Whether it was woken on this CPU, and not moved since.
-    woken: bool,
+    woken: Woken,
     sched_idle: bool,
     /// Whether its wait began when a task of another policy, woken on its CPU, preempted it. Only for SCHED_IDLE.
     displaced: bool,
-    /// Whether it is not SCHED_IDLE, and was woken on a CPU that ran a SCHED_IDLE task.
-    joined_sched_idle: bool,
 }
 
 impl Task {
@@ -199,8 +206,8 @@ impl Detector {
         let waited = now - it.since;
         it.since = now;
         it.waited += waited;
-        let (cpu, woken, joined) = (it.cpu as usize, it.woken, it.woken && it.joined_sched_idle);
-        let by_sched_idle = it.displaced || joined;
+        let (cpu, woken) = (it.cpu as usize, it.woken != Woken::Elsewhere);
+        let by_sched_idle = it.displaced || it.woken == Woken::BesideSchedIdle;
         let cpu = self.cpu_mut(cpu);
         cpu.waited += waited;
         cpu.waited_sched_idle += if by_sched_idle { waited } else { 0 };
@@ -422,7 +429,10 @@ impl Detector {
             cpu.queues.values_mut().for_each(|queue| queue.total = 0);
         }
         for task in &mut self.tasks {
-            (task.waited, task.woken) = (0, task.woken && task.state == State::Waiting);
+            task.waited = 0;
+            if task.state != State::Waiting {
+                task.woken = Woken::Elsewhere;
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use vruntime_trace::{
 
 use crate::throttle_state::Changed;
 
-use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task};
+use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task, Woken};
 
 impl Sink for Detector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
@@ -94,7 +94,9 @@ impl Sink for Detector {
                     let waits = matches!(prev_state, PrevState::Preempted | PrevState::Yielded);
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
                     let by_wakeup = match next {
-                        Running::Task(next) => self.task_mut(next).woken && !self.task_mut(next).sched_idle,
+                        Running::Task(next) => {
+                            self.task_mut(next).woken != Woken::Elsewhere && !self.task_mut(next).sched_idle
+                        }
                         _ => false,
                     };
                     let it = self.task_mut(task);
@@ -116,8 +118,11 @@ impl Sink for Detector {
                 let running = self.cpu_mut(target.index()).running;
                 let beside_sched_idle = running.is_some_and(|running| self.task_mut(running).sched_idle);
                 let it = self.task_mut(task);
-                it.woken = matches!(event, Event::Wakeup { .. });
-                it.joined_sched_idle = beside_sched_idle && !it.sched_idle;
+                it.woken = match event {
+                    Event::Wakeup { .. } if beside_sched_idle && !it.sched_idle => Woken::BesideSchedIdle,
+                    Event::Wakeup { .. } => Woken::Here,
+                    _ => Woken::Elsewhere,
+                };
                 self.enter(task, State::Waiting, target);
             }
             Event::Migrate { task, to, .. } => {
@@ -125,7 +130,7 @@ impl Sink for Detector {
                 if matches!(state, State::Waiting | State::Throttled) {
                     self.enter(task, State::Waiting, to);
                     // A displaced task waits elsewhere for the same reason.
-                    self.task_mut(task).woken = false;
+                    self.task_mut(task).woken = Woken::Elsewhere;
                 }
             }
             Event::Balance { level, busiest: Some(_), .. } => {
