@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vruntime_report::{Account, Latency, Results, TaskResult};
+use vruntime_report::{Account, Latency, PassDelays, Results, TaskResult};
 use vruntime_sim::Costs;
 use vruntime_trace::{TaskId, task_pid};
 use vruntime_workload::program::{Benchmark, Workload};
@@ -24,17 +24,33 @@ impl Output {
 }
 
 /// Returns the output of each benchmark that printed something by the end of the run.
-pub(crate) fn outputs(workload: &Workload, results: &Results, costs: &Costs) -> Vec<Output> {
+///
+/// `passes` are needed if [`measures_passes`].
+pub(crate) fn outputs(
+    workload: &Workload,
+    results: &Results,
+    passes: Option<&PassDelays>,
+    costs: &Costs,
+) -> Vec<Output> {
     if workload.benchmarks.is_empty() {
         return Vec::new();
     }
     let mut tasks = tasks_of(workload, results).into_iter();
     let print = |benchmark: &Benchmark| {
         let seen = Seen::new(benchmark, workload, results, tasks.next().unwrap_or_default());
-        let (lines, numbers) = seen.print(costs)?;
+        let (lines, numbers) = seen.print(passes, costs)?;
         Some(Output { command: benchmark.command.clone(), lines, numbers })
     };
     workload.benchmarks.iter().filter_map(print).collect()
+}
+
+/// Whether a benchmark measures from the beginning of a pass: schbench without a request rate.
+pub(crate) fn measures_passes(workload: &Workload) -> bool {
+    workload.benchmarks.iter().any(|benchmark| has_passes(&benchmark.command.split_whitespace().collect::<Vec<_>>()))
+}
+
+fn has_passes(words: &[&str]) -> bool {
+    words.first() == Some(&"schbench") && !words.iter().any(|word| word.starts_with("-R"))
 }
 
 /// Returns the tasks of each benchmark, forked ones included, in order of creation.
@@ -91,14 +107,14 @@ impl<'a> Seen<'a> {
         }
     }
 
-    fn print(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
+    fn print(&self, passes: Option<&PassDelays>, costs: &Costs) -> Option<(Vec<String>, Value)> {
         match *self.words.first()? {
             "lat_ctx" => self.lat_ctx(costs),
             "pipe-test" => self.pipe_test(),
             "hackbench" => self.hackbench(),
             "kernbench" => self.kernbench(),
             "sysbench" => self.sysbench(),
-            "schbench" => self.schbench(),
+            "schbench" => self.schbench(passes),
             "cyclictest" => Some(self.cyclictest()),
             "stress-ng" => Some(self.stress_ng()),
             _ => None,
@@ -224,11 +240,16 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// Prints the workers' latency from receiving work to running. Copies of one schbench are combined.
-    fn schbench(&self) -> Option<(Vec<String>, Value)> {
+    /// Prints the workers' latency from the message thread's look at the clock to running. Message threads look once
+    /// in a pass, and with `-R` at each request. Copies of one schbench are combined.
+    fn schbench(&self, passes: Option<&PassDelays>) -> Option<(Vec<String>, Value)> {
         let worker =
             self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;
-        let latency = self.results.classes[worker.class].wakeup_latency?;
+        let class = &self.results.classes[worker.class];
+        let latency = match passes.filter(|_| has_passes(&self.words)) {
+            Some(passes) => passes.of_class(&class.name)?,
+            None => class.wakeup_latency?,
+        };
         let percentiles = [
             ("50.0", "p50_us", latency.p50_ns),
             ("75.0", "p75_us", latency.p75_ns),

@@ -1,7 +1,7 @@
 //! Removes files of an earlier run of the same command, which would look like results of this run.
 //!
-//! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. Files of
-//! another command, or of the same command in another format, stay.
+//! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. All commands
+//! that write to `--out` count as one writer. Tables in another format have another writer, and stay.
 //!
 //! Files may be in a subfolder. The list has the length and the time of each such file: a file that changed since is
 //! the user's, and stays.
@@ -12,10 +12,14 @@ use std::io;
 use std::path::{Component, Path};
 use std::time::UNIX_EPOCH;
 
+use miette::{IntoDiagnostic, WrapErr};
+
 use crate::{inputs, output_file};
 
 /// The name of the list.
 const LIST: &str = ".vruntime-files";
+/// The end of the names of writers to `--out`.
+const OUT: &str = " --out";
 
 /// Removes files of `writer` in `folder` that are not in `written`, and lists the files in `written`.
 ///
@@ -26,14 +30,21 @@ pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -
     update(folder, writer, written, false)
 }
 
-/// As [`replace`], after the new files were written. They may be in subfolders: `6.12/digest`. Removes subfolders that
-/// are then empty.
+/// Removes what any command left in its folder of `--out`, after `command` wrote the files in `written`. These may be
+/// in subfolders: `6.12/digest`. Removes subfolders that are then empty.
 ///
 /// # Errors
 ///
 /// As [`replace`].
-pub(crate) fn replace_written(folder: &Path, writer: &str, written: &BTreeSet<String>) -> io::Result<()> {
-    update(folder, writer, written, true)
+pub(crate) fn replace_out(folder: &Path, command: &str, written: &BTreeSet<String>) -> miette::Result<()> {
+    update(folder, &format!("{command}{OUT}"), written, true)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", folder.display()))
+}
+
+/// Whether both are one writer: the names are equal, or both commands write to `--out`.
+fn is_same(a: &str, b: &str) -> bool {
+    a == b || a.ends_with(OUT) && b.ends_with(OUT)
 }
 
 /// `stamped`: the new files are complete, and the list gets their stamps.
@@ -49,7 +60,7 @@ fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool
         Some((by, rest.split_once('\t').map_or((rest, None), |(name, stamp)| (name, Some(stamp)))))
     });
     let (ours, others): (Vec<_>, Vec<_>) =
-        entries.filter(|(_, (name, _))| is_below(folder, name)).partition(|(by, _)| *by == writer);
+        entries.filter(|(_, (name, _))| is_below(folder, name)).partition(|(by, _)| is_same(by, writer));
     for (_, (name, as_left)) in ours {
         let path = folder.join(name);
         let changed = as_left.is_some_and(|as_left| stamp(&path).as_deref() != Some(as_left));
@@ -147,20 +158,29 @@ mod tests {
         let all = ["a/x", "a/y", "b/x", "c/x", "top"];
         left(&all);
         left(&["b/mine", "d/x"]);
-        replace_written(path, "compare", &names(&all)).unwrap();
+        replace_out(path, "compare", &names(&all)).unwrap();
         fs::write(path.join("c/x"), "changed").unwrap();
         left(&["e/x"]);
-        replace_written(path, "compare", &names(&["e/x"])).unwrap();
+        replace_out(path, "compare", &names(&["e/x"])).unwrap();
         assert!(!path.join("a").exists() && !path.join("b/x").exists() && !path.join("top").exists());
         for kept in ["b/mine", "c/x", "d/x", "e/x"] {
             assert!(path.join(kept).exists(), "{kept}");
         }
+        // Another command with --out, and one that writes tables.
+        left(&["results.json", "classes.csv"]);
+        replace(path, "run csv", &names(&["classes.csv"])).unwrap();
+        replace_out(path, "run", &names(&["results.json"])).unwrap();
+        assert!(!path.join("e").exists() && path.join("classes.csv").exists());
+        left(&["comparison.json"]);
+        replace_out(path, "compare", &names(&["comparison.json"])).unwrap();
+        assert!(!path.join("results.json").exists() && path.join("classes.csv").exists());
         // A list of paths that lead out of the folder.
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("x"), "").unwrap();
         let absolute = outside.path().join("x").display().to_string();
-        fs::write(path.join(LIST), format!("compare\ta/../../x\ncompare\t{absolute}\ncompare\t../x\n")).unwrap();
-        replace_written(path, "compare", &names(&[])).unwrap();
+        fs::write(path.join(LIST), format!("compare --out\ta/../../x\ncompare --out\t{absolute}\nrun --out\t../x\n"))
+            .unwrap();
+        replace_out(path, "compare", &names(&[])).unwrap();
         assert!(outside.path().join("x").exists());
     }
 }

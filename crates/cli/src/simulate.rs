@@ -13,7 +13,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_replay::{Tally, TaskTotals};
 use vruntime_report::{
-    Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, TimeSeries, counted,
+    Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, PassDelays, Results, SchedStat, TimeSeries,
+    counted,
 };
 #[cfg(feature = "quick-build")]
 use vruntime_sim::run_dyn as simulated;
@@ -218,8 +219,9 @@ fn one_in<'scope>(
         Observer::new(scope, writer, spare)
     });
     let mut ftrace = ftrace.transpose().map_err(|error| no_thread(&error))?;
+    let passes = benchmarks::measures_passes(job.workload).then(PassDelays::default);
     let watchers = (
-        (Digest::default(), job.config.debug_at.map(SchedStat::new)),
+        (Digest::default(), job.config.debug_at.map(SchedStat::new), passes),
         Collector::new(cpus).with_target(job.target),
         log.transpose().map_err(Failure::Output)?,
         (
@@ -246,7 +248,7 @@ fn one_in<'scope>(
         None => simulated(job.workload, &job.config, &mut sink, &mut watch),
     };
     let mut outcome = outcome.map_err(Failure::Refused)?;
-    let ((digest, stat), collector, log, (detector, analyses, series)) = watchers.end();
+    let ((digest, stat, passes), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
@@ -264,7 +266,7 @@ fn one_in<'scope>(
     outcome.notes.extend(series.as_ref().and_then(TimeSeries::note));
     outcome.notes.extend(results.unsettled_note().filter(|_| job.unsettled));
     let detected = detector.map(Detector::into_detected);
-    let benchmarks = benchmarks::outputs(job.workload, &results, &job.config.machine.costs);
+    let benchmarks = benchmarks::outputs(job.workload, &results, passes.as_ref(), &job.config.machine.costs);
     Ok(Done {
         results,
         outcome,

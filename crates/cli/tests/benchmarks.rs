@@ -116,6 +116,11 @@ fn schbench_tells_percentiles() {
         [number(min)].into_iter().chain(percentiles).chain([number(max)]).collect()
     };
     assert_eq!(values(&idle), [0.0; 9], "it waits for nobody");
+    // The clock is read once in a pass: the delay of each worker has the wakeups before it.
+    let pass = values(&alone("schbench -m 1 -t 32 -c 1000 -r 2", 64, "syscall_ns = 2000"));
+    assert!(pass[1] >= 25.0 && pass[4] >= 55.0 && pass[4] < 80.0, "{pass:?}");
+    let requests = values(&alone("schbench -m 1 -t 32 -c 1000 -r 2 -R 1000", 64, "syscall_ns = 2000"));
+    assert!(requests[4] < 10.0, "{requests:?}");
     let busy = values(&alone("schbench -m 1 -t 4 -c 10000", 2, ""));
     assert!(busy.is_sorted() && busy[8] > 1000.0, "{busy:?}");
 }

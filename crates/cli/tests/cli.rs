@@ -70,7 +70,7 @@ fn help_of_every_command() {
 fn mistakes_are_reported_with_a_way_to_mend_them() {
     let cases: &[(&str, &[&str])] = &[
         ("no such file", &["run", "nowhere.json"]),
-        ("no such kernel", &["run", "beat.json", "--kernel", "6.13"]),
+        ("no such kernel", &["run", "beat.json", "--kernel", "2.4"]),
         ("no such machine", &["run", "beat.json", "--machine", "pack:2 cor:4"]),
         ("no such feature", &["run", "beat.json", "--feature", "NO_RUN_TO_PARTY"]),
         ("no such tunable", &["run", "beat.json", "--set", "base_slise_ns=1"]),
@@ -91,7 +91,10 @@ fn mistakes_are_reported_with_a_way_to_mend_them() {
         ("no such scenario", &["fidelity", "--scenario", "five-on-3"]),
     ];
     for (name, arguments) in cases {
-        insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), fails(arguments));
+        // The list of kernels grows.
+        let told = fails(arguments);
+        let told = told.split("; there are 2.6.15").next().unwrap_or_default();
+        insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), told);
     }
 }
 

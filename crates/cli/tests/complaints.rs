@@ -137,18 +137,33 @@ fn names_do_not_speak_to_the_terminal() {
     assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
 }
 
+/// Each gap of the table of kernels: the error names the kernels around it, and the nearer one.
 #[test]
 fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
-    for (kernel, why, nearest) in [
-        ("6.13", "none between 6.12 and 6.14 is on offer", "the nearest is 6.12;"),
-        ("6.16", "none between 6.14 and 6.17 is on offer", "the nearest is 6.17;"),
-        ("5.17", "none between 5.15 and 6.1 is on offer", "the nearest is 5.15;"),
-        ("6.20", "none between 6.18 and 7.0 is on offer", "the nearest is 6.18;"),
-        ("7.3", "the newest on offer is 7.2", "the nearest is 7.2;"),
-    ] {
-        let told = fails(&["run", "beat.json", "--kernel", kernel]);
-        assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");
+    let version = |name: &str| -> Option<(u32, u32)> {
+        let (major, minor) = name.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let all = vruntime_sched::kernels::kernels().iter();
+    let offered: Vec<(&str, (u32, u32))> = all.filter_map(|row| Some((row.name, version(row.name)?))).collect();
+    let mut gaps = 0;
+    for pair in offered.windows(2) {
+        let [(below, (major, low)), (above, (above_major, high))] = [pair[0], pair[1]];
+        if major != above_major || high.saturating_sub(low) < 3 {
+            continue;
+        }
+        gaps += 1;
+        for (kernel, nearest) in [(low + 1, below), (high - 1, above)] {
+            let kernel = format!("{major}.{kernel}");
+            let told = fails(&["run", "beat.json", "--kernel", &kernel]);
+            let why = format!("there is no kernel `{kernel}`: none between {below} and {above} is on offer");
+            assert!(told.contains(&why) && told.contains(&format!("the nearest is {nearest};")), "{told}");
+        }
     }
+    assert!(gaps > 0, "{offered:?}");
+    let newest = offered.last().unwrap().0;
+    let told = fails(&["run", "beat.json", "--kernel", "99.0"]);
+    assert!(told.contains(&format!("there is no kernel `99.0`: the newest on offer is {newest}")), "{told}");
 }
 
 #[test]

@@ -315,7 +315,7 @@ impl Collector {
     fn boost(&mut self, id: TaskId, priority: i16) {
         self.limits_change(id);
         self.task_mut(id).bound_by = BoundBy::of_priority(priority);
-        self.look_again(id);
+        self.recheck_throttling(id);
     }
 
     fn set_nice(&mut self, at: u64, id: TaskId, nice: i8) {
@@ -337,7 +337,7 @@ impl Collector {
         if policy == SchedPolicy::Deadline {
             task.account.deadline.get_or_insert_default();
         }
-        self.look_again(id);
+        self.recheck_throttling(id);
     }
 
     fn move_group(&mut self, at: u64, id: TaskId, group: GroupId) {
@@ -352,7 +352,7 @@ impl Collector {
         let state = task.state;
         task.enter(at, state, groups);
         task.group = group.0;
-        self.watch_anew(id);
+        self.restart_wait(id);
     }
 
     fn end_of_life(&mut self, at: u64, id: TaskId) {

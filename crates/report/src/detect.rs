@@ -66,6 +66,16 @@ enum State {
     Running,
 }
 
+/// Whether a task was woken on its CPU, and not moved since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Woken {
+    #[default]
+    Elsewhere,
+    Here,
+    /// The CPU ran a SCHED_IDLE task, and the woken task is of another policy.
+    BesideSchedIdle,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Task {
     name: String,
@@ -77,10 +87,9 @@ struct Task {
     mask: u32,
     since: u64,
     waited: u64,
-    /// Whether it was woken on this CPU, and not moved since.
-    woken: bool,
+    woken: Woken,
     sched_idle: bool,
-    /// Whether a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE.
+    /// Whether its wait began when a task of another policy, woken on its CPU, preempted it. Only for SCHED_IDLE.
     displaced: bool,
 }
 
@@ -110,6 +119,7 @@ struct Queue {
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     idle_since: Option<u64>,
+    running: Option<TaskId>,
     offline: bool,
     /// Waiting tasks. On an idle CPU they are about to run, and do not count.
     waiting: u32,
@@ -121,8 +131,8 @@ struct Cpu {
     /// Wait time in this window, and that of tasks woken here.
     waited: u64,
     waited_woken: u64,
-    /// Wait time of displaced SCHED_IDLE tasks.
-    waited_displaced: u64,
+    /// Wait time of displaced SCHED_IDLE tasks, and of tasks woken beside SCHED_IDLE tasks.
+    waited_sched_idle: u64,
     /// Findings of a task to move in this window, by level.
     found: Vec<u32>,
 }
@@ -158,7 +168,7 @@ pub struct Detector {
     wasted: u64,
     throttle_state: ThrottleState,
     /// Findings of the last window with their indices in the list. `None`: only counted.
-    going_on: BTreeMap<Key, Option<usize>>,
+    ongoing: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the last two windows.
     before: [f64; 2],
     /// Until then, a changed affinity may go unnoticed.
@@ -190,23 +200,24 @@ impl Detector {
         &mut self.cpus[cpu]
     }
 
-    fn book(&mut self, task: TaskId) {
+    fn account_wait(&mut self, task: TaskId) {
         let now = self.now;
         let it = &mut self.tasks[task.index()];
         let waited = now - it.since;
         it.since = now;
         it.waited += waited;
-        let (cpu, woken, displaced) = (it.cpu as usize, it.woken, it.displaced);
+        let (cpu, woken) = (it.cpu as usize, it.woken != Woken::Elsewhere);
+        let by_sched_idle = it.displaced || it.woken == Woken::BesideSchedIdle;
         let cpu = self.cpu_mut(cpu);
         cpu.waited += waited;
-        cpu.waited_displaced += if displaced { waited } else { 0 };
-        cpu.waited_woken += if woken { waited } else { 0 };
+        cpu.waited_sched_idle += if by_sched_idle { waited } else { 0 };
+        cpu.waited_woken += if woken && !by_sched_idle { waited } else { 0 };
     }
 
     fn enter(&mut self, task: TaskId, state: State, cpu: CpuId) {
         let before = self.task_mut(task).place();
         if before.state == State::Waiting {
-            self.book(task);
+            self.account_wait(task);
             self.leave_queue(before.cpu, before.mask);
         }
         let is_throttled = state == State::Waiting && self.throttle_state.is_throttled(task, cpu);
@@ -233,7 +244,7 @@ impl Detector {
         if busy {
             self.want(mask, -1);
         }
-        self.look_at(cpu);
+        self.update_spare(cpu);
     }
 
     fn join_queue(&mut self, cpu: usize, mask: u32) {
@@ -249,7 +260,7 @@ impl Detector {
         if busy {
             self.want(mask, 1);
         }
-        self.look_at(cpu);
+        self.update_spare(cpu);
     }
 
     /// Returns the index in `masks` of an affinity's CPUs within reach of `cpu`.
@@ -284,7 +295,7 @@ impl Detector {
     }
 
     /// Updates whether a CPU is spare.
-    fn look_at(&mut self, cpu: usize) {
+    fn update_spare(&mut self, cpu: usize) {
         let it = &mut self.cpus[cpu];
         let spare = it.idle_since.is_some() && !it.offline && it.waiting == 0;
         if std::mem::replace(&mut it.spare, spare) == spare {
@@ -316,11 +327,11 @@ impl Detector {
         for (mask, count) in queues {
             self.want(mask, if idle { -(count as i32) } else { count as i32 });
         }
-        self.look_at(cpu);
+        self.update_spare(cpu);
     }
 
     /// Checks which waiting tasks of a CPU are throttled.
-    fn look_again(&mut self, cpu: CpuId) {
+    fn recheck_throttling_on(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
             if task.cpu == cpu.0 && matches!(task.state, State::Waiting | State::Throttled) {
@@ -330,7 +341,7 @@ impl Detector {
     }
 
     /// Checks whether a waiting task is throttled.
-    fn wait_anew(&mut self, task: TaskId) {
+    fn recheck_throttling(&mut self, task: TaskId) {
         let Place { state, cpu, .. } = self.task_mut(task).place();
         if matches!(state, State::Waiting | State::Throttled) {
             self.enter(task, State::Waiting, CpuId(cpu as u32));
@@ -377,14 +388,14 @@ impl Detector {
     /// Advances the time to `at`, through the ends of windows.
     fn advance(&mut self, at: u64) {
         while self.detected.window_ns > 0 && at >= self.start + self.detected.window_ns {
-            self.pass(self.start + self.detected.window_ns);
+            self.integrate(self.start + self.detected.window_ns);
             self.close();
             self.start = self.now;
         }
-        self.pass(at);
+        self.integrate(at);
     }
 
-    fn pass(&mut self, to: u64) {
+    fn integrate(&mut self, to: u64) {
         if to > self.now {
             self.wasted += u64::from(self.wasted_now()) * (to - self.now);
             self.now = to;
@@ -396,7 +407,7 @@ impl Detector {
         let now = self.now;
         for index in 0..self.tasks.len() {
             if self.tasks[index].state == State::Waiting {
-                self.book(TaskId(index as u32));
+                self.account_wait(TaskId(index as u32));
             }
         }
         for cpu in &mut self.cpus {
@@ -412,13 +423,16 @@ impl Detector {
         self.judge();
         self.wasted = 0;
         for cpu in &mut self.cpus {
-            (cpu.idle, cpu.waited, cpu.waited_woken, cpu.waited_displaced) = (0, 0, 0, 0);
+            (cpu.idle, cpu.waited, cpu.waited_woken, cpu.waited_sched_idle) = (0, 0, 0, 0);
             cpu.found.clear();
             cpu.queues.retain(|_, queue| queue.count > 0);
             cpu.queues.values_mut().for_each(|queue| queue.total = 0);
         }
         for task in &mut self.tasks {
-            (task.waited, task.woken) = (0, task.woken && task.state == State::Waiting);
+            task.waited = 0;
+            if task.state != State::Waiting {
+                task.woken = Woken::Elsewhere;
+            }
         }
     }
 
@@ -428,18 +442,18 @@ impl Detector {
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
         if self.start < self.unnoticed_until {
             self.before = [0.0; 2];
-            self.going_on.clear();
+            self.ongoing.clear();
             return;
         }
         let [first, second] = self.before;
         self.before = [second, wasted];
         let lasts = first.min(second).min(wasted) >= tolerated(self.cpus.len()) && wasted >= SLOWLY * first;
-        let seen = if lasts { self.look_round(wasted) } else { BTreeMap::new() };
-        self.list(seen);
+        let seen = if lasts { self.find_violations(wasted) } else { BTreeMap::new() };
+        self.record(seen);
     }
 
     /// Returns pairs of CPUs that idled, and had waiting tasks, for long enough in this window.
-    fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
+    fn find_violations(&self, wasted: f64) -> BTreeMap<Key, Violation> {
         // At least half as long as the longest.
         let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
         let is_idle = |cpu: &usize| !self.cpus[*cpu].offline && self.cpus[*cpu].idle * 2 >= longest;
@@ -478,10 +492,10 @@ impl Detector {
     }
 
     /// Adds a window's violations, or extends the previous window's.
-    fn list(&mut self, seen: BTreeMap<Key, Violation>) {
-        let mut going_on = BTreeMap::new();
+    fn record(&mut self, seen: BTreeMap<Key, Violation>) {
+        let mut ongoing = BTreeMap::new();
         for (key, window) in seen {
-            let listed = self.going_on.get(&key).copied().unwrap_or_else(|| {
+            let listed = self.ongoing.get(&key).copied().unwrap_or_else(|| {
                 let free = self.detected.violations.len() < MOST;
                 if free {
                     self.detected.violations.push(window.clone());
@@ -491,11 +505,11 @@ impl Detector {
                 free.then_some(self.detected.violations.len() - 1)
             });
             if let Some(index) = listed {
-                self.detected.violations[index].goes_on(&window);
+                self.detected.violations[index].extend(&window);
             }
-            going_on.insert(key, listed);
+            ongoing.insert(key, listed);
         }
-        self.going_on = going_on;
+        self.ongoing = ongoing;
     }
 
     fn new_mask(&mut self, mask: Option<CpuMask>) {
@@ -581,7 +595,7 @@ impl Detector {
             Pattern::GroupConstruction
         } else if queued.waited_woken * 2 >= queued.waited {
             Pattern::OverloadOnWakeup
-        } else if queued.waited_displaced * 2 >= queued.waited {
+        } else if queued.waited_sched_idle * 2 >= queued.waited {
             Pattern::SchedIdleCpu
         } else if here.iter().all(|cpu| found(cpu) == 0) {
             Pattern::GroupImbalance

@@ -26,7 +26,7 @@ pub(crate) enum ThrottleCause {
 /// Tasks whose throttling an event may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    Nobody,
+    Nothing,
     Task(TaskId),
     /// All waiting on this CPU.
     On(CpuId),
@@ -69,11 +69,11 @@ impl ThrottleState {
     }
 
     /// Applies an event. Returns the tasks whose throttling it may have changed. Also check tasks that start to wait.
-    pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
+    pub(crate) fn apply(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {
                 self.set_throttled(task, false);
-                Changed::Nobody
+                Changed::Nothing
             }
             Event::Throttle { group } => {
                 self.limits.begin(at, cpu, group);
@@ -107,7 +107,7 @@ impl ThrottleState {
                 self.task_mut(task).bound_by = BoundBy::of_priority(new);
                 Changed::Task(task)
             }
-            _ => Changed::Nobody,
+            _ => Changed::Nothing,
         }
     }
 

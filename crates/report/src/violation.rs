@@ -55,8 +55,8 @@ impl Pattern {
                 "no scheduling domain has both CPUs, so they are never balanced: domains are missing (in the paper: after a CPU was offline)"
             }
             Self::SchedIdleCpu => {
-                "tasks that woke up preempted SCHED_IDLE tasks; a wakeup treats a CPU that runs only SCHED_IDLE tasks as \
-                 idle (5.4+), even beside CPUs that run nothing"
+                "tasks woke up on CPUs of SCHED_IDLE tasks, and share them since; a wakeup treats a CPU that runs only \
+                 SCHED_IDLE tasks as idle (5.4+), even beside CPUs that run nothing"
             }
             Self::Other => "balancing found an imbalance and did not remove it: affinities, or a tolerated difference",
         }
@@ -120,7 +120,7 @@ pub struct Violation {
 
 impl Violation {
     /// Extends it by a window.
-    pub(crate) fn goes_on(&mut self, window: &Self) {
+    pub(crate) fn extend(&mut self, window: &Self) {
         self.until_ns = window.until_ns;
         if self.pattern == Pattern::Other {
             // One window can show the pattern.

@@ -8,6 +8,8 @@ use std::process::Command;
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
+use crate::print;
+
 /// Run every scenario with two builds of the command, and compare their output byte by byte
 #[derive(Debug, Args)]
 pub(crate) struct Builds {
@@ -58,20 +60,20 @@ impl Builds {
                 }
             }
             let differences = differences(&before, &after);
-            println!("{label}: {}", if differences.is_empty() { "equal" } else { "DIFFERENT" });
+            print::line!("{label}: {}", if differences.is_empty() { "equal" } else { "DIFFERENT" });
             for line in &differences {
-                println!("  {line}");
+                print::line!("  {line}");
             }
             different += usize::from(!differences.is_empty());
         }
         if !lines.is_empty() {
-            println!("\n{} lines of tables and messages changed, without their numbers:", lines.len());
-            lines.iter().take(LINES).for_each(|line| println!("  {line}"));
+            print::line!("\n{} lines of tables and messages changed, without their numbers:", lines.len());
+            lines.iter().take(LINES).for_each(|line| print::line!("  {line}"));
         }
         if different > 0 {
             return Err(miette!("{different} of {} runs differ", runs.len()));
         }
-        println!("all {} runs are equal", runs.len());
+        print::line!("all {} runs are equal", runs.len());
         Ok(())
     }
 }
@@ -97,6 +99,8 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
     if out.is_dir() {
         all_files(&out, &mut files)?;
     }
+    // The list of written files has times.
+    files.retain(|file| file.file_name().is_none_or(|name| name != ".vruntime-files"));
     files.sort();
     for file in files {
         let name = file.strip_prefix(&out).unwrap_or(&file).display().to_string();

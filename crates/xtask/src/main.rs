@@ -1,6 +1,7 @@
 //! `cargo xtask`: tools for vruntime's developers.
 // Machines take real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+#![deny(clippy::print_stdout)]
 
 mod builds;
 mod command;
@@ -9,6 +10,7 @@ mod kernels;
 mod layers;
 mod models;
 mod notices;
+mod print;
 mod prose;
 mod rtapp;
 mod seeds;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::command::{build, command, output};
 use crate::here::{Here, stolen};
+use crate::print;
 use benchmark::Benchmark;
 
 /// The greatest difference of a simulated time, as a part of the real one.
@@ -75,8 +76,8 @@ impl Models {
         let mut rows = self.rows()?;
         let vruntime = build()?;
         let folder = tempfile::tempdir().into_diagnostic().wrap_err("cannot make a folder for what runs leave")?;
-        println!("{}: Linux {} on {}; {kernel} simulated", here.date, here.kernel, here.machine);
-        println!("{}\n", self.procedure());
+        print::line!("{}: Linux {} on {}; {kernel} simulated", here.date, here.kernel, here.machine);
+        print::line!("{}\n", self.procedure());
         for round in 1..=self.rounds {
             let mut machine = self.calibrated(&vruntime, &folder.path().join("machine.toml"))?;
             for (index, row) in rows.iter_mut().enumerate() {
@@ -86,7 +87,7 @@ impl Models {
                 let (real, stolen) = row.run(self.timeout)?;
                 let simulated = row.benchmark.simulated(&vruntime, &machine, &kernel, folder.path())?;
                 let (unit, words) = (row.benchmark.figure.unit(), row.benchmark.words());
-                println!(
+                print::line!(
                     "round {round}: {words:<40} {} {unit}, simulated {} ({}), {stolen:.1} % stolen",
                     number(real),
                     number(simulated),
@@ -101,7 +102,7 @@ impl Models {
             let text = format!("{:#}\n", self.data(&here, &kernel, &rows));
             fs::write(path, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
         }
-        print!("{}", table(&rows));
+        print::text!("{}", table(&rows));
         Ok(())
     }
 
@@ -136,9 +137,10 @@ impl Models {
             }
         }
         for it in &missing {
-            println!(
+            print::line!(
                 "{} is not there, and what it runs is left out; on Debian: apt-get install {}",
-                it.program, it.package
+                it.program,
+                it.package
             );
         }
         let is_missing = |it: &Benchmark| missing.iter().any(|known| known.program == it.program);

@@ -10,6 +10,8 @@ use clap::Args;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
 
+use crate::print;
+
 /// The platform of releases.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The released package.
@@ -50,12 +52,12 @@ impl Notices {
             }
         } else {
             fs::write(&file, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))?;
-            println!("{}", file.display());
+            print::line!("{}", file.display());
         }
         if let Some(sbom) = &self.sbom {
             let text = format!("{:#}\n", bill(&packages));
             fs::write(sbom, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", sbom.display()))?;
-            println!("{}", sbom.display());
+            print::line!("{}", sbom.display());
         }
         Ok(())
     }

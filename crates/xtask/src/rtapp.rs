@@ -16,6 +16,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::command::{build, command};
 use crate::here::Here;
+use crate::print;
 use cells::{Comparison, Figures};
 use logs::FIGURES;
 
@@ -58,8 +59,8 @@ impl RtApp {
         let vruntime = build()?;
         // Fails early without rt-app.
         let pace = self.pace()?;
-        println!("a turn of rt-app's loop takes {pace:.1} ns now; which is measured before each of its runs\n");
-        println!("{:<28} {:<12} {:<20} {:>22} {:>22}", "file", "task", "figure", "rt-app", "vruntime real");
+        print::line!("a turn of rt-app's loop takes {pace:.1} ns now; which is measured before each of its runs\n");
+        print::line!("{:<28} {:<12} {:<20} {:>22} {:>22}", "file", "task", "figure", "rt-app", "vruntime real");
         let mut all = Comparison::default();
         for file in files {
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -68,10 +69,10 @@ impl RtApp {
                     let first = all.cells.len();
                     all.add(&name, theirs, &ours);
                     let shown = all.cells[first..].iter().filter(|cell| !self.misses || !cell.is_inside());
-                    shown.for_each(|cell| println!("{}", cell.line()));
+                    shown.for_each(|cell| print::line!("{}", cell.line()));
                 }
                 Err(error) => {
-                    println!("{name:<28} left out: {error}");
+                    print::line!("{name:<28} left out: {error}");
                     all.left_out.push((name, error.to_string()));
                 }
             }
@@ -81,8 +82,8 @@ impl RtApp {
             let about = format!("{} runs of each, in turns, {} s at most.", self.runs, self.seconds);
             write(path, &all.page(&here, &format!("cargo xtask {}", command.join(" ")), &about))?;
         }
-        println!("{} runs of each, {} s at most", self.runs, self.seconds);
-        println!("{}", all.score());
+        print::line!("{} runs of each, {} s at most", self.runs, self.seconds);
+        print::line!("{}", all.score());
         Ok(())
     }
 

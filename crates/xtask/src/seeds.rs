@@ -16,6 +16,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::Value;
 
 use crate::command::{command, output};
+use crate::print;
 use sources::{Random, random_tests};
 
 /// The variable of proptest and `tests/seed.rs`.
@@ -72,7 +73,7 @@ impl Seeds {
         }
         if self.list {
             for test in &tests {
-                println!("{:>5} cases  {}", test.cases, test.name);
+                print::line!("{:>5} cases  {}", test.cases, test.name);
             }
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl Seeds {
             if !progress.failed && self.from < last {
                 run_seeds(test, &mut progress, self.from + 1..=last, until)?;
             }
-            println!("{}", line(test, &progress));
+            print::line!("{}", line(test, &progress));
             Ok(progress)
         })?;
         summary(&all.iter().map(|((test, _), progress)| (test, progress)).collect::<Vec<_>>())
@@ -143,7 +144,7 @@ fn run_seeds(
         let printed = String::from_utf8_lossy(&outcome.stdout);
         if !outcome.status.success() {
             progress.failed = true;
-            println!("FAILED: {VARIABLE}={seed} {}\n{}", test.name, failure(&printed));
+            print::line!("FAILED: {VARIABLE}={seed} {}\n{}", test.name, failure(&printed));
             break;
         }
         if !printed.contains("1 passed") {
@@ -176,7 +177,7 @@ fn summary(all: &[(&Test, &Progress)]) -> miette::Result<()> {
     let runs: u64 = all.iter().map(|(_, progress)| progress.seeds).sum();
     let cases: u64 = all.iter().map(|(test, progress)| progress.seeds * test.cases).sum();
     let fewest = all.iter().map(|(_, progress)| progress.seeds).min().unwrap_or(0);
-    println!(
+    print::line!(
         "{} tests, {failed} failed; {runs} runs, {cases} cases; every test ran under {fewest} seeds or more",
         all.len()
     );

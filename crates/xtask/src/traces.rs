@@ -15,6 +15,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::Value;
 
 use crate::command::{build, command, output};
+use crate::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Traces {
@@ -62,7 +63,7 @@ impl Traces {
             match reader.lacks(file) {
                 Ok(Some([broken, missing, unwoken])) => {
                     traces += 1;
-                    println!("{file}: {broken} switches, {missing} arrivals and {unwoken} wakeups are missing");
+                    print::line!("{file}: {broken} switches, {missing} arrivals and {unwoken} wakeups are missing");
                 }
                 Ok(None) if known::of(file).is_none() => continue,
                 Ok(None) => found.push("is no trace".to_owned()),
@@ -77,11 +78,11 @@ impl Traces {
             }
             wrong += found.len();
             for difference in &found {
-                println!("{file}: {difference}");
+                print::line!("{file}: {difference}");
             }
         }
         for known in known::KNOWN.iter().filter(|known| files.iter().all(|file| file != known.file)) {
-            println!("{}: is not there ({})", known.file, known.source);
+            print::line!("{}: is not there ({})", known.file, known.source);
         }
         let summary = format!("{traces} traces, {of_known} of the {} known ones", known::KNOWN.len());
         if traces == 0 {
@@ -90,7 +91,7 @@ impl Traces {
         if wrong > 0 {
             return Err(miette!("{wrong} differences in {summary}"));
         }
-        println!("{summary}: no differences");
+        print::line!("{summary}: no differences");
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! The modules of `crates/sched` have layers (ARCHITECTURE.md, "Layers").
-#![allow(dead_code, reason = "the command prints more than this test needs")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "the command prints more than this test needs")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 #[path = "../src/layers/mod.rs"]
 mod layers;
+#[path = "../src/print.rs"]
+mod print;
 
 use layers::Module;
 

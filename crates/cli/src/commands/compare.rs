@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use vruntime_replay::fit;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text};
@@ -308,9 +308,7 @@ impl<'a> Compared<'a> {
         leave(out, "comparison.json", &format!("{json:#}\n"))?;
         let of_side = |ran: &Ran<'_>| LEFT.map(|file| format!("{}/{file}", folder_name(&ran.side.label)));
         let written = self.ran.iter().flat_map(of_side).chain(["comparison.json".to_owned()]).collect();
-        leftovers::replace_written(out, "compare --out", &written)
-            .into_diagnostic()
-            .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", out.display()))
+        leftovers::replace_out(out, "compare", &written)
     }
 
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {

@@ -2,6 +2,7 @@
 
 mod json;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
@@ -23,7 +24,7 @@ use crate::commands::run::log_settings;
 use crate::input::Input;
 use crate::output_paths::OutputPaths;
 use crate::rtapp_log::RtAppLog;
-use crate::{Ended, complaint, error_place, input, interrupt, output};
+use crate::{Ended, complaint, error_place, input, interrupt, leftovers, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
@@ -67,7 +68,10 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     };
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
     let json = || json_of(&input.name, &runs, &results);
-    let left_results = real.out.as_ref().map(|folder| leave(folder, "results.json", &format!("{:#}\n", json())));
+    let left_results = real.out.as_ref().map(|folder| {
+        leave(folder, "results.json", &format!("{:#}\n", json()))?;
+        leftovers::replace_out(folder, "real", &names_written(&runs))
+    });
     let written = logged.and(left_results.unwrap_or(Ok(())));
     if real.json {
         output::print_json(&json());
@@ -96,6 +100,13 @@ fn tell(runs: &[Measured]) {
     for note in runs.iter().flat_map(|run| &run.notes) {
         output::note(note);
     }
+}
+
+/// Returns the names of the files in the folder of `--out`.
+fn names_written(runs: &[Measured]) -> BTreeSet<String> {
+    let of_kernel = runs.iter().flat_map(|run| run.trace.iter().chain(&run.groups_file));
+    let names = of_kernel.filter_map(|path| path.file_name()?.to_str());
+    names.chain(["results.json"]).map(str::to_owned).collect()
 }
 
 fn left(folder: &std::path::Path, runs: &[Measured]) -> String {

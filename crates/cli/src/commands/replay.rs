@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use miette::{IntoDiagnostic, WrapErr};
 use serde_json::json;
 use vruntime_replay::recorded::Recorded;
 use vruntime_replay::recorded::rules::Rules;
@@ -98,14 +97,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 
-/// Removes the traces of an earlier what-if from the folder of `--out` if this replay has none.
+/// Removes what an earlier run left in the folder of `--out`, such as the traces of a what-if if this replay has none.
 fn tidy(arguments: &Replay, with_what_if: bool) -> miette::Result<()> {
     let Some(out) = &arguments.out else { return Ok(()) };
     let folders = ["replayed"].into_iter().chain(with_what_if.then_some("what-if"));
     let written = folders.flat_map(|folder| TRACES.map(|file| format!("{folder}/{file}"))).collect();
-    leftovers::replace_written(out, "replay --out", &written)
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", out.display()))
+    leftovers::replace_out(out, "replay", &written)
 }
 
 /// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.

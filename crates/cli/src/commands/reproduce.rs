@@ -22,7 +22,7 @@ use crate::input::{self, Input};
 use crate::output_paths::OutputPaths;
 use crate::plan::plan;
 use crate::simulate::Failure;
-use crate::{Ended, interrupt, output, simulate};
+use crate::{Ended, interrupt, leftovers, output, simulate};
 
 /// The experiments, by their documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +70,16 @@ impl Experiment {
     }
 }
 
+/// The files of `--out`.
+const FILES: [&str; 2] = ["reproduce.json", "reproduce.html"];
+
 pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     if let Some(task) = &reproduce.counted {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
     }
     let outputs = OutputPaths::default();
-    outputs.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
+    outputs.folder("--out", reproduce.out.as_deref(), &FILES).check()?;
     let one = match reproduce.name {
         Which::All => None,
         Which::One(experiment) => Some(experiment),
@@ -101,10 +104,12 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     }
     let json = serde_json::to_value(&all).into_diagnostic()?;
     if let Some(folder) = &reproduce.out {
-        leave(folder, "reproduce.json", &format!("{json:#}\n"))?;
+        let [of_json, of_html] = FILES;
+        leave(folder, of_json, &format!("{json:#}\n"))?;
         let page =
             Reproduced::page(&all, &machine()).map_err(|error| miette::miette!("cannot make a page: {error}"))?;
-        leave(folder, "reproduce.html", &page)?;
+        leave(folder, of_html, &page)?;
+        leftovers::replace_out(folder, "reproduce", &FILES.map(str::to_owned).into())?;
     }
     let (met, claims) = all.iter().map(Reproduced::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     if reproduce.json {

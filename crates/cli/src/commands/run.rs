@@ -10,12 +10,12 @@ use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check, may_be_there};
 use super::html;
-use super::{digests, leave_results, over_seeds, runs_json, tell_notes};
+use super::{LEFT, digests, leave_results, over_seeds, runs_json, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, error_place, input, output, policies, rules, simulate, tables};
+use crate::{Ended, error_place, input, leftovers, output, policies, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -75,6 +75,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let left = || {
         if let Some(folder) = &options.out {
             leave_results(folder, &input.name, &plan, &changes, &runs)?;
+            leftovers::replace_out(folder, "run", &LEFT.map(str::to_owned).into())?;
         }
         leave_reports(run, &input.name, &head, &runs)
     };

@@ -160,6 +160,28 @@ fn a_folder_used_again_has_no_columns_of_an_earlier_run() {
     assert_eq!(files(&out, ""), all);
 }
 
+/// Commands remove what another command left in a folder of `--out`.
+#[test]
+fn a_folder_that_another_command_uses_again_has_its_files_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let within = ["--duration", "100ms", "--repeat", "1", "--out", out.to_str().unwrap()];
+    let run = || well(&[&["run", "groups.toml"][..], &within].concat());
+    let compare = || well(&[&["compare", "groups.toml", "--kernel", "6.1", "--kernel", "6.6"][..], &within].concat());
+    run();
+    let of_run = files(&out, "");
+    assert_eq!(of_run, ["digest", "results.json", "trace.perfetto-trace", "trace.txt"]);
+    compare();
+    assert_eq!(files(&out, "").iter().filter(|name| !name.contains('/')).collect::<Vec<_>>(), ["comparison.json"]);
+    run();
+    assert_eq!(files(&out, ""), of_run);
+    // What the user replaced stays.
+    fs::write(out.join("digest"), "mine").unwrap();
+    compare();
+    assert_eq!(fs::read_to_string(out.join("digest")).unwrap(), "mine");
+    assert!(!out.join("results.json").exists());
+}
+
 /// The list may not lead out of the folder, even by a link.
 #[cfg(unix)]
 #[test]

@@ -137,8 +137,8 @@ impl Sink for Analyses {
         if limits {
             self.limits_change(at as i64, cpu.0);
         }
-        let changed = self.world.throttles.throttle_state.hears(at, cpu, event);
-        let what = self.what(cpu, event).or((changed != Changed::Nobody).then_some(What::Other));
+        let changed = self.world.throttles.throttle_state.apply(at, cpu, event);
+        let what = self.what(cpu, event).or((changed != Changed::Nothing).then_some(What::Other));
         if let Some(what) = what {
             let by = self.world.cpus().get(cpu.index()).map_or(On::Idle, |row| row.on);
             let irq = matches!(event, Event::Waking { irq: true, .. });

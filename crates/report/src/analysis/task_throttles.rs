@@ -47,11 +47,11 @@ impl World {
     }
 
     /// Updates throttled tasks by a step of a trace.
-    fn hears(&mut self, step: &Step) -> Changed {
+    fn apply_to_throttling(&mut self, step: &Step) -> Changed {
         let event = match step.what {
             What::Fork { child } => {
                 self.own(child);
-                return Changed::Nobody;
+                return Changed::Nothing;
             }
             What::Switch { next: On::Task(next), .. } if !self.throttles.throttle_state.is_empty() => {
                 let next = Running::Task(self.own(next));
@@ -69,13 +69,13 @@ impl World {
                 let what = if spent { DeadlineEvent::Throttle } else { DeadlineEvent::Replenish };
                 Event::Deadline { task: self.own(task), what }
             }
-            _ => return Changed::Nobody,
+            _ => return Changed::Nothing,
         };
         let Self { cgroups, throttles, .. } = self;
         for (group, row) in cgroups.rows().iter().enumerate().skip(throttles.throttle_state.groups()) {
             throttles.throttle_state.group(GroupId(group as u32), row.parent.map(GroupId));
         }
-        throttles.throttle_state.hears(step.at.max(0) as u64, CpuId(step.cpu), &event)
+        throttles.throttle_state.apply(step.at.max(0) as u64, CpuId(step.cpu), &event)
     }
 }
 
@@ -86,11 +86,11 @@ impl Analyses {
             self.limits_change(step.at, step.cpu);
         }
         self.step(step);
-        match self.world.hears(step) {
+        match self.world.apply_to_throttling(step) {
             Changed::On(_) => (0..self.world.tasks() as u32).for_each(|task| self.report_throttling(task)),
             Changed::Task(id) => self.report_throttling(id.0),
-            Changed::Nobody if self.world.throttles.throttle_state.is_empty() => {}
-            Changed::Nobody => {
+            Changed::Nothing if self.world.throttles.throttle_state.is_empty() => {}
+            Changed::Nothing => {
                 for change in 0..self.world.changes.len() {
                     self.report_throttling(self.world.changes[change].task);
                 }

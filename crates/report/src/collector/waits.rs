@@ -90,9 +90,9 @@ pub(super) fn waits_no_more(
 impl Collector {
     /// Checks again whether a waiting task is throttled.
     #[inline]
-    pub(super) fn look_again(&mut self, id: TaskId) {
+    pub(super) fn recheck_throttling(&mut self, id: TaskId) {
         if !self.throttle_state.is_empty() {
-            self.watch_anew(id);
+            self.restart_wait(id);
         }
     }
 
@@ -110,10 +110,10 @@ impl Collector {
             waits_no_more(watch, *now, (id, task), groups, throttle_state);
         }
         watch.moves(id, to);
-        self.watch_anew(id);
+        self.restart_wait(id);
     }
 
-    /// Ends a wait before a change of limits. [`Collector::look_again`] restarts it.
+    /// Ends a wait before a change of limits. [`Collector::recheck_throttling`] restarts it.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
         if !self.throttle_state.is_empty() {
@@ -121,7 +121,7 @@ impl Collector {
         }
     }
 
-    /// Ends a wait. [`Collector::watch_anew`] restarts it.
+    /// Ends a wait. [`Collector::restart_wait`] restarts it.
     pub(super) fn wait_ends(&mut self, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation: Some(watch), throttle_state, now, .. } = self else { return };
@@ -130,7 +130,7 @@ impl Collector {
     }
 
     /// Restarts the wait of a task that is not throttled.
-    pub(super) fn watch_anew(&mut self, id: TaskId) {
+    pub(super) fn restart_wait(&mut self, id: TaskId) {
         let Self { tasks, groups, conservation: Some(watch), throttle_state, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
         if matches!(task.state, State::Waiting | State::Woken) {
@@ -145,7 +145,7 @@ impl Collector {
     }
 
     /// Restarts waits on a CPU, also of throttled tasks.
-    fn watch_all_anew(&mut self, cpu: CpuId) {
+    fn restart_waits_on(&mut self, cpu: CpuId) {
         let Some(watch) = &mut self.conservation else { return };
         let mut here: Vec<TaskId> = watch.waiting().collect();
         here.retain(|&task| watch.cpu(task) == cpu);
@@ -157,7 +157,7 @@ impl Collector {
             elsewhere
         });
         for task in here {
-            self.watch_anew(task);
+            self.restart_wait(task);
         }
     }
 
@@ -188,7 +188,7 @@ impl Collector {
                 _ => {}
             }
         }
-        self.watch_all_anew(cpu);
+        self.restart_waits_on(cpu);
     }
 
     /// Begins or ends real-time throttling of a group on a CPU.

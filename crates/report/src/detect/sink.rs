@@ -7,7 +7,7 @@ use vruntime_trace::{
 
 use crate::throttle_state::Changed;
 
-use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task};
+use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task, Woken};
 
 impl Sink for Detector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
@@ -15,7 +15,7 @@ impl Sink for Detector {
         let longest = info.domains.iter().map(|domain| domain.interval_ns.div_ceil(tick) * tick + tick).max();
         self.detected.window_ns = (longest.unwrap_or(0) * INTERVALS).max(LEAST_WINDOW_NS);
         self.cpus = vec![Cpu { idle_since: Some(0), ..Cpu::default() }; info.cpus];
-        (0..info.cpus).for_each(|cpu| self.look_at(cpu));
+        (0..info.cpus).for_each(|cpu| self.update_spare(cpu));
         self.domains(0, info.domains);
     }
 
@@ -31,7 +31,7 @@ impl Sink for Detector {
             }
         }
         // Old numbers name other domains, and balancing restarts.
-        self.going_on.clear();
+        self.ongoing.clear();
         self.before = [0.0; 2];
     }
 
@@ -83,10 +83,10 @@ impl Sink for Detector {
 
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
         self.advance(at);
-        match self.throttle_state.hears(at, cpu, event) {
-            Changed::Nobody => {}
-            Changed::Task(task) => self.wait_anew(task),
-            Changed::On(cpu) => self.look_again(cpu),
+        match self.throttle_state.apply(at, cpu, event) {
+            Changed::Nothing => {}
+            Changed::Task(task) => self.recheck_throttling(task),
+            Changed::On(cpu) => self.recheck_throttling_on(cpu),
         }
         match *event {
             Event::Switch { prev, prev_state, next } if prev != next => {
@@ -94,7 +94,9 @@ impl Sink for Detector {
                     let waits = matches!(prev_state, PrevState::Preempted | PrevState::Yielded);
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
                     let by_wakeup = match next {
-                        Running::Task(next) => self.task_mut(next).woken && !self.task_mut(next).sched_idle,
+                        Running::Task(next) => {
+                            self.task_mut(next).woken != Woken::Elsewhere && !self.task_mut(next).sched_idle
+                        }
                         _ => false,
                     };
                     let it = self.task_mut(task);
@@ -103,24 +105,32 @@ impl Sink for Detector {
                 if let Running::Task(task) = next {
                     self.enter(task, State::Running, cpu);
                 }
+                self.cpu_mut(cpu.index()).running = if let Running::Task(task) = next { Some(task) } else { None };
                 self.set_idle(cpu.index(), next == Running::Idle);
             }
             Event::CpuDown | Event::CpuUp => {
                 self.cpu_mut(cpu.index()).offline = matches!(event, Event::CpuDown);
-                self.look_at(cpu.index());
+                self.update_spare(cpu.index());
             }
             Event::Wakeup { task, target } | Event::WakeupNew { task, target }
                 if self.task_mut(task).state == State::Asleep =>
             {
-                self.task_mut(task).woken = matches!(event, Event::Wakeup { .. });
+                let running = self.cpu_mut(target.index()).running;
+                let beside_sched_idle = running.is_some_and(|running| self.task_mut(running).sched_idle);
+                let it = self.task_mut(task);
+                it.woken = match event {
+                    Event::Wakeup { .. } if beside_sched_idle && !it.sched_idle => Woken::BesideSchedIdle,
+                    Event::Wakeup { .. } => Woken::Here,
+                    _ => Woken::Elsewhere,
+                };
                 self.enter(task, State::Waiting, target);
             }
             Event::Migrate { task, to, .. } => {
                 let state = self.task_mut(task).state;
                 if matches!(state, State::Waiting | State::Throttled) {
                     self.enter(task, State::Waiting, to);
-                    let it = self.task_mut(task);
-                    (it.woken, it.displaced) = (false, false);
+                    // A displaced task waits elsewhere for the same reason.
+                    self.task_mut(task).woken = Woken::Elsewhere;
                 }
             }
             Event::Balance { level, busiest: Some(_), .. } => {
@@ -132,7 +142,7 @@ impl Sink for Detector {
             }
             Event::SetPolicy { task, policy, .. } => {
                 // Its wait until now was under its former policy.
-                self.wait_anew(task);
+                self.recheck_throttling(task);
                 let it = self.task_mut(task);
                 it.sched_idle = policy == SchedPolicy::Idle;
                 it.displaced &= it.sched_idle;

@@ -232,6 +232,46 @@ fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     assert_eq!(found([idle, normal], true, true), [Pattern::GroupImbalance], "a is no longer SCHED_IDLE");
 }
 
+/// Every 10 ms, b wakes up on CPU 2, where a runs. Then a, preempted, waits on CPU 3 for 9 ms, or b, preempted by a.
+/// That is `sched_idle_cpu` if a is SCHED_IDLE.
+#[test]
+fn waits_that_follow_from_such_a_wakeup_are_of_its_pattern() {
+    let found = |policy: SchedPolicy, moved: bool| {
+        let mut detector = watch(Some(pairs()));
+        detector.task(TaskId(0), &TaskInfo { name: "a", class: "a", policy, ..TaskInfo::default() });
+        let wakes = |task: u32, cpu: u32| Event::Wakeup { task: TaskId(task), target: CpuId(cpu) };
+        detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
+        switch(&mut detector, 0, 2, None, Some(0));
+        detector.event(0, CpuId(3), &Event::WakeupNew { task: TaskId(2), target: CpuId(3) });
+        switch(&mut detector, 0, 3, None, Some(2));
+        for turn in 0..30 {
+            let at = turn * 10 * MS;
+            detector.event(at, CpuId(2), &wakes(1, 2));
+            switch(&mut detector, at, 2, Some(0), Some(1));
+            let mut moves = |at: u64, from: u32, to: u32| {
+                let (from, to) = (CpuId(from), CpuId(to));
+                let cause = vruntime_trace::MigrateCause::NohzIdle;
+                detector.event(at, to, &Event::Migrate { task: TaskId(0), from, to, cause });
+            };
+            if moved {
+                moves(at, 2, 3);
+                moves(at + 9 * MS, 3, 2);
+            } else {
+                switch(&mut detector, at, 2, Some(1), Some(0));
+                switch(&mut detector, at + 9 * MS, 2, Some(0), Some(1));
+            }
+            let (prev, next) = (Running::Task(TaskId(1)), Running::Task(TaskId(0)));
+            detector.event(at + 9 * MS, CpuId(2), &Event::Switch { prev, prev_state: PrevState::Sleeping, next });
+        }
+        detector.finish(300 * MS);
+        patterns(&detector.into_detected())
+    };
+    assert_eq!(found(SchedPolicy::Idle, true), [Pattern::SchedIdleCpu]);
+    assert_eq!(found(SchedPolicy::Idle, false), [Pattern::SchedIdleCpu]);
+    assert_eq!(found(SchedPolicy::Normal, true), [Pattern::GroupImbalance]);
+    assert_eq!(found(SchedPolicy::Normal, false), [Pattern::OverloadOnWakeup]);
+}
+
 /// Every CPU is idle half the time, and has two tasks otherwise, so it never idles beside waiting tasks.
 #[test]
 fn a_cpu_is_not_idle_beside_its_own_tasks() {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
+use crate::print;
+
 pub(crate) use cycles::largest;
 pub(crate) use imports::imports;
 pub(crate) use order::against;
@@ -41,15 +43,15 @@ impl Layers {
         let imports = read(&root.join(SOURCES))?;
         let cycle = largest(&imports);
         for line in against(&imports) {
-            println!("{line}");
+            print::line!("{line}");
         }
-        println!("{} modules, {} in the largest cycle", imports.len(), cycle.len());
+        print::line!("{} modules, {} in the largest cycle", imports.len(), cycle.len());
         for module in &cycle {
-            println!("{}", name(module));
+            print::line!("{}", name(module));
             if self.imports {
                 for (from, items) in imports[module].iter().filter(|(from, _)| cycle.contains(*from)) {
                     let items: Vec<&str> = items.iter().map(String::as_str).collect();
-                    println!("    {}: {}", name(from), items.join(", "));
+                    print::line!("    {}: {}", name(from), items.join(", "));
                 }
             }
         }

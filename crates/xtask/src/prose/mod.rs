@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
+use crate::print;
+
 pub(crate) use counts::Counts;
 pub(crate) use rules::{Finding, Measure};
 pub(crate) use text::Source;
@@ -45,7 +47,7 @@ impl Prose {
         let is_wanted = |finding: &&Finding| self.only.as_ref().is_none_or(|only| finding.path.starts_with(only));
         if !self.counts {
             for finding in checked.findings.iter().filter(is_wanted) {
-                println!("{finding}");
+                print::line!("{finding}");
             }
         }
         print_measures(&checked);
@@ -56,7 +58,7 @@ impl Prose {
         }
         let below = allowed.below(&found);
         if !below.is_empty() {
-            println!("\nLower these numbers in {ALLOWED} (`cargo xtask prose --update`):\n{}", below.join("\n"));
+            print::line!("\nLower these numbers in {ALLOWED} (`cargo xtask prose --update`):\n{}", below.join("\n"));
         }
         match allowed.above(&found).as_slice() {
             [] => Ok(()),
@@ -66,9 +68,9 @@ impl Prose {
 }
 
 fn print_measures(checked: &Checked) {
-    println!("{}", Measure::HEAD);
+    print::line!("{}", Measure::HEAD);
     for (group, measure) in &checked.measures {
-        println!("{}", measure.row(group));
+        print::line!("{}", measure.row(group));
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
+use crate::print;
 use changes::{Change, HOG, HOGS, Hogs, changes};
 use programs::{OTHERS, PROGRAMS, Program};
 
@@ -87,17 +88,17 @@ impl WhatIf {
         if self.list {
             let list = |programs: &[Program]| {
                 for program in programs {
-                    println!("{:12} {}", program.name, program.what);
+                    print::line!("{:12} {}", program.name, program.what);
                 }
             };
             list(PROGRAMS);
-            println!("\nWith --others:");
+            print::line!("\nWith --others:");
             list(OTHERS);
-            println!("\nChanges:");
+            print::line!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
                     change.arguments().chunks(2).map(|pair| format!("{} '{}'", pair[0], pair[1])).collect();
-                println!("{:30} {}{name}", change.what, arguments.join(" "));
+                print::line!("{:30} {}{name}", change.what, arguments.join(" "));
             }
             return Ok(());
         }
@@ -149,7 +150,7 @@ impl WhatIf {
         }
         if self.as_recorded {
             for program in &left_out {
-                println!("left out: {program}");
+                print::line!("left out: {program}");
             }
             return Ok(());
         }
@@ -160,10 +161,10 @@ impl WhatIf {
     /// Writes or prints a page.
     fn leave(&self, page: &str, what: &str) -> miette::Result<()> {
         match &self.out {
-            None => print!("{page}"),
+            None => print::text!("{page}"),
             Some(file) => {
                 fs::write(file, page).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))?;
-                println!("{what}: {}", file.display());
+                print::line!("{what}: {}", file.display());
             }
         }
         Ok(())
@@ -184,9 +185,13 @@ impl WhatIf {
         if self.as_recorded {
             running.runs()?;
             let (verdict, replayed) = tool.replayed(&recording, program)?;
-            println!(
+            print::line!(
                 "{:12} {:6.1} replayed {:6.1}; hogs {:6.1} replayed {:6.1}: {verdict}",
-                program.name, recorded.program, replayed.program, recorded.hogs, replayed.hogs
+                program.name,
+                recorded.program,
+                replayed.program,
+                recorded.hogs,
+                replayed.hogs
             );
             return Ok(pairs);
         }
