@@ -113,8 +113,8 @@ pub struct Tried {
     pub pools: Vec<String>,
     /// As in [`Choice::sync`].
     pub sync: bool,
-    /// Three times the part of CPU time that differs from the recording, and the part of all waiting for a CPU. A replay
-    /// as recorded adds the part of switches. 0: none.
+    /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the parts of switches
+    /// and of waiting for a CPU. 0: none.
     pub distance: f64,
 }
 
@@ -143,8 +143,8 @@ pub(crate) struct Nearest {
     pub(crate) programs: Option<Recorded>,
 }
 
-/// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches count, too.
-/// The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
+/// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
+/// for a CPU count, too. The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
@@ -334,13 +334,12 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     all_there.then_some(numbers)
 }
 
-/// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches do not count.
-/// Waiting does: a task that waits would use more CPU time if it got it.
+/// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches and waiting
+/// do not count.
 fn distance(how: How, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
     let replayed = totals(recorded, ran);
     CPU_TIMES * off(recorded, &replayed, how.goes_on)
-        + waits_off(recorded, &replayed)
-        + if how.goes_on { 0.0 } else { switches_off(recorded, &replayed) }
+        + if how.goes_on { 0.0 } else { switches_off(recorded, &replayed) + waits_off(recorded, &replayed) }
 }
 
 /// Totals of each task, by its name.
