@@ -113,8 +113,8 @@ pub struct Tried {
     pub pools: Vec<String>,
     /// As in [`Choice::sync`].
     pub sync: bool,
-    /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the parts of switches
-    /// and of waiting for a CPU. 0: none.
+    /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the parts of
+    /// switches and of waiting for a CPU. 0: none.
     pub distance: f64,
 }
 

@@ -144,7 +144,8 @@ fn rounds(causes: &Causes<'_>, members: &[usize]) -> Option<Rounds> {
     found.filter(|rounds| held[held.len() / 2] <= rounds.inside + rounds.inside / 10 + AT_ONCE_NS)
 }
 
-/// Returns how long the waker ran in each wait for a member, sorted. It is at most one section if the waker held a lock.
+/// Returns how long the waker ran in each wait for a member, sorted. It is at most one section if the waker held a
+/// lock.
 fn held(causes: &Causes<'_>, members: &[usize]) -> Vec<u64> {
     let progress: BTreeMap<usize, Progress> =
         members.iter().map(|&member| (member, Progress::new(&causes.threads[member]))).collect();
