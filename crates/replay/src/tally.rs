@@ -1,4 +1,4 @@
-//! Each task's CPU time and switches in a run: all that a trial needs.
+//! Each task's CPU time, switches and waiting in a run: all that a trial needs.
 
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -18,7 +18,8 @@ pub struct TaskTotals {
     pub waited_ns: u64,
 }
 
-/// Counts what [`Collector`](vruntime_report::Collector) counts as CPU time and switches of tasks, and nothing else.
+/// Counts what [`Collector`](vruntime_report::Collector) counts as CPU time, switches and run delay of tasks, and
+/// nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     tasks: Vec<TaskTotals>,

@@ -114,13 +114,16 @@ fn a_tally_counts_as_the_collector_does() {
     let mut sinks = (Tally::default(), vruntime_report::Collector::new(config.machine.topology.nr_cpus()));
     vruntime_sim::run_dyn(&workload, config, &mut sinks, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     let tasks = sinks.1.into_results().tasks;
-    let collected: Vec<_> =
-        tasks.iter().map(|task| (task.name.clone(), task.account.cpu_ns, task.account.switches())).collect();
-    let counted: Vec<_> =
-        sinks.0.into_tasks().into_iter().map(|task| (task.name, task.cpu_ns, task.switches)).collect();
+    let of = |task: &vruntime_report::TaskResult| {
+        (task.name.clone(), task.account.cpu_ns, task.account.switches(), task.account.run_delay_ns)
+    };
+    let collected: Vec<_> = tasks.iter().map(of).collect();
+    let counted = sinks.0.into_tasks().into_iter();
+    let counted: Vec<_> = counted.map(|task| (task.name, task.cpu_ns, task.switches, task.waited_ns)).collect();
     assert_eq!(counted, collected);
+    assert!(counted.iter().any(|(_, _, _, waited_ns)| *waited_ns > 0), "{counted:?}");
     assert!(
-        counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches)| *cpu_ns > 0 && *switches > 0),
+        counted.len() == 3 && counted.iter().all(|(_, cpu_ns, switches, _)| *cpu_ns > 0 && *switches > 0),
         "{counted:?}"
     );
 }
