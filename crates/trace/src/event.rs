@@ -3,6 +3,8 @@
 //! An [`Event`](crate::Event) has ids and all fields; a recording has reused pids, changing names and missing fields.
 //! A [`Record`] keeps them as recorded, under the kernel's names.
 
+use std::fmt;
+
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;
 
@@ -96,6 +98,45 @@ pub struct Wakeup<'a> {
     pub success: bool,
     /// The CPU chosen for it; in `sched_waking`, its last CPU.
     pub target_cpu: Option<u32>,
+}
+
+/// The fields of `sock_send_length` and `sock_recv_length`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The socket's address in the kernel. Text has a hash of it.
+    pub socket: u64,
+    /// Bytes; negative: an error number.
+    pub length: i32,
+    /// Flags of send(2) and recv(2). Kernels print no length of data that was only looked at (`MSG_PEEK`).
+    pub flags: i32,
+}
+
+/// Raw fields, as `trace-cmd report -R` prints them.
+impl fmt::Display for Transfer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "sk={:#x} ret={} flags={:#x}", self.socket, self.length, self.flags)
+    }
+}
+
+/// The fields of `inet_sock_set_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketState {
+    /// As [`Transfer::socket`].
+    pub socket: u64,
+    /// The new state; 1: `TCP_ESTABLISHED`, 7: `TCP_CLOSE`.
+    pub state: i32,
+    /// Its own port.
+    pub port: u16,
+    /// Its peer's port.
+    pub peer_port: u16,
+}
+
+/// Raw fields, as `trace-cmd report -R` prints them.
+impl fmt::Display for SocketState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { socket, state, port, peer_port } = self;
+        write!(out, "skaddr={socket:#x} newstate={state} sport={port} dport={peer_port}")
+    }
 }
 
 /// The kernel's tracepoint; [`Tracepoint::Other`] if not decoded.
@@ -220,6 +261,12 @@ pub enum Tracepoint<'a> {
         /// Function; empty in binary files, which have addresses.
         function: &'a [u8],
     },
+    /// `sock_send_length`: the running task has sent data. Kernels have it since 6.3.
+    SocketSend(Transfer),
+    /// `sock_recv_length`: the running task has received data, or found none.
+    SocketReceive(Transfer),
+    /// `inet_sock_set_state`: an Internet socket changes its state. Kernels have it since 4.16.
+    SocketState(SocketState),
     /// `print`, `tracing_mark_write`: a text written to `trace_marker`.
     Print {
         /// Text without the writing function.

@@ -40,7 +40,9 @@ pub mod recording;
 mod relay;
 mod sink;
 
-pub use event::{CPU_IDLE_EXIT, Context, MAX_CPUS, Named, Record, StateBits, TaskState, Tracepoint, Wakeup};
+pub use event::{
+    CPU_IDLE_EXIT, Context, MAX_CPUS, Named, Record, SocketState, StateBits, TaskState, Tracepoint, Transfer, Wakeup,
+};
 pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
 pub use names::{is_stopper, stopper_pid, task_pid};

@@ -25,7 +25,7 @@ const fn wanted(name: &'static str) -> Event {
 }
 
 /// Everything a replay uses. Flags have the context of a wakeup: task, softirq, interrupt.
-const EVENTS: [Event; 18] = [
+const EVENTS: [Event; 21] = [
     needed("sched/sched_switch"),
     needed("sched/sched_waking"),
     needed("sched/sched_wakeup"),
@@ -47,6 +47,11 @@ const EVENTS: [Event; 18] = [
     wanted("cpuhp/cpuhp_exit"),
     // A following switch in state R is no preemption.
     wanted("syscalls/sys_enter_sched_yield"),
+    // Data that a thread finds while awake causes no other event.
+    wanted("sock/sock_send_length"),
+    wanted("sock/sock_recv_length"),
+    // Which sockets are connected.
+    wanted("sock/inet_sock_set_state"),
 ];
 
 /// The events that this kernel has. `tracefs` has a folder `events`.

@@ -308,6 +308,10 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             text(buffer, b" (", if function.is_empty() { b"0x0" } else { function });
             buffer.push(b')');
         }
+        Tracepoint::SocketSend(transfer) | Tracepoint::SocketReceive(transfer) => {
+            text(buffer, b"", transfer.to_string().as_bytes());
+        }
+        Tracepoint::SocketState(state) => text(buffer, b"", state.to_string().as_bytes()),
         Tracepoint::Print { text: printed } => text(buffer, b"", printed),
         Tracepoint::Other { fields } | Tracepoint::Malformed { fields } => text(buffer, b"", fields),
         Tracepoint::Lost { .. } => {}

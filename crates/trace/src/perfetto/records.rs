@@ -287,6 +287,10 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
             let fields = [text("comm", task.comm), pid, number("runtime", runtime_ns)];
             generic(record.name, fields.into_iter().chain(vruntime).collect())
         }
+        Tracepoint::SocketSend(transfer) | Tracepoint::SocketReceive(transfer) => {
+            generic(record.name, vec![text("fields", transfer.to_string().as_bytes())])
+        }
+        Tracepoint::SocketState(state) => generic(record.name, vec![text("fields", state.to_string().as_bytes())]),
         Tracepoint::Other { fields: b"" } => generic(record.name, Vec::new()),
         Tracepoint::Other { fields } => generic(record.name, vec![text("fields", fields)]),
         Tracepoint::Lost { .. } | Tracepoint::Malformed { .. } => return None,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use memchr::{memchr, memmem};
 
 use super::scan::{digits, trim_end, trim_start};
-use crate::event::{Context, Named, StateBits, TaskState, Tracepoint, Wakeup};
+use crate::event::{Context, Named, SocketState, StateBits, TaskState, Tracepoint, Transfer, Wakeup};
 
 /// The most fields of our tracepoints.
 const SLOTS: usize = 7;
@@ -51,6 +51,9 @@ enum Point {
     Idle,
     Frequency,
     Hotplug,
+    SocketSend,
+    SocketReceive,
+    SocketState,
     Print,
     Other,
 }
@@ -228,6 +231,10 @@ impl<'a> Read<'a> {
         })
     }
 
+    fn transfer(&self) -> Option<Transfer> {
+        Some(Transfer { socket: self.int(self.format.slots[0])? as u64, length: self.i32(1)?, flags: self.i32(2)? })
+    }
+
     #[inline]
     fn point(&self, mut bits: StateBits) -> Option<Tracepoint<'a>> {
         let slots = &self.format.slots;
@@ -281,6 +288,14 @@ impl<'a> Read<'a> {
             Point::Hotplug => {
                 Tracepoint::CpuhpEnter { cpu_id: self.u32(0)?, target: self.i32(1)?, step: self.i32(2)?, function: b"" }
             }
+            Point::SocketSend => Tracepoint::SocketSend(self.transfer()?),
+            Point::SocketReceive => Tracepoint::SocketReceive(self.transfer()?),
+            Point::SocketState => Tracepoint::SocketState(SocketState {
+                socket: self.int(slots[0])? as u64,
+                state: self.i32(1)?,
+                port: self.u32(2)? as u16,
+                peer_port: self.u32(3)? as u16,
+            }),
             Point::Print => {
                 let text = self.chars(slots[0])?;
                 Tracepoint::Print { text: text.strip_suffix(b"\n").unwrap_or(text) }
@@ -292,6 +307,7 @@ impl<'a> Read<'a> {
 
 fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
     const WAKEUP: &[&[u8]] = &[b"comm", b"pid", b"prio", b"success", b"target_cpu"];
+    const TRANSFER: &[&[u8]] = &[b"sk", b"ret", b"flags"];
     match name {
         b"sched_switch" => (
             Point::Switch,
@@ -311,6 +327,9 @@ fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
         b"cpu_idle" => (Point::Idle, &[b"state", b"cpu_id"]),
         b"cpu_frequency" => (Point::Frequency, &[b"state", b"cpu_id"]),
         b"cpuhp_enter" => (Point::Hotplug, &[b"cpu", b"target", b"idx"]),
+        b"sock_send_length" => (Point::SocketSend, TRANSFER),
+        b"sock_recv_length" => (Point::SocketReceive, TRANSFER),
+        b"inet_sock_set_state" => (Point::SocketState, &[b"skaddr", b"newstate", b"sport", b"dport"]),
         b"print" => (Point::Print, &[b"buf"]),
         _ => (Point::Other, &[]),
     }

@@ -3,7 +3,7 @@
 use memchr::{memchr, memmem, memrchr};
 
 use super::scan::{Fields, digits, signed, trim_end, trim_start, unsigned, word};
-use crate::event::{Named, StateBits, TaskState, Tracepoint, Wakeup};
+use crate::event::{Named, SocketState, StateBits, TaskState, Tracepoint, Transfer, Wakeup};
 
 /// Parses the tracepoint `name` with its `fields`.
 #[inline]
@@ -24,6 +24,9 @@ pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits
         b"cpu_idle" => idle(fields),
         b"cpu_frequency" => frequency(fields),
         b"cpuhp_enter" => hotplug(fields),
+        b"inet_sock_set_state" => state_of_socket(fields),
+        b"sock_send_length" => transfer(fields).map(Tracepoint::SocketSend),
+        b"sock_recv_length" => transfer(fields).map(Tracepoint::SocketReceive),
         // Kernels before 3.0 had only a number for this name.
         b"print" | b"tracing_mark_write" | b"0" => Some(Tracepoint::Print { text: print(fields) }),
         _ => return Tracepoint::Other { fields },
@@ -218,6 +221,42 @@ fn hotplug(text: &[u8]) -> Option<Tracepoint<'_>> {
     Some(Tracepoint::CpuhpEnter { cpu_id, target, step, function })
 }
 
+/// `sk address = 00000000a1b2c3d4, family = AF_INET protocol = IPPROTO_TCP, length = 50,
+/// error = 0, flags = 0x0`, or raw:
+/// `sk=0xffff888003f5c000 family=2 protocol=6 ret=50 flags=0`.
+fn transfer(text: &[u8]) -> Option<Transfer> {
+    let mut fields = Fields(text);
+    if text.starts_with(b"sk=") {
+        let socket = address(fields.word(b"sk=")?)?;
+        let length = signed(fields.find(b"ret=")?)?;
+        return Some(Transfer { socket, length, flags: unsigned(fields.find(b"flags=")?)? as i32 });
+    }
+    let mut value = |key: &[u8]| fields.find(key).map(|word| word.strip_suffix(b",").unwrap_or(word));
+    let socket = address(value(b"sk address = ")?)?;
+    let (length, error) = (signed(value(b"length = ")?)?, signed(value(b"error = ")?)?);
+    let flags = unsigned(value(b"flags = ")?)? as i32;
+    Some(Transfer { socket, length: if error < 0 { error } else { length }, flags })
+}
+
+/// `family=AF_INET protocol=IPPROTO_TCP sport=80 dport=4000 saddr=… oldstate=TCP_SYN_RECV newstate=TCP_ESTABLISHED`,
+/// which names no socket, or raw: `skaddr=0xffff888003f5c000 oldstate=3 newstate=1 sport=80 dport=4000 …`.
+fn state_of_socket(text: &[u8]) -> Option<Tracepoint<'_>> {
+    let mut fields = Fields(text);
+    if !text.starts_with(b"skaddr=") {
+        return Some(Tracepoint::Other { fields: text });
+    }
+    let socket = address(fields.word(b"skaddr=")?)?;
+    let state = signed(fields.find(b"newstate=")?)?;
+    let mut port = |key: &[u8]| u16::try_from(unsigned(fields.find(key)?)?).ok();
+    Some(Tracepoint::SocketState(SocketState { socket, state, port: port(b"sport=")?, peer_port: port(b"dport=")? }))
+}
+
+/// Parses hexadecimal digits, with or without `0x`.
+fn address(word: &[u8]) -> Option<u64> {
+    let digits = word.strip_prefix(b"0x").unwrap_or(word);
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 /// Returns the text without the function that wrote it: `0xffff00000819ff24s: text`, `tracing_mark_write: text`,
 /// `ip=0xffff… buf=text`.
 fn print(text: &[u8]) -> &[u8] {
@@ -313,6 +352,31 @@ mod tests {
                 "sched_migrate_task",
                 "comm=a pid=1 prio=120 orig_cpu=0 dest_cpu=3",
                 Tracepoint::MigrateTask { task, prio: 120, orig_cpu: 0, dest_cpu: 3 },
+            ),
+            (
+                "sock_send_length",
+                "sk address = 00000000a1b2c3d4, family = AF_INET protocol = IPPROTO_TCP, length = 50, error = 0, flags = 0x0",
+                Tracepoint::SocketSend(Transfer { socket: 0xa1b2_c3d4, length: 50, flags: 0 }),
+            ),
+            (
+                "sock_recv_length",
+                "sk address = 0xffff0000a1b2c3d4, family = 1 protocol = 0, length = 0, error = -11, flags = 0x42",
+                Tracepoint::SocketReceive(Transfer { socket: 0xffff_0000_a1b2_c3d4, length: -11, flags: 0x42 }),
+            ),
+            (
+                "sock_recv_length",
+                "sk=0xffff0000a1b2c3d4 family=1 protocol=0 ret=-11 flags=0x42",
+                Tracepoint::SocketReceive(Transfer { socket: 0xffff_0000_a1b2_c3d4, length: -11, flags: 0x42 }),
+            ),
+            (
+                "inet_sock_set_state",
+                "skaddr=0xffff0000a1b2c3d4 oldstate=3 newstate=1 sport=80 dport=4000 family=2 protocol=6",
+                Tracepoint::SocketState(SocketState {
+                    socket: 0xffff_0000_a1b2_c3d4,
+                    state: 1,
+                    port: 80,
+                    peer_port: 4000,
+                }),
             ),
             (
                 "sched_stat_runtime",

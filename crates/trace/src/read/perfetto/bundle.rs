@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::event::{Context, Named, StateBits, Tracepoint, Wakeup};
 use crate::read::format::context;
+use crate::read::payload::tracepoint;
 use crate::read::wire::{Few, Message, Value, varint};
 
 /// The most events of columns; bundles are far smaller.
@@ -291,6 +292,9 @@ fn generic(message: &[u8]) -> Option<(&[u8], Tracepoint<'_>)> {
             Tracepoint::StatRuntime { task: Named { comm, pid }, runtime_ns, vruntime_ns: vruntime }
         }
         (b"sched_stat_runtime" | b"", ..) => return None,
+        (b"sock_send_length" | b"sock_recv_length" | b"inet_sock_set_state", ..) => {
+            tracepoint(name, text?, &mut StateBits::default())
+        }
         _ => Tracepoint::Other { fields: text.unwrap_or_default() },
     };
     (!fields.damaged()).then_some((name, point))
