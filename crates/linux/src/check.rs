@@ -17,7 +17,12 @@ fn impossible(op: &Op) -> Option<&'static str> {
         Op::PoolRun { .. } | Op::PoolHelp { .. } | Op::PoolSleep { .. } | Op::PoolWait { .. } => {
             Some("a pool whose members do each other's work")
         }
-        Op::InboxWait { .. } | Op::InboxWake { .. } => Some("an inbox"),
+        Op::InboxWait { .. }
+        | Op::InboxWake { .. }
+        | Op::PutOff { .. }
+        | Op::PutOffEnd { .. }
+        | Op::RunIfSlept { .. }
+        | Op::CatchUp { .. } => Some("an inbox"),
         Op::LeadMoves { .. } | Op::LeadAwaits { .. } => Some("the progress of another task"),
         _ => None,
     }

@@ -201,6 +201,10 @@ impl Running {
             | Op::PoolWait { .. }
             | Op::InboxWait { .. }
             | Op::InboxWake { .. }
+            | Op::PutOff { .. }
+            | Op::PutOffEnd { .. }
+            | Op::RunIfSlept { .. }
+            | Op::CatchUp { .. }
             | Op::LeadMoves { .. }
             | Op::LeadAwaits { .. }
             | Op::WaitEvent { .. }

@@ -295,6 +295,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::InboxWait { inbox, answers } => self.inbox_wait(cpu, task, inbox, answers),
             Code::InboxWake { inbox, from, follow, .. } => self.inbox_wake(cpu, task, inbox, from, follow),
+            Code::PutOff { inbox, to } => self.puts_off(task, inbox, to),
+            Code::PutOffEnd { inbox } => self.put_off_ends(task, inbox),
+            Code::CatchUp { inbox } => self.catches_up(task, inbox),
+            Code::RunIfSlept { inbox, work } => self.runs_if_slept(cpu, task, inbox, work),
             Code::LeadMoves(lead) => self.lead_moves(cpu, task, lead),
             Code::LeadAwaits(lead) => self.lead_awaits(cpu, task, lead),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
@@ -467,6 +471,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Timer { .. }
             | Code::TimerAbsolute { .. }
             | Code::PipeWrite { .. }
+            | Code::PutOff { .. }
+            | Code::PutOffEnd { .. }
+            | Code::CatchUp { .. }
+            | Code::RunIfSlept { .. }
             | Code::PipeRead { .. } => unreachable!("these never enter the kernel this way"),
         }
         Flow::Done

@@ -115,6 +115,21 @@ pub(crate) enum Code {
         follow: Follow,
         sync: bool,
     },
+    /// Puts off the code until `to`, which is behind a [`Code::PutOffEnd`].
+    PutOff {
+        inbox: u32,
+        to: u32,
+    },
+    PutOffEnd {
+        inbox: u32,
+    },
+    CatchUp {
+        inbox: u32,
+    },
+    RunIfSlept {
+        inbox: u32,
+        work: u64,
+    },
     LeadMoves(u32),
     LeadAwaits(u32),
     /// Between its own `Lock` and `Unlock`.
@@ -422,12 +437,24 @@ impl<'a> Compiler<'a> {
         let back = self.out.code.len() as u32;
         self.out.code.push(Code::Loop);
         let mut waits: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut put_off = None;
         for op in &phase.ops {
             if let Op::InboxWait { inbox, from } = *op {
                 let from = self.waker(from);
                 waits.entry(inbox).or_default().push((self.out.code.len() as u32, from));
             }
             self.op(task, op)?;
+            let this = self.out.code.len() - 1;
+            match op {
+                Op::PutOff { .. } => put_off = Some(this),
+                Op::PutOffEnd { .. } => {
+                    if let Some(Code::PutOff { to, .. }) = put_off.take().map(|begin: usize| &mut self.out.code[begin])
+                    {
+                        *to = this as u32 + 1;
+                    }
+                }
+                _ => {}
+            }
         }
         for waits in waits.values() {
             let Some(all) = Answers::new(waits) else { continue };
@@ -473,6 +500,11 @@ impl<'a> Compiler<'a> {
             Op::InboxWake { inbox: index, from, follow, sync } => {
                 Code::InboxWake { inbox: inbox(index)?, from: self.waker(from), follow, sync }
             }
+            // Without an end, nothing is put off.
+            Op::PutOff { inbox: index } => Code::PutOff { inbox: inbox(index)?, to: self.out.code.len() as u32 + 1 },
+            Op::PutOffEnd { inbox: index } => Code::PutOffEnd { inbox: inbox(index)? },
+            Op::RunIfSlept { inbox: index, work } => Code::RunIfSlept { inbox: inbox(index)?, work },
+            Op::CatchUp { inbox: index } => Code::CatchUp { inbox: inbox(index)? },
             Op::LeadMoves { lead: index } => Code::LeadMoves(lead(index)?),
             Op::LeadAwaits { lead: index } => Code::LeadAwaits(lead(index)?),
             Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },

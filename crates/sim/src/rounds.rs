@@ -60,6 +60,9 @@ impl Code {
             | Self::Repeat { .. }
             | Self::PoolWait { .. }
             | Self::PoolAgain { .. }
+            | Self::PutOff { .. }
+            | Self::PutOffEnd { .. }
+            | Self::CatchUp { .. }
             | Self::Lock(_)
             | Self::Unlock(_)
             | Self::SpinWait { lock: true, .. }

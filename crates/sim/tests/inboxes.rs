@@ -118,14 +118,67 @@ fn who_is_never_woken_is_reported() {
     assert_eq!(notes.last().map(String::as_str), Some(told));
 }
 
-/// A phase of five tasks with random wakeups, and as many waits. `by` is a possible sequential order.
-fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec<Task> {
+/// A server that reads 1 ms from each of two clients, and puts off its answers of 1 ms.
+fn event_loop() -> Task {
+    let answers = |client: usize| {
+        let from = client;
+        let answer = [run(1), Op::InboxWake { inbox: client, from: 0, follow: Follow::Free, sync: false }];
+        let put_off = [Op::PutOff { inbox: 0 }].into_iter().chain(answer).chain([Op::PutOffEnd { inbox: 0 }]);
+        [Op::InboxWait { inbox: 0, from }, run(1)].into_iter().chain(put_off)
+    };
+    let ops = [run(1)].into_iter().chain(answers(1)).chain(answers(2)).chain([Op::CatchUp { inbox: 0 }]);
+    task("server", 0, ops.collect())
+}
+
+/// Asks the server after `after` milliseconds, and waits for the answer.
+fn client(number: usize, after: u64) -> Task {
+    let asks = Op::InboxWake { inbox: 0, from: number, follow: Follow::Free, sync: false };
+    task("client", number as u32, vec![run(after), asks, wait(number)])
+}
+
+/// With both requests there, the first client gets its answer when the server has read both.
+#[test]
+fn an_event_loop_reads_all_before_it_answers() {
+    assert_eq!(ends(vec![event_loop(), client(1, 0), client(2, 0)], 3), [5, 4, 5]);
+}
+
+/// The server sleeps before the second request.
+#[test]
+fn an_event_loop_answers_before_it_sleeps() {
+    assert_eq!(ends(vec![event_loop(), client(1, 0), client(2, 20)], 3), [22, 3, 22]);
+}
+
+/// A server whose sleep costs 2 ms answers two requests.
+#[test]
+fn the_cost_of_a_sleep_is_paid_once_for_all_that_is_there() {
+    let answer = [wait(0), Op::RunIfSlept { inbox: 0, work: 2 * MS }, run(1)];
+    let server = || task("server", 0, answer.iter().chain(&answer).cloned().collect());
+    let asks = |pause: u64| task("client", 1, vec![run(3), wake(0, Follow::Free), run(pause), wake(0, Follow::Free)]);
+    assert_eq!(ends(vec![server(), asks(0)], 1), [7, 3]);
+    assert_eq!(ends(vec![server(), asks(7)], 1), [13, 10]);
+}
+
+/// A phase of five tasks with random wakeups, and as many waits. `by` is a possible sequential order. Tasks put off
+/// some of the wakeups without following.
+fn programs(by: &[(usize, usize, usize, u64, bool)], loops: u64, answers: bool) -> Vec<Task> {
     let mut programs: Vec<Vec<Op>> = vec![Vec::new(); 5];
-    for &(waker, apart, follow, work) in by {
+    for &(waker, apart, follow, work, puts_off) in by {
         let woken = (waker + apart) % 5;
         let from = if answers { waker } else { 0 };
-        programs[waker].extend([Op::InboxWake { inbox: woken, from, follow: ALL[follow], sync: false }, run(work)]);
+        let wake = [Op::InboxWake { inbox: woken, from, follow: ALL[follow], sync: false }, run(work)];
+        let (inbox, program) = (waker, &mut programs[waker]);
+        if puts_off && ALL[follow] == Follow::Free {
+            program.push(Op::PutOff { inbox });
+            program.extend(wake);
+            program.push(Op::PutOffEnd { inbox });
+        } else {
+            program.push(Op::CatchUp { inbox });
+            program.extend(wake);
+        }
         programs[woken].extend([Op::InboxWait { inbox: woken, from }, run(1)]);
+    }
+    for (inbox, program) in programs.iter_mut().enumerate() {
+        program.push(Op::CatchUp { inbox });
     }
     let tasks = programs.into_iter().enumerate().map(|(number, ops)| {
         let phases: Arc<[Phase]> = [Phase::times(loops, ops)].into();
@@ -140,7 +193,7 @@ proptest! {
     /// However tasks follow, each ends with all its work done.
     #[test]
     fn everybody_comes_to_the_end(
-        by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),
+        by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64, any::<bool>()), 1..60),
         loops in 1..4_u64,
         answers in any::<bool>(),
     ) {

@@ -306,6 +306,10 @@ impl Offsets {
             Op::InboxWake { inbox, from, follow, sync } => {
                 Op::InboxWake { inbox: inbox + self.inboxes, from, follow, sync }
             }
+            Op::PutOff { inbox } => Op::PutOff { inbox: inbox + self.inboxes },
+            Op::PutOffEnd { inbox } => Op::PutOffEnd { inbox: inbox + self.inboxes },
+            Op::RunIfSlept { inbox, work } => Op::RunIfSlept { inbox: inbox + self.inboxes, work },
+            Op::CatchUp { inbox } => Op::CatchUp { inbox: inbox + self.inboxes },
             Op::LeadMoves { lead } => Op::LeadMoves { lead: lead + self.leads },
             Op::LeadAwaits { lead } => Op::LeadAwaits { lead: lead + self.leads },
             Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },

@@ -505,6 +505,30 @@ pub enum Op {
         /// Whether the kernel expects the waker to sleep soon, as for pipes and sockets (`WF_SYNC`).
         sync: bool,
     },
+    /// Puts off what follows, until the matching [`Op::PutOffEnd`]: until the task has taken all wakeups that were
+    /// there at once. An event loop reads from all ready sockets first, and then writes to them.
+    PutOff {
+        /// Index in [`Workload::inboxes`].
+        inbox: usize,
+    },
+    /// Ends what [`Op::PutOff`] puts off.
+    PutOffEnd {
+        /// As in [`Op::PutOff`].
+        inbox: usize,
+    },
+    /// Executes an amount of work if the task slept in its last wait at the inbox. It is the cost of a sleep, and does
+    /// not depend on the number of wakeups that the task then finds.
+    RunIfSlept {
+        /// Index in [`Workload::inboxes`].
+        inbox: usize,
+        /// As in [`Op::Run`].
+        work: u64,
+    },
+    /// Does what was put off.
+    CatchUp {
+        /// As in [`Op::PutOff`].
+        inbox: usize,
+    },
     /// The leader of a lead has come one step further.
     LeadMoves {
         /// Index in [`Workload::leads`].

@@ -14,6 +14,7 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::{Code, Programs};
 use crate::sync::answers::{Given, NO_ANSWERS};
+use crate::sync::batch::Batch;
 use crate::task::{Life, NOBODY};
 
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Inbox {
     /// Tasks that wait after waking the owner, with the wakeup's number, until it reaches its wait.
     followers: VecDeque<(u64, u32)>,
     owner: u32,
+    /// What each task that reads from all wakers first has put off.
+    pub(super) batches: BTreeMap<u32, Batch>,
 }
 
 impl Default for Inbox {
@@ -47,6 +50,7 @@ impl Default for Inbox {
             promised: BTreeSet::new(),
             followers: VecDeque::new(),
             owner: NOBODY,
+            batches: BTreeMap::new(),
         }
     }
 }
@@ -55,6 +59,10 @@ impl Inbox {
     /// Whether the owner has completed everything before that wakeup, or sleeps.
     fn has_come_to(&self, number: u64) -> bool {
         self.taken >= number || !self.sleepers.is_empty()
+    }
+
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
     }
 
     /// Finds a kept wakeup that `task`, at its wait, can take. Returns its position, and the task's next place.
@@ -146,6 +154,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let wait = Wait { answers, at: *at };
         let this = &mut self.objects.inboxes[inbox as usize];
         this.owner = task;
+        if let Some(put_off) = this.ends_batch(task, wait, &self.programs) {
+            *at = put_off;
+            return Flow::Stage;
+        }
         let alone = this.followers.is_empty() && this.posters.is_empty();
         let taken = if alone { this.takes(task, wait, &self.programs) } else { None };
         *at = taken.unwrap_or(*at);
@@ -159,6 +171,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let taken = this.takes(task, Wait { answers, at: sleeper.pc }, &self.programs);
         if let Some(at) = taken {
             sleeper.pc = at;
+            this.begins_batch(task);
         } else {
             this.sleepers.push_back(task);
             (sleeper.woken, sleeper.due) = (false, self.core.now);
@@ -211,6 +224,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let Code::InboxWait { answers, .. } = self.programs.code[*at as usize] else { continue };
             if let Some(goes_on) = this.takes(owner, Wait { answers, at: *at }, &self.programs) {
                 *at = goes_on;
+                this.begins_batch(owner);
                 this.sleepers.remove(position);
                 self.wake_from_call(cpu, owner, if sync { Waker::TaskSync } else { Waker::Task });
                 return;

@@ -5,6 +5,7 @@
 
 pub(crate) mod answers;
 mod barrier;
+mod batch;
 mod completion;
 mod condition;
 pub(crate) mod inbox;

@@ -214,9 +214,12 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 | Op::PoolHelp { pool, .. }
                 | Op::PoolSleep { pool, .. }
                 | Op::PoolWait { pool, .. } => within(pool, "pool", workload.pools.len()),
-                Op::InboxWait { inbox, .. } | Op::InboxWake { inbox, .. } => {
-                    within(inbox, "inbox", workload.inboxes.len())
-                }
+                Op::InboxWait { inbox, .. }
+                | Op::InboxWake { inbox, .. }
+                | Op::PutOff { inbox }
+                | Op::PutOffEnd { inbox }
+                | Op::RunIfSlept { inbox, .. }
+                | Op::CatchUp { inbox } => within(inbox, "inbox", workload.inboxes.len()),
                 Op::LeadMoves { lead } | Op::LeadAwaits { lead } => within(lead, "lead", workload.leads.len()),
                 Op::SpinWait { spin: number, .. } | Op::SpinPost { spin: number, .. } | Op::SpinBarrier(number) => {
                     within(number, "spin word", workload.spins.len())
