@@ -1,6 +1,6 @@
 //! Interprets the records of a trace for a replay.
 
-use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
+use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Transfer, Wakeup};
 
 use crate::recorded::{self, Left, What};
 
@@ -9,6 +9,8 @@ const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: usize = vruntime_trace::MAX_CPUS as usize;
 
+/// The state of a connected socket.
+const TCP_ESTABLISHED: i32 = 1;
 /// The flag of clone(2) for threads.
 const CLONE_THREAD: u64 = 0x1_0000;
 
@@ -49,6 +51,12 @@ impl Clock {
         self.last = Some((record.at, at));
         at
     }
+}
+
+/// Returns the bytes that a transfer moved; none if it failed, or only looked at them.
+fn bytes(transfer: &Transfer) -> Option<u64> {
+    const MSG_PEEK: i32 = 2;
+    u64::try_from(transfer.length).ok().filter(|&bytes| bytes > 0 && transfer.flags & MSG_PEEK == 0)
 }
 
 /// Returns the meaning of a record for a replay.
@@ -98,6 +106,11 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
         Tracepoint::StatRuntime { task, runtime_ns, .. } => What::Charged { task: named(*task), ns: *runtime_ns },
         Tracepoint::CpuFrequency { cpu_id, khz } => What::Frequency { cpu: *cpu_id, khz: *khz },
         Tracepoint::CpuhpEnter { .. } => What::Online(record.online()?),
+        Tracepoint::SocketSend(sent) => What::Sent { socket: sent.socket, bytes: bytes(sent)? },
+        Tracepoint::SocketReceive(received) => What::Received { socket: received.socket, bytes: bytes(received)? },
+        Tracepoint::SocketState(state) if state.state == TCP_ESTABLISHED => {
+            What::Connected { socket: state.socket, ports: (state.port, state.peer_port) }
+        }
         Tracepoint::Lost { .. } => What::Lost,
         _ => return None,
     })

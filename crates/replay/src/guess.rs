@@ -12,7 +12,7 @@ use vruntime_sim::{Config, parallel};
 use crate::Error;
 use crate::check::FirstNames;
 use crate::recorded::Coupling;
-use crate::recorded::{self, Prepared, Recorded, Thread};
+use crate::recorded::{self, Prepared, Reads, Recorded, Thread};
 use crate::recording::{How, Recording, prepare, programs};
 use crate::replay::Runner;
 use crate::tally::TaskTotals;
@@ -99,6 +99,8 @@ pub struct Choice {
     pub pools: Vec<String>,
     /// Whether wakeups are synchronous, as those by pipes and sockets: the woken task may get the waker's CPU.
     pub sync: bool,
+    /// Whether tasks wait for the recorded messages of sockets, and not only for wakeups.
+    pub messages: bool,
     /// Attempts in order. Empty if the trace leaves nothing open.
     pub tried: Vec<Tried>,
 }
@@ -113,13 +115,16 @@ pub struct Tried {
     pub pools: Vec<String>,
     /// As in [`Choice::sync`].
     pub sync: bool,
+    /// As in [`Choice::messages`].
+    pub messages: bool,
     /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the parts of
     /// switches and of waiting for a CPU. 0: none.
     pub distance: f64,
 }
 
 impl Choice {
-    fn new(best: How, tried: &[(How, f64)], names: &[String]) -> Self {
+    fn new(best: How, reads: Reads, tried: &[(How, f64)], names: &[String]) -> Self {
+        let messages = reads == Reads::Messages;
         let names = |pools: u32| {
             let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
             chosen.map(|(_, name)| name.clone()).collect()
@@ -128,9 +133,10 @@ impl Choice {
             coupling: how.coupling,
             pools: names(how.pools),
             sync: how.sync,
+            messages,
             distance,
         });
-        Self { coupling: best.coupling, pools: names(best.pools), sync: best.sync, tried: tried.collect() }
+        Self { coupling: best.coupling, pools: names(best.pools), sync: best.sync, messages, tried: tried.collect() }
     }
 }
 
@@ -138,9 +144,54 @@ impl Choice {
 #[derive(Debug)]
 pub(crate) struct Nearest {
     pub(crate) how: How,
+    pub(crate) reads: Reads,
     pub(crate) choice: Choice,
+    /// Its distance from the recording. None: nothing was tried.
+    distance: Option<f64>,
     /// The programs of the whole recording, if they are made already.
     pub(crate) programs: Option<Recorded>,
+}
+
+/// Finds the replay nearest to the recording, with messages or without. Returns its preparation, too. `ready` is the
+/// one without, if it is made already.
+///
+/// A what-if has messages wherever that is possible. A replay without them keeps the recorded distance between tasks.
+/// So it is near to the recording, but says nothing about other conditions.
+pub(crate) fn nearest(
+    recording: &Recording,
+    ready: Option<Prepared>,
+    (plan, reads): (&Plan, Reads),
+    how: How,
+    run: &Runner<'_>,
+) -> (Prepared, Nearest) {
+    let with = with_messages(recording, (plan, reads), how).map(|with| {
+        let nearest = nearest_of(recording, &with, (plan, Reads::Messages), how, run);
+        (with, nearest)
+    });
+    let with = match with {
+        Some(with) if how.goes_on => return with,
+        with => with,
+    };
+    let without = ready.unwrap_or_else(|| prepare(recording.recorder.clone(), &plan.config, reads));
+    let mut nearest = nearest_of(recording, &without, (plan, reads), how, run);
+    let Some((with, mut other)) = with else { return (without, nearest) };
+    let far = f64::INFINITY;
+    let nearer = other.distance.unwrap_or(far) < nearest.distance.unwrap_or(far);
+    if nearer {
+        std::mem::swap(&mut nearest, &mut other);
+    }
+    nearest.choice.tried.append(&mut other.choice.tried);
+    (if nearer { with } else { without }, nearest)
+}
+
+/// Prepares a replay with messages, if there are any, and no task would wait for one for ever.
+fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How) -> Option<Prepared> {
+    if reads != Reads::Wakeups || !recording.recorder.has_transfers() {
+        return None;
+    }
+    let with = prepare(recording.recorder.clone(), &plan.config, Reads::Messages);
+    let counts = programs(&with, &plan.config, how).counts;
+    (counts.messages > 0 && counts.stuck == 0).then_some(with)
 }
 
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
@@ -148,10 +199,10 @@ pub(crate) struct Nearest {
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
-pub(crate) fn nearest(
+fn nearest_of(
     recording: &Recording,
     whole: &Prepared,
-    (plan, keep_times): (&Plan, bool),
+    (plan, reads): (&Plan, Reads),
     how: How,
     run: &Runner<'_>,
 ) -> Nearest {
@@ -159,9 +210,10 @@ pub(crate) fn nearest(
     let all = programs(whole, &plan.config, how);
     let names = &all.pools;
     if all.counts.follows == 0 && names.is_empty() {
-        return Nearest { how, choice: Choice::new(how, &[], names), programs: Some(all) };
+        let choice = Choice::new(how, reads, &[], names);
+        return Nearest { how, reads, choice, distance: None, programs: Some(all) };
     }
-    let trial = Trial::new(recording, (plan, keep_times), how, (whole, &all));
+    let trial = Trial::new(recording, (plan, reads), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
         let all = parallel(ways, |_, how| {
             let recorded = trial.programs(&plan.config, *how);
@@ -180,7 +232,8 @@ pub(crate) fn nearest(
     // The first of equally near ones.
     let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
     let Some(mut best) = nearest(&tried) else {
-        return Nearest { how, choice: Choice::new(how, &[], names), programs: None };
+        let choice = Choice::new(how, reads, &[], names);
+        return Nearest { how, reads, choice, distance: None, programs: None };
     };
     let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
     let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
@@ -206,9 +259,9 @@ pub(crate) fn nearest(
         best = nearest(&tried).unwrap_or(best);
     }
     drop(trial);
-    let choice = Choice::new(best.0, &tried, names);
+    let choice = Choice::new(best.0, reads, &tried, names);
     let programs = if best.0 == first { Some(all) } else { recoupled_from((first, &all), best.0) };
-    Nearest { how: best.0, choice, programs }
+    Nearest { how: best.0, reads, choice, distance: Some(best.1), programs }
 }
 
 /// Returns programs from those of other choices, if only the coupling differs, and only in how wakers follow.
@@ -233,7 +286,7 @@ impl<'a> Trial<'a> {
     /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
     fn new(
         recording: &Recording,
-        (plan, keep_times): (&Plan, bool),
+        (plan, reads): (&Plan, Reads),
         how: How,
         (whole, all): (&'a Prepared, &Recorded),
     ) -> Self {
@@ -244,7 +297,7 @@ impl<'a> Trial<'a> {
         };
         let sample = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2);
         if let Some((end, recorder)) = sample {
-            let prepared = prepare(recorder.clone(), &plan.config, keep_times);
+            let prepared = prepare(recorder.clone(), &plan.config, reads);
             let beginning = programs(&prepared, &plan.config, how);
             if let Some(pools) = same_pools(all, &beginning).filter(|_| beginning.repeats_from <= end / 2) {
                 return trial(Cow::Owned(prepared), Some(pools), beginning);

@@ -14,7 +14,7 @@ use vruntime_workload::program::Policy;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
-use crate::recorded::{Coupling, Event, Lateness, Prepared, Recorded, Recorder, What};
+use crate::recorded::{Coupling, Event, Lateness, Prepared, Reads, Recorded, Recorder, What};
 
 /// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
@@ -37,8 +37,12 @@ pub(crate) struct How {
 }
 
 /// Prepares the programs for a machine.
-pub(crate) fn prepare(recorder: Recorder, config: &Config, keep_times: bool) -> Prepared {
-    let recorder = if keep_times { recorder.keep_times() } else { recorder };
+pub(crate) fn prepare(recorder: Recorder, config: &Config, reads: Reads) -> Prepared {
+    let recorder = match reads {
+        Reads::Times => recorder.keep_times(),
+        Reads::Wakeups => recorder,
+        Reads::Messages => recorder.with_messages(),
+    };
     recorder.prepare(&lateness(config))
 }
 

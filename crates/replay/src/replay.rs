@@ -12,7 +12,7 @@ use crate::Error;
 use crate::check::{Ran, compare};
 use crate::guess::{self, Choice, Guess, Nearest};
 use crate::recorded::rules::Rules;
-use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
+use crate::recorded::{self, Closed, Reads, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, prepare, programs};
 use crate::tally::{Tally, TaskTotals};
 
@@ -119,11 +119,12 @@ impl<'a> Replay<'a> {
         setup.overrides = Overrides { kernel: None, features: Vec::new(), settings: Vec::new(), ..setup.overrides };
         let (mut trace, substitute) = recording.says(setup.kernel.as_deref());
         let plan = plan_of(&trace, &setup.overrides)?;
-        let whole = prepare(recording.recorder.clone(), &plan.config, setup.keep_times);
+        let reads = if setup.keep_times { Reads::Times } else { Reads::Wakeups };
+        let whole = prepare(recording.recorder.clone(), &plan.config, reads);
         let guess = guess::autogroup(&mut trace, (recording, &whole), &setup.overrides, run)?;
         let plan = plan_of(&trace, &setup.overrides)?;
-        let nearest = guess::nearest(recording, &whole, (&plan, setup.keep_times), How::default(), run);
-        let Nearest { how, choice, programs: made } = nearest;
+        let (whole, nearest) = guess::nearest(recording, Some(whole), (&plan, reads), How::default(), run);
+        let Nearest { how, choice, programs: made, .. } = nearest;
         let mut recorded = made.unwrap_or_else(|| programs(&whole, &plan.config, how));
         drop(whole);
         if recorded.workload.tasks.is_empty() {
@@ -155,10 +156,9 @@ impl<'a> Replay<'a> {
         closed: BTreeMap<usize, Closed>,
     ) -> (Recorded, Choice) {
         let how = How { goes_on: true, ..How::default() };
-        let (plan, keep_times) = (&self.plan, self.setup.keep_times);
-        let whole = prepare(self.recording.recorder.clone(), &plan.config, keep_times);
-        let nearest = guess::nearest(self.recording, &whole, (plan, keep_times), how, &run_all);
-        let Nearest { how, choice, programs: made } = nearest;
+        let (plan, reads) = (&self.plan, if self.setup.keep_times { Reads::Times } else { Reads::Wakeups });
+        let (whole, nearest) = guess::nearest(self.recording, None, (plan, reads), how, &run_all);
+        let Nearest { how, reads, choice, programs: made, .. } = nearest;
         let made = made.filter(|_| config.autogroup == plan.config.autogroup);
         let config = Config { autogroup: config.autogroup, ..plan.config.clone() };
         if without.is_empty() && closed.is_empty() {
@@ -166,7 +166,7 @@ impl<'a> Replay<'a> {
         }
         drop(whole);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
-        (programs(&prepare(recorder, &config, keep_times), &config, how), choice)
+        (programs(&prepare(recorder, &config, reads), &config, how), choice)
     }
 
     /// Returns the trace's input of a [plan](vruntime_sim::plan::plan).

@@ -316,10 +316,10 @@ fn event_cost(ns: u64, recorded: &Recorded) -> serde_json::Value {
 fn choice(choice: &Choice) -> serde_json::Value {
     let tried = choice.tried.iter();
     let tried = tried.map(|way| {
-        json!({ "coupling": way.coupling.name(), "sync": way.sync, "pools": way.pools, "distance": way.distance })
+        json!({ "coupling": way.coupling.name(), "sync": way.sync, "messages": way.messages, "pools": way.pools, "distance": way.distance })
     });
     let tried: Vec<_> = tried.collect();
-    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "pools": choice.pools, "tried": tried })
+    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "messages": choice.messages, "pools": choice.pools, "tried": tried })
 }
 
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {

@@ -124,11 +124,18 @@ impl Causes<'_> {
         woken_by
     }
 
-    /// Returns the time of an act.
+    /// As [`time`].
     pub(super) fn time(&self, act: Act) -> u64 {
+        time(self.threads, act)
+    }
+}
+
+/// Returns the time of an act.
+pub(super) fn time(threads: &[Thread], act: Act) -> u64 {
+    {
         match act {
-            Act::Wake { thread, stretch } => self.threads[thread].stretches[stretch].woken,
-            Act::Fork(child) => self.threads[child].born.map_or(0, |(at, _)| at),
+            Act::Wake { thread, stretch } => threads[thread].stretches[stretch].woken,
+            Act::Fork(child) => threads[child].born.map_or(0, |(at, _)| at),
             Act::Left { at, .. }
             | Act::Awaits { at, .. }
             | Act::HandsBack { at, .. }
@@ -136,6 +143,9 @@ impl Causes<'_> {
             | Act::Follows { at, .. }
             | Act::Sends { at, .. }
             | Act::Receives { at }
+            | Act::SendsMessage { at, .. }
+            | Act::TakesMessage { at, .. }
+            | Act::PutsOff { at }
             | Act::IsLate { at } => at,
         }
     }

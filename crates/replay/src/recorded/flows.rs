@@ -13,12 +13,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::{Cause, Causes};
-use super::cycle::Cycle;
 use super::habits::percentile;
 use super::leads::{Placed, place, starts};
 use super::lives::{Act, End, Thread};
-use super::pools::Pools;
 use super::progress::Progress;
+use super::roles::Roles;
 
 /// Fewer sleeps show no flow.
 const FEWEST: usize = 50;
@@ -48,14 +47,16 @@ struct Read {
     woken: u64,
 }
 
-/// Finds the flows. `wakes` has the threads that each thread wakes.
-pub(super) fn find(causes: &Causes<'_>, wakes: &[BTreeSet<usize>], pools: &Pools, cycle: &Cycle) -> Flows {
+/// Finds the flows. `wakes` has the threads that each thread wakes. Threads with messages do not flow.
+pub(super) fn find(causes: &Causes<'_>, Roles { wakes, pools, cycle, sends, .. }: &Roles) -> Flows {
     let threads = causes.threads;
     let progress: Vec<Progress> = threads.iter().map(Progress::new).collect();
     let own = |thread: usize| pools.of(thread).is_none() && cycle.driven[thread];
     let mut shows = BTreeMap::new();
     for (by, woken) in wakes.iter().enumerate().filter(|(by, _)| own(*by)) {
-        for &woken in woken.iter().filter(|woken| own(**woken)) {
+        let others =
+            woken.iter().filter(|&&woken| own(woken) && !sends[by].contains(&woken) && !sends[woken].contains(&by));
+        for &woken in others {
             shows.insert((by, woken), flows(causes, &progress[by], by, woken));
         }
     }

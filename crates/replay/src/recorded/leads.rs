@@ -10,10 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::causes::Causes;
-use super::cycle::Cycle;
 use super::lives::{Act, End, Thread};
-use super::pools::Pools;
 use super::progress::Progress;
+use super::roles::Roles;
 
 /// The leader's least work of a step.
 const STEP_NS: u64 = 10_000;
@@ -46,19 +45,18 @@ impl Leads {
 /// they do each other's work. Neither do `flowing` wakers and woken threads.
 pub(super) fn find(
     causes: &Causes<'_>,
-    wakes: &[BTreeSet<usize>],
-    pools: &Pools,
-    cycle: &Cycle,
+    Roles { wakes, pools, cycle, sends, .. }: &Roles,
     flowing: &BTreeSet<(usize, usize)>,
 ) -> Leads {
     let threads = causes.threads;
     let mut leads = Leads::default();
     let progress: Vec<Progress> = threads.iter().map(Progress::new).collect();
     let starts: Vec<Vec<u64>> = threads.iter().map(starts).collect();
+    let talk = |one: usize, two: usize| sends[one].contains(&two) || sends[two].contains(&one);
     for (leader, woken) in wakes.iter().enumerate() {
         for &follower in woken {
             let own = |thread: usize| pools.of(thread).is_none() && cycle.driven[thread];
-            if !own(leader) || !own(follower) || flowing.contains(&(leader, follower)) {
+            if !own(leader) || !own(follower) || flowing.contains(&(leader, follower)) || talk(leader, follower) {
                 continue;
             }
             let lead = leads.pairs.len();

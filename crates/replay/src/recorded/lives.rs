@@ -4,6 +4,7 @@ mod arrivals;
 mod stay;
 mod stretch;
 mod tracing;
+mod transfers;
 mod wakeups;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use smallvec::SmallVec;
 pub(super) use stay::Stay;
 pub(super) use stretch::{Act, End, Stretch, Waker};
 use tracing::Tracing;
+pub(super) use transfers::{Place, Sockets, Transfer};
 use wakeups::Early;
 
 use super::placing::{Marked, Move};
@@ -218,6 +220,9 @@ pub(super) struct Lives {
     pub(super) event_ns: u64,
     /// Set if a known frequency rose.
     pub(super) raised: bool,
+    /// Data that threads sent and received, in order.
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) sockets: Sockets,
     pub(super) groups: Vec<Marked>,
     pub(super) hotplug: Vec<Hotplug>,
     pub(super) counts: Counts,
@@ -328,6 +333,9 @@ impl Lives {
             What::Group { path, weight, idle, max } => self.groups.push(Marked::new(at, path, weight, idle, max)),
             What::Frequency { cpu, khz } => self.clocked(cpu, khz),
             What::Online(online) => self.plugged(at, cpu, online),
+            What::Connected { socket, ports } => self.sockets.connect(socket, ports),
+            What::Sent { socket, bytes } => self.transferred(event, (socket, bytes), true),
+            What::Received { socket, bytes } => self.transferred(event, (socket, bytes), false),
             What::End => {}
             What::Lost => {
                 self.counts.losses += 1;

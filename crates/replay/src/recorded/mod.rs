@@ -19,6 +19,7 @@
 //! assert_eq!(recorded.threads[0].waited_ns, Some(500));
 //! ```
 
+mod batches;
 mod causes;
 mod clocks;
 mod cycle;
@@ -29,9 +30,11 @@ mod handoffs;
 mod leads;
 mod lives;
 mod locks;
+mod messages;
 mod pairs;
 mod placing;
 mod pools;
+mod possible;
 mod prepared;
 mod programs;
 mod progress;
@@ -174,6 +177,27 @@ pub enum What<'a> {
     },
     /// Whether the event's CPU is online from now on.
     Online(bool),
+    /// An Internet socket is connected. An earlier one had the same address in the kernel.
+    Connected {
+        /// The socket.
+        socket: u64,
+        /// Its port and its peer's.
+        ports: (u16, u16),
+    },
+    /// The running task has sent data.
+    Sent {
+        /// The socket.
+        socket: u64,
+        /// The length, at least 1.
+        bytes: u64,
+    },
+    /// The running task has received data.
+    Received {
+        /// The socket.
+        socket: u64,
+        /// The length, at least 1.
+        bytes: u64,
+    },
     /// Earlier events of this CPU are missing.
     Lost,
     /// The trace continues to here.
@@ -245,6 +269,10 @@ pub struct Counts {
     pub hidden_handoffs: u64,
     /// Waits for locks within pools.
     pub lock_waits: u64,
+    /// Messages of sockets between tasks, by events of sending and receiving.
+    pub messages: u64,
+    /// Tasks that would wait for a message for ever.
+    pub stuck: u64,
     /// Tasks in [closed loops](Thread::closed).
     pub closed: u64,
     /// Bit N: pool N of [`Recorded::pools`] has threads of one process.
@@ -340,10 +368,22 @@ pub struct Recorder {
     cpus: usize,
 }
 
+/// How a replay reads a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// Threads wait for wakeups.
+    #[default]
+    Wakeups,
+    /// Every wakeup keeps its recorded time.
+    Times,
+    /// Threads wait for wakeups, and for the messages that [`What::Sent`] and [`What::Received`] show.
+    Messages,
+}
+
 /// Settings for making programs.
 #[derive(Clone, Debug, Default)]
 struct How {
-    keep_times: bool,
+    reads: Reads,
     /// Omitted threads.
     without: BTreeSet<usize>,
     /// The machine's groups, if recorded.
@@ -463,7 +503,19 @@ impl Recorder {
     /// Keeps the recorded time of every wakeup, whatever its waker.
     #[must_use]
     pub fn keep_times(mut self) -> Self {
-        self.how.keep_times = true;
+        self.how.reads = Reads::Times;
+        self
+    }
+
+    /// Whether threads sent or received data.
+    pub(crate) fn has_transfers(&self) -> bool {
+        !self.lives.transfers.is_empty()
+    }
+
+    /// Lets threads wait for the messages that [`What::Sent`] and [`What::Received`] show, and not only for wakeups.
+    #[must_use]
+    pub fn with_messages(mut self) -> Self {
+        self.how.reads = Reads::Messages;
         self
     }
 

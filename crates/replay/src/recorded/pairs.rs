@@ -100,6 +100,13 @@ pub(super) struct Pairs {
     flows: BTreeMap<usize, usize>,
     /// Wakers and woken threads whose messages flow.
     flowing: BTreeSet<(usize, usize)>,
+    /// The inbox of each thread that takes [messages](super::messages). Other wakeups come there, too: an event loop
+    /// waits for all at once.
+    messages: BTreeMap<usize, usize>,
+    /// Links of messages count as wakers from this number on.
+    links: usize,
+    /// Senders and takers of messages.
+    sends: usize,
     /// Wakers and woken threads with [synchronous](super::sync) wakeups.
     sync: BTreeSet<(usize, usize)>,
 }
@@ -152,6 +159,46 @@ impl Pairs {
         self.flowing = flowing;
     }
 
+    /// Makes inboxes for the messages of these threads. `sends` has the threads to which each sends.
+    pub(super) fn exchange(
+        &mut self,
+        sends: &[BTreeSet<usize>],
+        names: &dyn Fn(usize) -> String,
+        all: &mut Vec<String>,
+    ) {
+        self.links = self.wakers.iter().max().map_or(0, |most| most + 1);
+        for &taker in sends.iter().flatten() {
+            self.sends += 1;
+            let inbox = *self.inboxes.entry(taker).or_insert_with(|| {
+                all.push(names(taker));
+                all.len() - 1
+            });
+            self.messages.insert(taker, inbox);
+        }
+    }
+
+    /// Returns how a thread sends a message to `to` on that link. The kernel wakes readers of sockets synchronously
+    /// (`sock_def_readable`).
+    pub(super) fn send_message(&self, to: usize, link: usize, ops: &mut Vec<Op>) {
+        let wake = |&inbox: &usize| Op::InboxWake { inbox, from: self.links + link, follow: Follow::Free, sync: true };
+        ops.extend(self.messages.get(&to).map(wake));
+    }
+
+    /// Returns how `to` takes the next message, of whichever link; in the recording, it was of this one.
+    pub(super) fn take_message(&self, to: usize, link: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.messages.get(&to).map(|&inbox| Op::InboxWait { inbox, from: self.links + link }));
+    }
+
+    /// Returns the work of `to` for a sleep until a message, if it sleeps.
+    pub(super) fn pay_for_sleep(&self, to: usize, work: u64, ops: &mut Vec<Op>) {
+        ops.extend(self.messages.get(&to).filter(|_| work > 0).map(|&inbox| Op::RunIfSlept { inbox, work }));
+    }
+
+    /// Returns how `thread` puts off what follows until it has taken all messages that are there.
+    pub(super) fn put_off(&self, thread: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.messages.get(&thread).map(|&inbox| Op::PutOff { inbox }));
+    }
+
     /// Whether messages flow from `by` to `woken`.
     pub(super) fn are_flowing(&self, by: usize, woken: usize) -> bool {
         self.flowing.contains(&(by, woken))
@@ -168,9 +215,14 @@ impl Pairs {
         ops.extend(self.flows.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: 0 }));
     }
 
+    /// Returns the number from which on wakers are links of messages.
+    pub(super) fn links(&self) -> usize {
+        self.links
+    }
+
     /// Returns the number of pairs.
     pub(super) fn number(&self) -> usize {
-        self.follow.len()
+        self.follow.len() + self.sends
     }
 
     /// Returns the number of pairs that stay together under any coupling.
@@ -186,7 +238,7 @@ impl Pairs {
     /// Returns how `by` wakes `woken`. `early`: without following, since the other was still awake, or it holds a lock.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
-        let follow = if early { Follow::Free } else { follow };
+        let follow = if early || self.messages.contains_key(&woken) { Follow::Free } else { follow };
         ops.push(Op::InboxWake { inbox, from: self.wakers[by], follow, sync: self.sync.contains(&(by, woken)) });
     }
 }

@@ -11,13 +11,14 @@ use super::endless::{drivers, endless};
 use super::habits::{Rhythm, missed_beats};
 use super::lives::{self, Act, End, Lives};
 use super::locks::Locks;
+use super::messages::Messages;
 use super::placing::Marked;
 use super::pools::Pools;
 use super::programs::{build, rhythms};
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
-use super::{Counts, Coupling, How, Lateness, Recorded};
+use super::{Counts, Coupling, How, Lateness, Reads, Recorded};
 use super::{causes, clocks, handoffs, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
@@ -44,6 +45,7 @@ pub(crate) struct Prepared {
     /// All possible pools.
     pub(super) pools: Pools,
     pub(super) locks: Locks,
+    pub(super) messages: Messages,
     pub(super) duration_ns: u64,
     pub(super) busy_ns: Vec<u64>,
     pub(super) ticks: Option<Ticks>,
@@ -62,7 +64,7 @@ impl Prepared {
         lateness: &Lateness,
         how: How,
     ) -> Self {
-        let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, .. } = lives;
+        let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, transfers, sockets, .. } = lives;
         add_processes(&mut threads, &how.processes);
         let kept = kept(&threads, &how);
         let yielded = |at, ran| causes::yielded(ticks, at, ran);
@@ -82,18 +84,34 @@ impl Prepared {
             kept: &kept,
             rhythms: &rhythms,
             endless: &endless,
-            keep_times: how.keep_times,
+            keep_times: how.reads == Reads::Times,
             ticks,
             by_packets: &by_packets,
             table: &[],
         };
         // Acts that are added later change no cause.
-        let causes = Causes { threads: &threads, ..bare }.table();
+        let mut causes = Causes { threads: &threads, ..bare }.table();
+        let messages = if how.reads == Reads::Messages {
+            Messages::new(&threads, &transfers, &sockets.peers)
+        } else {
+            Messages::default()
+        };
+        messages.add_causes(&kept, &mut causes);
         let bare = Causes { table: &causes, ..bare };
-        let hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
+        let mut hidden = handoffs::hidden(&Causes { threads: &threads, ..bare });
+        let talk = messages.pairs();
+        hidden.retain(|&(thread, .., (_, act))| match act {
+            Act::Awaits { thread: other, .. } | Act::HandsBack { thread: other, .. } => {
+                !talk.contains(&(thread, other))
+            }
+            _ => true,
+        });
         counts.hidden_handoffs = hidden.len() as u64 / 2;
         handoffs::add(&mut threads, hidden);
         add_missed_beats(&mut threads, &rhythms, duration_ns);
+        messages.add_acts(&mut threads);
+        counts.messages = messages.all.len() as u64;
+        let takes = messages.takes(threads.len());
         let whole = Causes { threads: &threads, ..bare };
         let mut pools = Pools::new(
             &threads,
@@ -104,6 +122,7 @@ impl Prepared {
                     && kept[thread]
                     && endless[thread].is_none()
                     && paces[thread].is_none()
+                    && !takes[thread]
                     && !is_kernel_thread(&threads[thread].comm)
             },
             &|thread| whole.works_by_timers(thread),
@@ -126,6 +145,7 @@ impl Prepared {
             causes,
             pools,
             locks,
+            messages,
             duration_ns,
             busy_ns,
             ticks,
@@ -142,7 +162,7 @@ impl Prepared {
             kept: &self.kept,
             rhythms: &self.rhythms,
             endless: &self.endless,
-            keep_times: self.how.keep_times,
+            keep_times: self.how.reads == Reads::Times,
             ticks: self.ticks,
             by_packets: &self.by_packets,
             table: &self.causes,

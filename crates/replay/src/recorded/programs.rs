@@ -1,5 +1,6 @@
 //! Makes programs of lives.
 
+mod messages;
 mod settings;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use super::cycle::Cycle;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Stretch};
 use super::locks::Locks;
+use super::messages::Messages;
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::pools::Pools;
@@ -21,8 +23,8 @@ use super::progress::Progress;
 use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{clocks, flows, leads, lives, placing, sync};
+use super::{Counts, Coupling, How, Lateness, Reads, Recorded, Thread};
+use super::{batches, clocks, flows, leads, lives, placing, possible, sync};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
@@ -33,18 +35,19 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let Prepared { kept, endless, rhythms, paces, locks, duration_ns, busy_ns, ticks, lateness, marked, .. } = prepared;
     let roles = prepared.roles(how.pools, how.goes_on);
-    let Roles { pools, cycle, wakes } = roles.get_or_init(|| Roles::new(prepared, how.pools, how.goes_on));
+    let roles = roles.get_or_init(|| Roles::new(prepared, how.pools, how.goes_on));
+    let Roles { pools, cycle, wakes, sends, .. } = roles;
     let (duration_ns, ticks) = (*duration_ns, *ticks);
     let (mut threads, mut counts) = (Cow::Borrowed(&prepared.threads[..]), prepared.counts);
     let causes = prepared.causes();
     let names_of_pools = prepared.pools.names();
     let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| prepared.pools.of(thread)).collect();
     let flows = match how.coupling {
-        Coupling::Flowing => flows::find(&causes, wakes, pools, cycle),
+        Coupling::Flowing => flows::find(&causes, roles),
         _ => flows::Flows::default(),
     };
     let leads = match how.coupling {
-        Coupling::InStep | Coupling::Flowing => leads::find(&causes, wakes, pools, cycle, &flows.pairs),
+        Coupling::InStep | Coupling::Flowing => leads::find(&causes, roles, &flows.pairs),
         _ => leads::Leads::default(),
     };
     if !leads.pairs.is_empty() || !flows.pairs.is_empty() {
@@ -73,6 +76,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let mut pairs = Pairs::new(how.coupling, wakes, &names, pools, &mut workload.inboxes);
     pairs.flow(flows.pairs, &names, &mut workload.inboxes);
+    pairs.exchange(sends, &names, &mut workload.inboxes);
     if how.sync {
         pairs.synchronize(sync::find(&causes, wakes));
     }
@@ -90,6 +94,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         pairs,
         causes,
         cycle,
+        messages: (&prepared.messages, &roles.messages),
         paces,
         pool_of: &pool_of,
         pools,
@@ -128,6 +133,10 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         }
         told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
+    let links = builder.pairs.links();
+    if counts.messages > 0 {
+        counts.stuck = possible::stuck(&workload, links) as u64;
+    }
     let said = Said { cgroups: how.cgroups.as_ref(), marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
@@ -154,7 +163,7 @@ pub(super) fn rhythms(
         let prio = thread.stretches.last().map_or(120, |last| last.prio);
         match rhythm(threads, thread, slack(prio), lateness, interrupted) {
             Rhythm::Awake => Rhythm::Awake,
-            _ if how.keep_times => Rhythm::Recorded,
+            _ if how.reads == Reads::Times => Rhythm::Recorded,
             rhythm => rhythm,
         }
     };
@@ -173,6 +182,8 @@ struct Owed {
 struct Builder<'a> {
     causes: Causes<'a>,
     cycle: &'a Cycle,
+    /// All messages, and whether the replay has each.
+    messages: (&'a Messages, &'a [bool]),
     pairs: Pairs,
     /// Each thread's task.
     numbers: &'a [Option<usize>],
@@ -322,6 +333,9 @@ impl<'a> Builder<'a> {
         } else {
             phases.push(current);
         }
+        for phase in &mut phases {
+            batches::end(&mut phase.ops, self.pairs.links());
+        }
         phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
         phases
     }
@@ -441,7 +455,14 @@ impl<'a> Builder<'a> {
             ops.extend((!keeps).then_some(Op::Unlock(lock)));
             return;
         }
+        let message = self.message_before(thread, index);
+        if let Some(number) = message
+            && (pass == Pass::First || self.has_message(number, pass) || self.sends_again(number))
+        {
+            return;
+        }
         if let Cause::Thread(by) = cause
+            && message.is_none()
             && (self.waits_for(by, thread, stretch, pass) || self.by_progress(by, thread))
         {
             if self.pairs.are_flowing(by, thread) {
@@ -561,13 +582,15 @@ impl<'a> Builder<'a> {
         } else {
             self.locks.edges(thread, index)
         };
+        let begin = ops.len();
         let (mut done, mut acts) = (0, Vec::new());
         for &(at, act) in &stretch.acts {
             acts.clear();
-            if cut && self.causes.time(act) > self.cycle.until {
-                break;
+            let message = messages::is_of(act);
+            if cut && !message && self.causes.time(act) > self.cycle.until {
+                continue;
             }
-            if pass == Pass::Again && self.causes.time(act) <= self.cycle.from {
+            if pass == Pass::Again && !message && self.causes.time(act) <= self.cycle.from {
                 // It was before what is repeated.
                 done = place(at).max(done);
                 continue;
@@ -582,7 +605,7 @@ impl<'a> Builder<'a> {
             if acts.is_empty() {
                 continue;
             }
-            let at = place(at).max(done);
+            let at = if cut { place(at).min(work) } else { place(at) }.max(done);
             if at > done {
                 ops.push(run(at - done));
             }
@@ -602,6 +625,9 @@ impl<'a> Builder<'a> {
         if work > done {
             ops.push(run(work - done));
         }
+        if self.message_before(thread, index).is_some() {
+            batches::without_sleep(&mut ops[begin..]);
+        }
     }
 
     /// A thread's effect on another, or its yield.
@@ -610,6 +636,7 @@ impl<'a> Builder<'a> {
             Act::Wake { thread: woken, stretch } => {
                 let its = &self.life(woken).stretches[stretch];
                 if !self.by_progress(thread, woken)
+                    && self.message_before(woken, stretch).is_none()
                     && !self.pairs.are_flowing(thread, woken)
                     && self.locks.wait(woken, stretch).is_none()
                     && self.causes.of(woken, stretch) == Cause::Thread(thread)
@@ -640,6 +667,9 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Sends { at, .. } | Act::Receives { at } if !self.is_in(pass, at) => {}
+            Act::SendsMessage { message, .. } | Act::TakesMessage { message, .. }
+                if !self.has_message(message, pass) => {}
+            Act::SendsMessage { .. } | Act::TakesMessage { .. } | Act::PutsOff { .. } => self.talks(thread, act, ops),
             Act::Sends { to, .. } => self.pairs.send(thread, to, ops),
             Act::Receives { .. } => self.pairs.receive(thread, ops),
             Act::IsLate { .. } => ops.extend(self.beat(thread)),

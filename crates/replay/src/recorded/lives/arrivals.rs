@@ -164,10 +164,12 @@ impl Lives {
             stretch.began = from;
             stretch.woken = stretch.woken.min(from);
         }
-        let later = from.saturating_sub(guessed);
+        let (later, stretch_work) = (from.saturating_sub(guessed), stretch.work);
         for (done, _) in stretch.acts.iter_mut().filter(|(done, _)| *done > stretch.work) {
             *done = done.saturating_sub(later).max(stretch.work);
         }
         this.latencies.extend(guess.woken.map(|woken| from.saturating_sub(woken)));
+        let (place, work) = ((thread, this.stretches.len() - 1), stretch_work);
+        self.transferred_later(place, work, later);
     }
 }

@@ -46,6 +46,13 @@ pub(in crate::recorded) enum Act {
     Sends { to: usize, at: u64 },
     /// It begins with a message, which dated from `at`.
     Receives { at: u64 },
+    /// It sent the message of that number ([`crate::recorded::messages`]).
+    SendsMessage { message: usize, at: u64 },
+    /// It waited for that message, or took it.
+    TakesMessage { message: usize, at: u64 },
+    /// What follows until the next wait answers a message. An event loop puts it off until it has read all that are
+    /// there.
+    PutsOff { at: u64 },
     /// It was late for the next beat of its timer, and did not sleep ([`crate::recorded::habits::missed_beats`]).
     IsLate { at: u64 },
 }

@@ -227,6 +227,12 @@ impl Plan<'_> {
                 let fork = |copy| Op::Fork(nth(child, self.second_task[child], copy));
                 own.into_iter().chain(rest).map(fork).collect()
             }
+            Op::PutOff { inbox } => vec![Op::PutOff { inbox: nth(inbox, self.second_inbox[inbox], copy) }],
+            Op::PutOffEnd { inbox } => vec![Op::PutOffEnd { inbox: nth(inbox, self.second_inbox[inbox], copy) }],
+            Op::CatchUp { inbox } => vec![Op::CatchUp { inbox: nth(inbox, self.second_inbox[inbox], copy) }],
+            Op::RunIfSlept { inbox, work } => {
+                vec![Op::RunIfSlept { inbox: nth(inbox, self.second_inbox[inbox], copy), work }]
+            }
             _ => vec![op.clone()],
         }
     }

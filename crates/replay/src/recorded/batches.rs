@@ -1,0 +1,143 @@
+//! Event loops: threads that read from all ready sockets first, and then write to them.
+//!
+//! In a replay, other messages are there at once. So a thread takes each message that is there, and puts off what it
+//! sends in answer. It does that when it has taken the last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_workload::program::Op;
+
+use super::lives::Act;
+use super::messages::Message;
+
+/// Ends everything that a program puts off, before its next wait at the inbox. The task catches up before anything
+/// else that may take long, and at the end. Wakers from the number `links` on send messages.
+pub(super) fn end(ops: &mut Vec<Op>, links: usize) {
+    if !ops.iter().any(|op| matches!(op, Op::PutOff { .. })) {
+        return;
+    }
+    let mut ended = Vec::with_capacity(ops.len());
+    // The inbox, and where the last part began that is put off.
+    let (mut owes, mut open) = (None, None);
+    for op in ops.drain(..) {
+        match op {
+            Op::PutOff { .. } if open.is_some() => continue,
+            Op::PutOff { inbox } => {
+                owes = Some(inbox);
+                open = Some(ended.len());
+            }
+            Op::InboxWait { inbox, .. } => ended.extend(open.take().map(|_| Op::PutOffEnd { inbox })),
+            Op::Run { .. } | Op::RunIfSlept { .. } | Op::Yield => {}
+            Op::InboxWake { from, .. } if from >= links => {}
+            _ => catch_up(&mut ended, owes.take(), open.take()),
+        }
+        ended.push(op);
+    }
+    catch_up(&mut ended, owes, open);
+    *ops = ended;
+}
+
+/// Takes the work for a sleep from the work for the first message, which includes it.
+pub(super) fn without_sleep(ops: &mut [Op]) {
+    let [Op::InboxWait { .. }, Op::RunIfSlept { work: of_sleep, .. }, rest @ ..] = ops else { return };
+    let own = |op: &&mut Op| !matches!(op, Op::InboxWait { .. });
+    let mut left = *of_sleep;
+    for op in rest.iter_mut().take_while(own) {
+        if let Op::Run { work } = op {
+            let taken = left.min(*work);
+            *work -= taken;
+            left -= taken;
+        }
+    }
+    *of_sleep -= left;
+}
+
+/// Does what was put off. If a part has begun, it follows.
+fn catch_up(ops: &mut Vec<Op>, owes: Option<usize>, open: Option<usize>) {
+    let Some(inbox) = owes else { return };
+    match open {
+        Some(begin) => ops[begin] = Op::CatchUp { inbox },
+        None => ops.push(Op::CatchUp { inbox }),
+    }
+}
+
+/// Returns a stretch's acts in an order in which a thread answers one message after the other. Event loops read
+/// from all sockets first, and then write to all of them. With fewer messages, they would answer these.
+pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, least: usize) -> Vec<(u64, Act)> {
+    let answered = answered(all, &acts, least);
+    if answered.is_empty() {
+        return acts;
+    }
+    // Each group begins with a message. The work before an act of sending is for it.
+    let mut groups: Vec<Vec<Piece>> = vec![Vec::new()];
+    let mut group_of = BTreeMap::new();
+    let mut put_off = BTreeSet::new();
+    let (mut begin, mut others) = (0, Vec::new());
+    for (index, &(done, act)) in acts.iter().enumerate() {
+        others.push((done, act));
+        let group = match act {
+            Act::TakesMessage { .. } => {
+                let take = others.pop().into_iter().collect();
+                let piece = Piece { begin, end: done, acts: std::mem::take(&mut others) };
+                let last = groups.len() - 1;
+                groups[last].push(piece);
+                (begin, others) = (done, take);
+                group_of.insert(index, groups.len());
+                groups.push(Vec::new());
+                groups.len() - 1
+            }
+            Act::SendsMessage { at, .. } => {
+                let answers = answered.get(&index).and_then(|take| group_of.get(take)).copied();
+                if answers.is_some_and(|group| put_off.insert(group)) {
+                    others.insert(0, (begin, Act::PutsOff { at }));
+                }
+                answers.unwrap_or(groups.len() - 1)
+            }
+            _ => continue,
+        };
+        groups[group].push(Piece { begin, end: done, acts: std::mem::take(&mut others) });
+        begin = done;
+    }
+    groups.push(vec![Piece { begin, end: work.max(begin), acts: others }]);
+    let (mut now, mut regrouped) = (0, Vec::with_capacity(acts.len()));
+    for piece in groups.into_iter().flatten() {
+        regrouped.extend(piece.acts.into_iter().map(|(done, act)| (done - piece.begin + now, act)));
+        now += piece.end - piece.begin;
+    }
+    regrouped
+}
+
+/// Returns which message an act of sending answers, by their places in the acts. It is the connection's last message in
+/// the row of at least `least` that the thread took before. A proxy answers on other connections, in order.
+pub(super) fn answered(all: &[Message], acts: &[(u64, Act)], least: usize) -> BTreeMap<usize, usize> {
+    let message = |act: Act| match act {
+        Act::TakesMessage { message, .. } => Some((true, all[message].connection)),
+        Act::SendsMessage { message, .. } => Some((false, all[message].connection)),
+        _ => None,
+    };
+    let events: Vec<(usize, bool, usize)> = acts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, &(_, act))| message(act).map(|(takes, connection)| (index, takes, connection)))
+        .collect();
+    let rows: Vec<&[(usize, bool, usize)]> = events.chunk_by(|one, two| one.1 == two.1).collect();
+    let mut answered = BTreeMap::new();
+    for rows in rows.windows(2).filter(|rows| rows[0][0].1 && rows[0].len() >= least) {
+        let (takes, sends) = (rows[0], rows[1]);
+        let of = |connection: usize| takes.iter().rev().find(|take| take.2 == connection).map(|take| take.0);
+        let mut own = sends.iter().filter_map(|send| Some((send.0, of(send.2)?))).peekable();
+        if own.peek().is_some() {
+            answered.extend(own);
+        } else if takes.len() == sends.len() {
+            answered.extend(takes.iter().zip(sends).map(|(take, send)| (send.0, take.0)));
+        }
+    }
+    answered
+}
+
+/// A part of a stretch, with its acts.
+struct Piece {
+    begin: u64,
+    end: u64,
+    acts: Vec<(u64, Act)>,
+}

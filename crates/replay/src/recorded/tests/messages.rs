@@ -1,0 +1,247 @@
+//! Messages of sockets.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SERVER: Named<'static> = Named { pid: 10, comm: b"server" };
+const CLIENTS: [Named<'static>; 2] = [Named { pid: 20, comm: b"one" }, Named { pid: 30, comm: b"two" }];
+
+/// The sockets of a client's connection: its own, and the server's.
+const fn sockets(client: usize) -> (u64, u64) {
+    (100 + client as u64, 200 + client as u64)
+}
+
+/// A server on CPU 0 and two clients, in the making. Each step takes 10 us.
+struct Talk {
+    script: Script,
+    now: u64,
+    /// Requests that the server has not read, and answers that each client has not read.
+    requests: [u64; 2],
+    answers: [u64; 2],
+    sent: u64,
+}
+
+impl Talk {
+    /// All run.
+    fn new() -> Self {
+        let mut script = Script::default();
+        script.switch(0, 0, Left::Runnable, Some(SERVER));
+        for client in [0, 1] {
+            script.switch(0, client + 1, Left::Runnable, Some(CLIENTS[client]));
+        }
+        Self { script, now: 0, requests: [0; 2], answers: [0; 2], sent: 0 }
+    }
+
+    fn event(&mut self, cpu: usize, what: What<'static>) {
+        self.now += 10 * US;
+        self.script.event(self.now, cpu, what);
+    }
+
+    /// Sends a byte, and wakes the other if it sleeps.
+    fn sends(&mut self, cpu: usize, socket: u64, other: (usize, Named<'static>)) {
+        let wakes = self.script.running[other.0].is_none();
+        if wakes {
+            self.event(cpu, What::Woken { task: other.1, prio: 120 });
+        }
+        self.script.event(self.now + US, cpu, What::Sent { socket, bytes: 1 });
+        self.now += 10 * US;
+        if wakes {
+            self.script.switch(self.now, other.0, Left::Runnable, Some(other.1));
+        }
+        self.sent += 1;
+    }
+
+    fn asks(&mut self, client: usize) {
+        if self.script.running[client + 1].is_some() {
+            self.sends(client + 1, sockets(client).0, (0, SERVER));
+            self.requests[client] += 1;
+        }
+    }
+
+    fn reads_request(&mut self, client: usize) {
+        if self.requests[client] > 0 {
+            self.requests[client] -= 1;
+            self.event(0, What::Received { socket: sockets(client).1, bytes: 1 });
+        }
+    }
+
+    fn answers(&mut self, client: usize) {
+        if self.script.running[0].is_some() {
+            self.sends(0, sockets(client).1, (client + 1, CLIENTS[client]));
+            self.answers[client] += 1;
+        }
+    }
+
+    fn reads_answer(&mut self, client: usize) {
+        if self.answers[client] > 0 {
+            self.answers[client] -= 1;
+            self.event(client + 1, What::Received { socket: sockets(client).0, bytes: 1 });
+        }
+    }
+
+    /// Sleeps, if nothing is there to read.
+    fn sleeps(&mut self, cpu: usize) {
+        let there = cpu.checked_sub(1).map_or_else(|| self.requests.iter().sum(), |client| self.answers[client]);
+        if there == 0 && self.script.running[cpu].is_some() {
+            self.now += 10 * US;
+            self.script.switch(self.now, cpu, Left::Sleeping, None);
+        }
+    }
+
+    /// A round: both clients ask the server while it sleeps. It reads both requests, and answers both.
+    fn round(&mut self) {
+        self.sleeps(0);
+        self.asks(0);
+        self.asks(1);
+        self.sleeps(1);
+        self.sleeps(2);
+        self.reads_request(0);
+        self.reads_request(1);
+        self.answers(0);
+        self.reads_answer(0);
+        self.answers(1);
+        self.reads_answer(1);
+    }
+
+    /// All read everything, and sleep.
+    fn rests(&mut self) {
+        for client in [0, 1] {
+            while self.requests[client] > 0 {
+                self.reads_request(client);
+            }
+            while self.answers[client] > 0 {
+                self.reads_answer(client);
+            }
+        }
+        (0..3).for_each(|cpu| self.sleeps(cpu));
+    }
+
+    fn finish(mut self) -> Recorded {
+        self.script.recorder.goes_on_until(self.now + 10 * US);
+        self.script.recorder.with_messages().finish(&Lateness::default())
+    }
+}
+
+fn count(recorded: &Recorded, pid: i32, is: impl Fn(&Op) -> bool) -> usize {
+    ops(recorded, pid).iter().filter(|op| is(op)).count()
+}
+
+fn is_wait(op: &Op) -> bool {
+    matches!(op, Op::InboxWait { .. })
+}
+
+/// The second request arrives while the server is awake, so no wakeup shows it.
+#[test]
+fn a_message_to_an_awake_thread_is_waited_for() {
+    let mut talk = Talk::new();
+    (0..20).for_each(|_| talk.round());
+    let recorded = talk.finish();
+    assert_eq!(recorded.counts.messages, 80);
+    assert_eq!(recorded.counts.stuck, 0);
+    assert_eq!(count(&recorded, SERVER.pid, is_wait), 40);
+    assert_eq!(count(&recorded, CLIENTS[0].pid, is_wait), 20);
+}
+
+/// With one request there, the server answers it alone.
+#[test]
+fn a_thread_that_reads_all_first_puts_its_answers_off() {
+    let mut talk = Talk::new();
+    (0..20).for_each(|_| talk.round());
+    let recorded = talk.finish();
+    let server = ops(&recorded, SERVER.pid);
+    let put_off = |op: &Op| matches!(op, Op::PutOff { .. });
+    // Nothing follows the last.
+    assert_eq!(server.iter().filter(|op| put_off(op)).count(), 39);
+    for (at, _) in server.iter().enumerate().filter(|(_, op)| is_wait(op)) {
+        let answer: Vec<&Op> = server[at + 1..].iter().take_while(|op| !is_wait(op)).collect();
+        let sends = answer.iter().filter(|op| matches!(op, Op::InboxWake { .. })).count();
+        assert_eq!(sends, 1, "after {at}: {answer:?}");
+    }
+    let client = ops(&recorded, CLIENTS[0].pid);
+    assert!(!client.iter().any(put_off), "{client:?}");
+}
+
+/// A stretch costs 20 us and 30 us for each request.
+#[test]
+fn the_work_for_a_sleep_does_not_depend_on_the_messages() {
+    let mut script = Script::default();
+    let (own, servers) = sockets(0);
+    let mut at = 100 * US;
+    for round in 0..100 {
+        let count = 1 + round % 3;
+        script.wake(at - 20 * US, 1, CLIENTS[0]).switch(at - 10 * US, 1, Left::Runnable, Some(CLIENTS[0]));
+        script.wake(at, 1, SERVER).event(at + US, 1, What::Sent { socket: own, bytes: 5 });
+        for more in 1..count {
+            script.event(at + US + more, 1, What::Sent { socket: own, bytes: 5 });
+        }
+        script.switch(at + 5 * US, 1, Left::Sleeping, None);
+        script.switch(at + 10 * US, 0, Left::Runnable, Some(SERVER));
+        for message in 0..count {
+            let read = at + 20 * US + message * 30 * US;
+            script.event(read, 0, What::Received { socket: servers, bytes: 5 });
+        }
+        script.switch(at + 30 * US + count * 30 * US, 0, Left::Sleeping, None);
+        at += 500 * US;
+    }
+    let recorded = script.recorder.with_messages().finish(&Lateness::default());
+    let server = ops(&recorded, SERVER.pid);
+    let costs = |op: &Op| if let Op::RunIfSlept { work, .. } = *op { Some(work) } else { None };
+    assert!(server.iter().filter_map(costs).all(|work| work == 20 * US), "{server:?}");
+    assert_eq!(count(&recorded, SERVER.pid, is_wait), 199);
+    // A sleep's work is not done twice.
+    let alone: Vec<u64> =
+        server.iter().filter_map(|op| if let Op::Run { work } = *op { Some(work) } else { None }).collect();
+    let recorded_ns = recorded.threads.iter().find(|thread| thread.pid == SERVER.pid).expect("it ran").cpu_ns;
+    assert_eq!(alone.iter().sum::<u64>() + 100 * 20 * US, recorded_ns);
+}
+
+/// A failed or repeated look at data is no message.
+#[test]
+fn sockets_without_a_partner_have_no_messages() {
+    let mut script = Script::default();
+    script.switch(0, 0, Left::Runnable, Some(SERVER));
+    for round in 1..50 {
+        script.event(round * MS, 0, What::Sent { socket: 7, bytes: 10 });
+    }
+    let recorded = script.recorder.with_messages().finish(&Lateness::default());
+    assert_eq!(recorded.counts.messages, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever the order of messages, each is sent and waited for, and no thread waits for ever.
+    #[test]
+    fn every_recorded_order_is_possible(steps in prop::collection::vec((0..5_u8, 0..2_usize), 1..200)) {
+        let mut talk = Talk::new();
+        for (step, client) in steps {
+            match step {
+                0 => talk.asks(client),
+                1 => talk.reads_request(client),
+                2 => talk.answers(client),
+                3 => talk.reads_answer(client),
+                _ => {
+                    talk.sleeps(0);
+                    talk.sleeps(client + 1);
+                }
+            }
+        }
+        talk.rests();
+        let sent = talk.sent;
+        let recorded = talk.finish();
+        prop_assert_eq!(recorded.counts.stuck, 0);
+        prop_assert!(recorded.counts.messages <= sent);
+        let mut balance = BTreeMap::<(usize, usize), i64>::new();
+        for task in &recorded.workload.tasks {
+            for op in task.phases.iter().flat_map(|phase| &phase.ops) {
+                match *op {
+                    Op::InboxWake { inbox, from, .. } => *balance.entry((inbox, from)).or_default() += 1,
+                    Op::InboxWait { inbox, from } => *balance.entry((inbox, from)).or_default() -= 1,
+                    _ => {}
+                }
+            }
+        }
+        prop_assert!(balance.values().all(|left| *left >= 0), "{:?}", balance);
+    }
+}
