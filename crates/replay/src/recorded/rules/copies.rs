@@ -257,4 +257,34 @@ mod tests {
         let waits = workload.tasks[1].phases.iter().map(|phase| phase.ops.len()).sum::<usize>();
         assert_eq!((workload.tasks.len(), waits), (11, 100_000));
     }
+
+    /// The second server's operations are all at its own inbox.
+    #[test]
+    fn a_copy_puts_off_at_its_own_inbox() {
+        let inbox = 0;
+        let answer = vec![
+            Op::InboxWait { inbox, from: 0 },
+            Op::RunIfSlept { inbox, work: 1 },
+            Op::PutOff { inbox },
+            Op::Run { work: 1 },
+            Op::PutOffEnd { inbox },
+            Op::CatchUp { inbox },
+        ];
+        let wake = Op::InboxWake { inbox, from: 0, follow: Follow::Free, sync: true };
+        let client = Task::new("client", [Phase::times(1, vec![wake])]);
+        let server = Task::new("server", [Phase::times(1, answer.clone())]);
+        let mut workload =
+            Workload { tasks: vec![client, server], inboxes: vec!["server".to_owned()], ..Workload::default() };
+        assert_eq!(multiply(&mut workload, &[2, 2]), Ok(()));
+        let own = |op: &Op| match *op {
+            Op::InboxWait { from, .. } => Op::InboxWait { inbox: 1, from },
+            Op::RunIfSlept { work, .. } => Op::RunIfSlept { inbox: 1, work },
+            Op::PutOff { .. } => Op::PutOff { inbox: 1 },
+            Op::PutOffEnd { .. } => Op::PutOffEnd { inbox: 1 },
+            Op::CatchUp { .. } => Op::CatchUp { inbox: 1 },
+            _ => op.clone(),
+        };
+        assert_eq!(workload.tasks[1].phases[0].ops, answer);
+        assert_eq!(workload.tasks[3].phases[0].ops, answer.iter().map(own).collect::<Vec<_>>());
+    }
 }
