@@ -164,8 +164,8 @@ pub(crate) fn nearest(
     how: How,
     run: &Runner<'_>,
 ) -> (Prepared, Nearest) {
-    let with = with_messages(recording, (plan, reads), how).map(|with| {
-        let nearest = nearest_of(recording, &with, (plan, Reads::Messages), how, run);
+    let with = with_messages(recording, (plan, reads), how).map(|(with, all)| {
+        let nearest = nearest_of(recording, (&with, all), (plan, Reads::Messages), how, run);
         (with, nearest)
     });
     let with = match with {
@@ -173,7 +173,8 @@ pub(crate) fn nearest(
         with => with,
     };
     let without = ready.unwrap_or_else(|| prepare(recording.recorder.clone(), &plan.config, reads));
-    let mut nearest = nearest_of(recording, &without, (plan, reads), how, run);
+    let all = programs(&without, &plan.config, how);
+    let mut nearest = nearest_of(recording, (&without, all), (plan, reads), how, run);
     let Some((with, mut other)) = with else { return (without, nearest) };
     let far = f64::INFINITY;
     let nearer = other.distance.unwrap_or(far) < nearest.distance.unwrap_or(far);
@@ -184,30 +185,31 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Prepares a replay with messages, if there are any, and no task would wait for one for ever.
-fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How) -> Option<Prepared> {
+/// Prepares a replay with messages, and makes its programs. None: there are no messages, or a task would wait for one
+/// for ever.
+fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How) -> Option<(Prepared, Recorded)> {
     if reads != Reads::Wakeups || !recording.recorder.has_transfers() {
         return None;
     }
     let with = prepare(recording.recorder.clone(), &plan.config, Reads::Messages);
-    let counts = programs(&with, &plan.config, how).counts;
-    (counts.messages > 0 && counts.stuck == 0).then_some(with)
+    let all = programs(&with, &plan.config, how);
+    (all.counts.messages > 0 && all.counts.stuck == 0).then_some((with, all))
 }
 
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
-/// for a CPU count, too. The rest is as in `how`. The [beginning](Recording::sample) of a long recording decides.
+/// for a CPU count, too. The rest is as in `how`, with which `all` is made. The beginning of a long recording decides
+/// ([`Recording::sample`]).
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
 fn nearest_of(
     recording: &Recording,
-    whole: &Prepared,
+    (whole, all): (&Prepared, Recorded),
     (plan, reads): (&Plan, Reads),
     how: How,
     run: &Runner<'_>,
 ) -> Nearest {
     let first = how;
-    let all = programs(whole, &plan.config, how);
     let names = &all.pools;
     if all.counts.follows == 0 && names.is_empty() {
         let choice = Choice::new(how, reads, &[], names);

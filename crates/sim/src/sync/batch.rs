@@ -9,7 +9,6 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::Programs;
 use crate::sync::inbox::{Inbox, Wait};
-use crate::task::Next;
 
 /// What a task puts off. It exists from the first instruction of this module on.
 #[derive(Debug)]
@@ -90,13 +89,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if !std::mem::take(&mut batch.pays) || work == 0 {
             return Flow::Done;
         }
-        let this = &mut self.tasks[task as usize];
-        this.loop_work = this.loop_work.saturating_add(work);
-        this.next = Next::Worked;
-        let this = &mut self.core.cpus[cpu];
-        (this.work, this.unscaled) = (work, false);
-        self.work_begins(task);
-        Flow::Stage
+        self.runs(cpu, task, work)
     }
 
     /// Continues with the next code that was put off, or where the task came from.

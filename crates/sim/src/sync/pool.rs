@@ -174,6 +174,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn pool_works(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         let this = &mut self.objects.pools[pool as usize];
         this.begun = this.begun.saturating_add(work);
+        self.runs(cpu, task, work)
+    }
+
+    /// Begins work, as [`Code::Run`](crate::program::Code::Run) does.
+    pub(super) fn runs(&mut self, cpu: usize, task: u32, work: u64) -> Flow {
         let this = &mut self.tasks[task as usize];
         this.loop_work = this.loop_work.saturating_add(work);
         this.next = Next::Worked;
