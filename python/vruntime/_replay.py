@@ -104,7 +104,7 @@ def replay(
     wakeups: str | None = None,
     duration: Time | None = None,
     event_cost: Time | None = None,
-    repeat: int = 1,
+    repeat: int | None = None,
     seed: int | None = None,
     hz: int | None = None,
     preempt: str | None = None,
@@ -131,7 +131,7 @@ def replay(
     :param event_cost: the time that recording an event took, which is subtracted from work. Default: as ``vruntime
         record`` measured it.
     :param repeat: the number of replays and what-ifs, each with the next seed. Results are their mean, and
-        ``json["over_seeds"]`` has the spread.
+        ``json["over_seeds"]`` has the spread. Default: 5 for a what-if, else 1.
 
     Other parameters are as for :func:`vruntime.run`.
     """

@@ -108,7 +108,7 @@ fn a_replay_as_recorded_and_what_if() {
         assert!(share.abs_diff(weight * 1000 / 1359) <= 10, "{name} has its weight's share: {share}");
     }
     assert_eq!(recorded["tasks"][0]["what_if"], Value::Null);
-    let equal = json(&["replay", "-", "--json", "--map", "l*: nice=0"], text.as_bytes());
+    let equal = json(&["replay", "-", "--json", "--map", "l*: nice=0", "--repeat", "1"], text.as_bytes());
     for name in ["heavy-5", "light-6"] {
         let share = permille(&equal, name, "what_if");
         assert!(share.abs_diff(500) <= 10, "{name}: {share}");
@@ -520,8 +520,8 @@ fn who_is_only_in_the_what_if_has_no_recorded_values() {
     let (noise, out) = (folder.path().join("noise.toml"), folder.path().join("out"));
     std::fs::write(&noise, "[[task]]\nname = \"noise\"\nrun = \"1ms\"\nsleep = \"9ms\"\n").unwrap();
     let (noise, out) = (noise.to_str().unwrap(), out.to_str().unwrap());
-    let printed =
-        well(&["replay", "-", "--map", "heavy: copies=2", "--beside", noise, "--tables", out], spinners().as_bytes());
+    let what_if = ["replay", "-", "--map", "heavy: copies=2", "--beside", noise, "--repeat", "1", "--tables", out];
+    let printed = well(&what_if, spinners().as_bytes());
     let what_if = printed.split_once("What if").expect("there is one").1;
     for name in ["noise", "heavy-5#2"] {
         let row = what_if.lines().find(|line| line.starts_with(name)).expect("it is in the table");

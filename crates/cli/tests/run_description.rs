@@ -90,7 +90,7 @@ fn a_replay_tells_what_was_run() {
     let folder = tempfile::tempdir().expect("there is room");
     let (_, trace) = traced(folder.path(), INSTANCES);
     let what_if = ["--kernel", "6.1", "--machine", "4", "--map", "capped-0: nice=5", "--set", "nr_migrate=8"];
-    let replayed = json(&[&["replay", &trace, "--seed", "7", "--json"][..], &what_if].concat());
+    let replayed = json(&[&["replay", &trace, "--seed", "7", "--repeat", "1", "--json"][..], &what_if].concat());
     let runs = replayed["runs"].as_array().expect("there are some");
     assert_eq!(runs.len(), 2);
     let labelled = |run: &Value| [&run["label"], &run["kernel"], &run["topology"], &run["name"]].map(Value::clone);

@@ -304,7 +304,8 @@ impl<'a> Measuring<'a> {
             }
         }
         self.go_on()?;
-        let idle = probes::ring(&[here, there])?;
+        // Beside other tasks, the message's reader would preempt instead of waking the CPU.
+        let idle = if probes::is_free(there) { Some(probes::ring(&[here, there])?) } else { None };
         self.go_on()?;
         let Some(busy) = probes::wake_busy(here, there, lazy) else {
             self.notes.push(
@@ -320,12 +321,14 @@ impl<'a> Measuring<'a> {
             "two thirds of waking a thread that preempts another on another CPU, less the rest",
         );
         self.cost("ipi_ns", ipi / 3, "the other third");
-        let exit = idle.saturating_sub(2 * path.syscall + path.woken() + ipi);
-        self.cost(
-            "idle_exit_ns",
-            exit,
-            "waking a thread of another CPU that is idle, beyond waking it where it preempts",
-        );
+        match idle {
+            Some(idle) => self.cost(
+                "idle_exit_ns",
+                idle.saturating_sub(2 * path.syscall + path.woken() + ipi),
+                "waking a thread of another CPU that is idle, beyond waking it where it preempts",
+            ),
+            None => self.notes.push(format!("CPU {there} was not idle: idle_exit_ns was not measured")),
+        }
         self.go_on()
     }
 

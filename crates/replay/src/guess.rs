@@ -2,7 +2,7 @@
 //! that wake each other stay together.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -27,6 +27,9 @@ const MOST_POOLS: usize = 4;
 
 /// A coupling this many times farther from the recording than the nearest is not tried with other pools.
 const FAR: f64 = 2.0;
+
+/// How often connections are left out, and the programs made again. Programs without them have other repetitions.
+const ATTEMPTS: usize = 4;
 
 /// The weight of wrong CPU times, relative to wrong numbers of switches and to wrong times of waiting.
 const CPU_TIMES: f64 = 3.0;
@@ -185,15 +188,27 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Prepares a replay with messages, and makes its programs. None: there are no messages, or a task would wait for one
-/// for ever.
+/// Prepares a replay with messages, and makes its programs. Leaves out connections whose messages a task would wait for
+/// for ever: their sockets were paired wrongly, or something else let the task go on. None: there are no messages.
 fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How) -> Option<(Prepared, Recorded)> {
     if reads != Reads::Wakeups || !recording.recorder.has_transfers() {
         return None;
     }
-    let with = prepare(recording.recorder.clone(), &plan.config, Reads::Messages);
-    let all = programs(&with, &plan.config, how);
-    (all.counts.messages > 0 && all.counts.stuck == 0).then_some((with, all))
+    let mut without = BTreeSet::new();
+    for _ in 0..ATTEMPTS {
+        let recorder = recording.recorder.clone().without_connections(without.clone());
+        let with = prepare(recorder, &plan.config, Reads::Messages);
+        let all = programs(&with, &plan.config, how);
+        if all.counts.messages == 0 {
+            return None;
+        }
+        let impossible = with.impossible(&all);
+        if impossible.is_empty() {
+            return Some((with, all));
+        }
+        without.extend(impossible);
+    }
+    None
 }
 
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
@@ -299,7 +314,8 @@ impl<'a> Trial<'a> {
         };
         let sample = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2);
         if let Some((end, recorder)) = sample {
-            let prepared = prepare(recorder.clone(), &plan.config, reads);
+            let recorder = recorder.clone().without_connections(whole.without_connections().clone());
+            let prepared = prepare(recorder, &plan.config, reads);
             let beginning = programs(&prepared, &plan.config, how);
             if let Some(pools) = same_pools(all, &beginning).filter(|_| beginning.repeats_from <= end / 2) {
                 return trial(Cow::Owned(prepared), Some(pools), beginning);

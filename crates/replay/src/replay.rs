@@ -164,8 +164,9 @@ impl<'a> Replay<'a> {
         if without.is_empty() && closed.is_empty() {
             return (made.unwrap_or_else(|| programs(&whole, &config, how)), choice);
         }
+        let recorder = self.recording.recorder.clone().without_connections(whole.without_connections().clone());
         drop(whole);
-        let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
+        let recorder = recorder.without(without).with_closed(closed);
         (programs(&prepare(recorder, &config, reads), &config, how), choice)
     }
 

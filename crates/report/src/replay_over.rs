@@ -464,6 +464,7 @@ fn subject(subject: Subject<'_>) -> [Cell; 3] {
 mod tests {
     use super::*;
     use crate::replay::latency_of;
+    use crate::replay_verdict::Verdict;
 
     /// A seed: a closed-loop server with this CPU time of a second, and an added task.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
@@ -553,8 +554,22 @@ mod tests {
         assert_eq!((&cell["recorded"], &cell["unit"]), (&0.2.into(), &OF_A_CPU.into()));
         assert_eq!(cell["what_if"], json!({ "mean": 0.43, "min": 0.39, "max": 0.5 }));
         assert_eq!(all.json()["verdict"]["of_seeds"], json!(["good", "good", "good"]));
-        assert!(all.verdict_line().ends_with("Of the seeds, 3 are good."), "{}", all.verdict_line());
+        let line = all.verdict_line();
+        assert!(line.ends_with("Of the seeds, 3 are good; these figures are of one in the middle."), "{line}");
         assert!(all.progress_sentence().unwrap().contains("`server` works 2.15 ±0.28 times as fast"));
+    }
+
+    #[test]
+    fn the_verdict_is_that_of_a_seed_in_the_middle() {
+        let of = |replayed: &[u64]| {
+            let all = ReplayCheck::over(replayed.iter().map(|&ns| seed(ns, ns)).collect()).unwrap();
+            (all.verdict(), all.verdict_line())
+        };
+        let (verdict, line) = of(&[200_000_000, 100_000_000, 201_000_000]);
+        assert_eq!(verdict, Some(Verdict::Good), "{line}");
+        assert!(line.contains("Of the seeds, 2 are good, 1 is poor; "), "{line}");
+        let (verdict, line) = of(&[100_000_000, 201_000_000, 100_000_000]);
+        assert_eq!(verdict, Some(Verdict::Poor), "{line}");
     }
 
     #[test]

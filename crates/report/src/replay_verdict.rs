@@ -85,8 +85,12 @@ impl ReplayCheck {
         (pairs.iter().filter(|near| **near).count(), pairs.len())
     }
 
-    /// Returns the verdict. None without a judged task.
+    /// Returns the verdict. None without a judged task. For several seeds, it is that of one in the middle: the machine
+    /// drew one outcome, too, and no mean.
     pub fn verdict(&self) -> Option<Verdict> {
+        if let Some(seed) = self.in_the_middle() {
+            return seed.verdict();
+        }
         let (near, all) = self.tasks_near();
         if all == 0 {
             return None;
@@ -107,8 +111,26 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the verdict with reasons. For several seeds, it is their mean's, with the number of seeds per verdict.
+    /// Returns a seed whose verdict is in the middle. None for one seed.
+    fn in_the_middle(&self) -> Option<&Self> {
+        let mut seeds: Vec<&Self> = self.seeds.iter().collect();
+        seeds.sort_by_key(|seed| match seed.verdict() {
+            Some(Verdict::Good) => 0,
+            Some(Verdict::Fair) => 1,
+            Some(Verdict::Poor) => 2,
+            None => 3,
+        });
+        seeds.get(seeds.len() / 2).copied()
+    }
+
+    /// Returns the verdict with reasons, and for several seeds how many have which verdict.
     pub fn verdict_line(&self) -> String {
+        if let Some((seed, verdicts)) = self.in_the_middle().zip(self.verdicts_of_seeds()) {
+            return format!(
+                "{} Of the seeds, {verdicts}; these figures are of one in the middle.",
+                seed.verdict_line()
+            );
+        }
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
         };
@@ -129,8 +151,7 @@ impl ReplayCheck {
                 percent(part)
             ));
         }
-        let seeds = self.verdicts_of_seeds().map_or_else(String::new, |seeds| format!(" Of the seeds, {seeds}."));
-        format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))
+        format!("Verdict: {verdict}. {}.", parts.join("; "))
     }
 
     /// Returns how many seeds have each verdict. None for one seed.
@@ -146,14 +167,15 @@ impl ReplayCheck {
     }
 
     pub(crate) fn verdict_json(&self) -> Value {
-        let (near, all) = self.tasks_near();
-        let (latencies, of) = self.latencies_near();
+        let of_one = self.in_the_middle().unwrap_or(self);
+        let (near, all) = of_one.tasks_near();
+        let (latencies, of) = of_one.latencies_near();
         json!({
             "verdict": self.verdict().map(Verdict::name),
             "line": self.verdict_line(),
             "tasks_near": near,
             "tasks": all,
-            "switches_off": self.all_switches_off(),
+            "switches_off": of_one.all_switches_off(),
             "latencies_near": latencies,
             "latencies": of,
             "of_seeds": self.seeds.iter().map(|seed| seed.verdict().map(Verdict::name)).collect::<Vec<_>>(),

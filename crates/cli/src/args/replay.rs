@@ -2,16 +2,25 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
 use super::{Model, Reports, Seeds};
+
+/// The options that make a what-if.
+const WHAT_IF: [&str; 6] = ["kernel", "machine", "map", "beside", "set", "feature"];
+/// The seeds of a what-if, as of `compare`. One run does not distinguish its effect from chance.
+const SEEDS: &str = "5";
 
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("seed", |arg| arg.help("Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: 1)")),
     mut_arg("repeat", |arg| {
-        arg.help("Repeat N times with consecutive seeds, and report the spread; the programs are made once")
+        let what_if = WHAT_IF.map(|option| (option, ArgPredicate::IsPresent, SEEDS));
+        arg.default_value_ifs(what_if)
+            .help("Repeat N times with consecutive seeds, and report the spread; the programs are made once (default: 1; a what-if: 5)")
+            .hide_default_value(true)
     }),
     mut_arg("hz", |arg| arg.help("Scheduler ticks per second (default: those of the trace, else 250)")),
     mut_arg("preempt", |arg| {
@@ -64,7 +73,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
     /// Replay as recorded only, without a what-if
-    #[arg(long, conflicts_with_all = ["kernel", "machine", "map", "beside", "set", "feature"])]
+    #[arg(long, conflicts_with_all = WHAT_IF)]
     pub(crate) as_recorded: bool,
     /// What-if: this kernel, such as 6.1 or 6.12+NO_RUN_TO_PARITY
     #[arg(long, value_name = "KERNEL")]

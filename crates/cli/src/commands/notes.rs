@@ -192,6 +192,12 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         "tasks computed until the trace ended, and continue",
         " to the end of the replay",
     );
+    notes.tell(
+        counts.left_out_connections,
+        "connection of sockets has no messages in the replay",
+        "connections of sockets have no messages in the replay",
+        ": a task would wait for one for ever",
+    );
     notes.tell(counts.running_at_start, "task", "tasks", " ran when the trace began");
     notes.tell(counts.left_out, "migration thread is", "migration threads are", " left out: the simulator has its own");
     notes

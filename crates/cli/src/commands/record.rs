@@ -6,7 +6,8 @@ use std::time::Duration;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
 use vruntime_linux::{
-    Calibration, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped, TaskState,
+    Calibration, MeasuredCost, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped,
+    TaskState,
 };
 use vruntime_report::{counted, fit_text};
 use vruntime_sim::Costs;
@@ -130,6 +131,13 @@ fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
             (cost.ns, cost.how) = (usual, how);
             replaced.push(cost.name);
         }
+    }
+    // Needs an idle CPU.
+    let name = "idle_exit_ns";
+    let cpus = calibration.costs.iter().any(|cost| cost.name == "ipi_ns");
+    if let Some(ns) = of(&usual, name).filter(|_| cpus && calibration.costs.iter().all(|cost| cost.name != name)) {
+        calibration.costs.push(MeasuredCost { name, ns, how });
+        replaced.push(name);
     }
     replaced
 }
@@ -335,9 +343,22 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use vruntime_linux::MeasuredCost;
-
     use super::*;
+
+    #[test]
+    fn the_exit_from_idle_of_a_busy_machine_is_the_usual_one() {
+        let cost = |name| MeasuredCost { name, ns: 1, how: "measured" };
+        let with = |names: &[&'static str]| {
+            let costs = names.iter().copied().map(cost).collect();
+            let mut calibration = Calibration { costs, ..Calibration::default() };
+            calibration.host.virtual_machine = true;
+            let replaced = plausible(&mut calibration);
+            (replaced, calibration.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns))
+        };
+        assert_eq!(with(&["ipi_ns"]), (vec!["idle_exit_ns"], Some(Costs::VM.idle_exit_ns)));
+        assert_eq!(with(&["ipi_ns", "idle_exit_ns"]), (vec![], Some(1)), "measured");
+        assert_eq!(with(&["syscall_ns"]), (vec![], None), "one CPU");
+    }
 
     #[test]
     fn costs_of_a_busy_machine_are_replaced() {

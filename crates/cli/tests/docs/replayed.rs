@@ -99,7 +99,7 @@ fn figures_of_groups() {
         }
     }
     // The what-if's tables of groups: the lines of the command, but for the spaces.
-    let what_if = ["replay", &trace, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max", "--seed", "1"];
+    let what_if = ["replay", &trace, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max", "--repeat", "1"];
     let text = String::from_utf8(well(&[&what_if[..], with].concat())).expect("it prints UTF-8");
     let (_, text) = text.split_once("What if:").expect("it has a what-if");
     let groups: Vec<&str> = text.lines().filter(|line| line.starts_with('/')).collect();

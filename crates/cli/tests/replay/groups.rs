@@ -33,7 +33,7 @@ fn traces_are_compared_under_rules() {
     let with = |more: &[&'static str]| [&["compare", GROUPS], &given[..], more].concat();
     let lift = "cgroup=/vr-capped: max=max";
     for rule in [lift, "comm=mover: remove", "comm=job1: copies=2 nice=5"] {
-        let replayed = json(&["replay", GROUPS, "--json", "--cgroups", CGROUPS, "--costs", "vm", "--map", rule], b"");
+        let replayed = json(&[&["replay", GROUPS, "--json"], &given[..], &["--map", rule]].concat(), b"");
         let compared = json(&with(&["--map", rule, "--json"]), b"");
         assert_eq!(compared["variants"], serde_json::json!(["the file", "the what-if"]));
         let what_if = &compared["runs"][1];
@@ -89,7 +89,7 @@ fn a_replay_explains_entitlements() {
 #[test]
 fn the_tables_of_groups_say_which_run_they_are_of() {
     let lift = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm", "--map", "cgroup=/vr-capped: max=max"];
-    let text = well(&lift, b"");
+    let text = well(&[&lift[..], &["--repeat", "1"]].concat(), b"");
     let (check, what_if) = text.split_once("\nWhat if: ").expect("there is one");
     let head = |text: &str| text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, groups) = check.split_once("\ngroup ").expect("there is a table of groups");

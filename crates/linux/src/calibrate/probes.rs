@@ -80,11 +80,15 @@ fn median(mut values: Vec<u64>) -> u64 {
 }
 
 /// The lower nine tenths, sorted (brief: quarter), at least one value.
-fn lower(mut values: Vec<u64>) -> Vec<u64> {
-    values.sort_unstable();
+fn lower(values: Vec<u64>) -> Vec<u64> {
     // A brief measurement precedes a recording, when the machine may be busy.
-    let kept = if BRIEFLY.get() { values.len() / 4 } else { values.len() * 9 / 10 };
-    values.truncate(kept.max(1));
+    if BRIEFLY.get() { lowest(values, 25) } else { lowest(values, 90) }
+}
+
+/// This part of the values, percent, sorted; at least one value.
+fn lowest(mut values: Vec<u64>, percent: usize) -> Vec<u64> {
+    values.sort_unstable();
+    values.truncate((values.len() * percent / 100).max(1));
     values
 }
 
@@ -225,7 +229,9 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
         let _ended = relay.join();
     }
     let rounds = times.len() + 1;
-    Ok((typical(times), rounds))
+    // Between CPUs, the readers are on free ones: no task delays the rounds, and each wakes its CPU.
+    let one_cpu = cpus.iter().all(|&cpu| cpu == cpus[0]);
+    Ok((if one_cpu { typical(times) } else { mean(&lowest(times, 90)) }, rounds))
 }
 
 /// One-way time to process `cat` on the same CPU; None without it.
@@ -300,6 +306,17 @@ impl Drop for Hog {
             let _ended = thread.join();
         }
     }
+}
+
+/// Whether a CPU has nothing to run for most of the time: a SCHED_IDLE thread gets it.
+pub(super) fn is_free(cpu: usize) -> bool {
+    const TIME: Duration = Duration::from_millis(10);
+    const MOST: u64 = 3; // quarters
+    let Some(hog) = Hog::new(cpu) else { return false };
+    let (worked, begun) = (hog.worked.load(Ordering::Relaxed), work::now());
+    thread::sleep(TIME);
+    let (worked, passed) = (hog.worked.load(Ordering::Relaxed) - worked, work::now() - begun);
+    worked * 4 >= passed * MOST
 }
 
 /// A thread that repeatedly waits for a word's changes, and reports returns.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::causes::Cause;
 use super::habits::percentile;
 use super::lives::{Act, Place, Thread, Transfer};
-use super::{batches, causes};
+use super::{Connection, batches, causes};
 use streams::Streams;
 
 /// Fewer stretches show no typical work.
@@ -41,26 +41,37 @@ pub(super) struct Messages {
     ended: BTreeMap<(usize, usize), usize>,
     /// Each thread's work for a sleep, whatever the number of messages that it then finds.
     sleeps: Vec<u64>,
+    /// The connection of each link.
+    pub(super) connections: Vec<Connection>,
 }
 
 impl Messages {
-    /// Finds the messages of `transfers`, which are in order of time.
-    pub(super) fn new(threads: &[Thread], transfers: &[Transfer], peers: &BTreeMap<usize, usize>) -> Self {
+    /// Finds the messages of `transfers`, which are in order of time, except those of the connections `without`.
+    pub(super) fn new(
+        threads: &[Thread],
+        transfers: &[Transfer],
+        peers: &BTreeMap<usize, usize>,
+        without: &BTreeSet<Connection>,
+    ) -> Self {
         if transfers.is_empty() {
             return Self::default();
         }
         let mut streams = Streams::new(threads.len(), transfers);
-        let (mut all, mut connections) = (Vec::new(), BTreeMap::new());
+        let (mut all, mut numbers, mut connections) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (link, (from, to, offset)) in streams.links(threads, peers).into_iter().enumerate() {
-            let next = connections.len();
-            let connection = *connections.entry((from.min(to), from.max(to))).or_insert(next);
-            all.extend(streams.messages(threads, (from, to, offset), (link, connection)));
+            let connection = (from.min(to), from.max(to));
+            connections.push(connection);
+            if !without.contains(&connection) {
+                let next = numbers.len();
+                let number = *numbers.entry(connection).or_insert(next);
+                all.extend(streams.messages(threads, (from, to, offset), (link, number)));
+            }
         }
         all.sort_by_key(|message| (message.taken, message.link));
         let mut ended = BTreeMap::new();
         spread(threads, &mut all, &mut ended);
         let sleeps = sleeps(threads, &all, &ended);
-        Self { all, ended, sleeps }
+        Self { all, ended, sleeps, connections }
     }
 
     /// Overrides the causes of sleeps until messages: their senders.

@@ -271,8 +271,8 @@ pub struct Counts {
     pub lock_waits: u64,
     /// Messages of sockets between tasks, by events of sending and receiving.
     pub messages: u64,
-    /// Tasks that would wait for a message for ever.
-    pub stuck: u64,
+    /// Connections without messages in the replay: with them, a task would wait for a message for ever.
+    pub left_out_connections: u64,
     /// Tasks in [closed loops](Thread::closed).
     pub closed: u64,
     /// Bit N: pool N of [`Recorded::pools`] has threads of one process.
@@ -357,6 +357,8 @@ pub struct Recorded {
     pub repeats_from: u64,
     /// Oddities.
     pub counts: Counts,
+    /// The number of the first waker that is a link of [`Messages`](messages::Messages).
+    first_link: usize,
 }
 
 /// Takes a trace's events.
@@ -401,7 +403,11 @@ struct How {
     processes: BTreeMap<i32, (i32, i32)>,
     /// Policies when the recording began, by thread id.
     policies: BTreeMap<i32, Policy>,
+    without_connections: BTreeSet<Connection>,
 }
+
+/// The two sockets of a connection, the smaller number first.
+pub(crate) type Connection = (usize, usize);
 
 /// Whether a thread does more with more CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,6 +522,13 @@ impl Recorder {
     #[must_use]
     pub fn with_messages(mut self) -> Self {
         self.how.reads = Reads::Messages;
+        self
+    }
+
+    /// Omits the messages of these connections.
+    #[must_use]
+    pub(crate) fn without_connections(mut self, connections: BTreeSet<Connection>) -> Self {
+        self.how.without_connections = connections;
         self
     }
 

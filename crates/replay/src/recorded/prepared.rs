@@ -18,8 +18,8 @@ use super::programs::{build, rhythms};
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
-use super::{Counts, Coupling, How, Lateness, Reads, Recorded};
-use super::{causes, clocks, handoffs, sync};
+use super::{Connection, Counts, Coupling, How, Lateness, Reads, Recorded};
+use super::{causes, clocks, handoffs, possible, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl Prepared {
         // Acts that are added later change no cause.
         let mut causes = Causes { threads: &threads, ..bare }.table();
         let messages = if how.reads == Reads::Messages {
-            Messages::new(&threads, &transfers, &sockets.peers)
+            Messages::new(&threads, &transfers, &sockets.peers, &how.without_connections)
         } else {
             Messages::default()
         };
@@ -111,6 +111,7 @@ impl Prepared {
         add_missed_beats(&mut threads, &rhythms, duration_ns);
         messages.add_acts(&mut threads);
         counts.messages = messages.all.len() as u64;
+        counts.left_out_connections = how.without_connections.len() as u64;
         let takes = messages.takes(threads.len());
         let whole = Causes { threads: &threads, ..bare };
         let mut pools = Pools::new(
@@ -186,6 +187,17 @@ impl Prepared {
     /// Makes the programs.
     pub(crate) fn programs(&self, (coupling, sync): (Coupling, bool), pools: u32, goes_on: bool) -> Recorded {
         build(self, &How { coupling, sync, pools, goes_on, ..self.how.clone() })
+    }
+
+    /// Returns connections without whose messages every task can do these programs.
+    pub(crate) fn impossible(&self, programs: &Recorded) -> BTreeSet<Connection> {
+        let links = possible::stuck(&programs.workload, programs.first_link);
+        links.into_iter().map(|link| self.messages.connections[link]).collect()
+    }
+
+    /// Returns the connections whose messages the programs lack.
+    pub(crate) fn without_connections(&self) -> &BTreeSet<Connection> {
+        &self.how.without_connections
     }
 
     /// Makes the programs with the recorder's choices.

@@ -24,7 +24,7 @@ use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Reads, Recorded, Thread};
-use super::{batches, clocks, flows, leads, lives, placing, possible, sync};
+use super::{batches, clocks, flows, leads, lives, placing, sync};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
@@ -133,10 +133,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         }
         told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
-    let links = builder.pairs.links();
-    if counts.messages > 0 {
-        counts.stuck = possible::stuck(&workload, links) as u64;
-    }
+    let first_link = builder.pairs.links();
     let said = Said { cgroups: how.cgroups.as_ref(), marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
@@ -148,7 +145,17 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         told.latencies.clone_from(&thread.latencies);
     }
     let busy_ns = busy_ns.clone();
-    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, repeats_from, counts }
+    Recorded {
+        workload,
+        threads: told,
+        busy_ns,
+        duration_ns,
+        ticks,
+        pools: names_of_pools,
+        repeats_from,
+        counts,
+        first_link,
+    }
 }
 
 /// Returns how each thread sleeps.

@@ -178,7 +178,8 @@ impl WhatIf {
         let recorded = {
             let _hogs = Hogs::start(HOGS)?;
             std::thread::sleep(SETTLES);
-            tool.record(&recording)?;
+            // The costs of the machine, as a user's recording has them.
+            tool.record(&recording, true)?;
             tool.measured(&recording, program)?
         };
         let mut pairs = Vec::new();
@@ -208,7 +209,7 @@ impl WhatIf {
                 let _hogs = Hogs::changed(change, folder.path(), &running)?;
                 std::thread::sleep(SETTLES);
                 let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
-                tool.record(&file)?;
+                tool.record(&file, false)?;
                 measured.push(tool.measured(&file, program)?);
             }
             if setting.is_some() {
@@ -269,10 +270,11 @@ impl Tool {
         Ok(pairs)
     }
 
-    fn record(&self, file: &Path) -> miette::Result<()> {
-        let duration = format!("{}s", self.seconds);
-        let json =
-            self.ask(&["record", "--json", "--no-calibrate", "--duration", &duration, "-o", &file.to_string_lossy()])?;
+    fn record(&self, file: &Path, calibrates: bool) -> miette::Result<()> {
+        let (duration, file_name) = (format!("{}s", self.seconds), file.to_string_lossy());
+        let mut arguments = vec!["record", "--json", "--duration", &duration, "-o", &file_name];
+        arguments.extend((!calibrates).then_some("--no-calibrate"));
+        let json = self.ask(&arguments)?;
         match json["lost"].as_u64() {
             Some(0) | None => Ok(()),
             Some(lost) => Err(miette!("{lost} events were lost in {}", file.display())),
@@ -307,7 +309,8 @@ impl Tool {
         what_if: &[A],
     ) -> miette::Result<(String, Share, Share)> {
         let file = file.to_string_lossy();
-        let mut arguments = vec!["replay", &file, "--json"];
+        // The measured runs are recordings, too.
+        let mut arguments = vec!["replay", &file, "--json", "--event-cost", "0ns"];
         arguments.extend(what_if.iter().map(AsRef::as_ref));
         let json = self.ask(&arguments)?;
         let of = |which: &str| {
