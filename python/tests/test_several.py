@@ -201,6 +201,7 @@ class Replays(unittest.TestCase):
             trace = pathlib.Path(folder, "trace.perfetto-trace")
             replay = vruntime.replay(trace, kernel="6.1")
             several = vruntime.replay(trace, kernel="6.1", repeat=2)
+            alone = vruntime.replay(trace, kernel="6.1", repeat=1)
         self.assertEqual(len(replay.tasks), 2)
         for task in replay.tasks:
             for which in (task.recorded, task.replayed, task.what_if):
@@ -212,7 +213,8 @@ class Replays(unittest.TestCase):
         self.assertIn("<th>what if</th>", replay._repr_html_())
         self.assertEqual(several.json["verdict"]["of_seeds"], [replay.json["verdict"]["verdict"]] * 2)
         self.assertTrue(all(cell["what_if"] for cell in several.json["over_seeds"] if cell["metric"] == "share"))
-        self.assertNotIn("over_seeds", replay.json)
+        self.assertEqual(len(replay.json["verdict"]["of_seeds"]), 5, "the default of a what-if")
+        self.assertNotIn("over_seeds", alone.json)
         with self.assertRaisesRegex(TypeError, "`beside` is"):
             vruntime.replay(trace, beside=HOGS)
 

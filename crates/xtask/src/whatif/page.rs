@@ -106,8 +106,8 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
          **{program_near} of {} predictions of the program's CPU time are near**: within 10 % of the measured mean,\n\
          or within the measured range. In {near}, the CPU time of the hogs is near, too. Predictions with\n\
          the wrong direction, and an effect larger than the difference of the runs: {astray}.\n\n\
-         A prediction is the mean of the five seeds of a what-if. Predictions and measurements include the cost\n\
-         of recording.\n\n\
+         A prediction is the mean of the five seeds of a what-if. Predictions and measurements include\n\
+         the cost of recording.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
          Predictions that are not near are first, the furthest at the top.\n\n",
         pairs.len(),

@@ -15,6 +15,9 @@ const LATE_NS: u64 = 200_000;
 const RACE_NS: u64 = 50_000;
 /// The least percentage of receipts that must come after their messages.
 const AFTER_PCT: usize = 98;
+/// The least percentage of a socket's receipts by one thread, if the socket is that thread's. It is 100 for redis,
+/// PostgreSQL, nginx and Node.js, and 38 for Go.
+const OWN_PCT: usize = 90;
 
 /// What each socket sent and received.
 pub(super) struct Streams<'a> {
@@ -114,7 +117,8 @@ impl<'a> Streams<'a> {
             // Of a connection that began in the trace, every byte is there.
             let best = if known.contains_key(&from) { Some((&0, &0)) } else { best };
             let offset = best.map_or_else(|| self.in_step(from, to), |(&difference, _)| Some(difference));
-            links.extend(offset.filter(|&offset| self.agrees(from, to, offset)).map(|offset| (from, to, offset)));
+            let offset = offset.filter(|&offset| self.is_of_one_thread(to) && self.agrees(from, to, offset));
+            links.extend(offset.map(|offset| (from, to, offset)));
         }
         links
     }
@@ -130,6 +134,18 @@ impl<'a> Streams<'a> {
             bytes as i64 - (self.before[index] + transfer.bytes) as i64
         };
         received.iter().map(offset).min().map(|least| least.min(0))
+    }
+
+    /// Whether mostly one thread receives. Threads that receive from the same sockets, as in Go, do each other's work:
+    /// no message is for a particular one.
+    fn is_of_one_thread(&self, socket: usize) -> bool {
+        let mut receipts = BTreeMap::<usize, usize>::new();
+        let received = self.received.get(&socket).into_iter().flatten();
+        for place in received.filter_map(|&index| self.transfers[index].place) {
+            *receipts.entry(place.thread).or_default() += 1;
+        }
+        let (most, all) = (receipts.values().max().copied().unwrap_or(0), receipts.values().sum::<usize>());
+        most * 100 >= all * OWN_PCT
     }
 
     /// Whether nearly all bytes are received after they were sent.

@@ -200,6 +200,26 @@ fn the_work_for_a_sleep_does_not_depend_on_the_messages() {
     assert_eq!(alone.iter().sum::<u64>() + 100 * 20 * US, recorded_ns);
 }
 
+/// Threads of Go take requests from any socket. A message to a particular thread would hold up the others' work.
+#[test]
+fn a_socket_from_which_several_threads_receive_has_no_messages() {
+    let readers = [(0, SERVER), (2, CLIENTS[1])];
+    let messages = |others: usize| {
+        let mut talk = Talk::new();
+        (0..3).for_each(|cpu| talk.sleeps(cpu));
+        talk.script.switch(talk.now, 1, Left::Runnable, Some(CLIENTS[0]));
+        for round in 0..40 {
+            let reader = readers[usize::from(round % 8 < others)];
+            talk.sends(1, 100, reader);
+            talk.event(reader.0, What::Received { socket: 200, bytes: 1 });
+            talk.sleeps(reader.0);
+        }
+        talk.finish().counts.messages
+    };
+    assert_eq!(messages(0), 40);
+    assert_eq!(messages(4), 0);
+}
+
 /// A failed or repeated look at data is no message.
 #[test]
 fn sockets_without_a_partner_have_no_messages() {
