@@ -53,7 +53,7 @@ fn replays_under_the_policy(folder: &Path) {
     let text = well(folder, &format!("{replay} mine"));
     assert!(text.contains("What if: 2 CPUs under policy mine on Linux 6.12"), "{text}");
     let [built_in, mine, longer] = ["6.1", "mine", "mine+tick_ns=1"].map(|kernel| {
-        let arguments = format!("{replay} {kernel} --json");
+        let arguments = format!("{replay} {kernel} --repeat 1 --json");
         let output = output(folder, &arguments);
         (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
     });
