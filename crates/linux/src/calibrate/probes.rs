@@ -229,7 +229,7 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
         let _ended = relay.join();
     }
     let rounds = times.len() + 1;
-    // Between CPUs, the readers are on free ones: no task delays the rounds, and each wakes its CPU.
+    // The caller has found the other CPU free: few tasks delay the rounds, and a message wakes the CPU.
     let one_cpu = cpus.iter().all(|&cpu| cpu == cpus[0]);
     Ok((if one_cpu { typical(times) } else { mean(&lowest(times, 90)) }, rounds))
 }

@@ -1,4 +1,4 @@
-//! Whether programs with messages can end: no task waits for a message for ever.
+//! Finds the connections without which programs with messages can end: no task waits for a message for ever.
 //!
 //! Each task does its program once, and its repetition once, without regard to time. A task stands at a wait until its
 //! wakeup is there. The order of the tasks does not matter: a wakeup stays until it is taken.
