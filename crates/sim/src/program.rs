@@ -1,7 +1,7 @@
 //! Translates tasks to flat code, which tasks with the same phases share. It finds all errors of a workload before the
 //! first event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
@@ -224,6 +224,10 @@ struct Compiler<'a> {
     /// Whether groups with changes so far are idle.
     idle: BTreeMap<usize, bool>,
     wakers: BTreeMap<usize, u32>,
+    /// Wakers that are connections.
+    connections: BTreeSet<u32>,
+    /// The answers at each inbox where the current program takes messages of connections.
+    talks: BTreeMap<usize, u32>,
 }
 
 /// Checks `workload` for a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps have effect.
@@ -234,9 +238,21 @@ pub(crate) fn compile(
     periods: PeriodLimits,
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
-    let (out, idle, wakers) = (Programs::default(), BTreeMap::new(), BTreeMap::new());
-    let mut compiler =
-        Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, accesses: None, idle, wakers };
+    let mut compiler = Compiler {
+        workload,
+        cpus,
+        costs,
+        periods,
+        out: Programs::default(),
+        clamps: None,
+        nodes: None,
+        accesses: None,
+        idle: BTreeMap::new(),
+        wakers: BTreeMap::new(),
+        connections: BTreeSet::new(),
+        talks: BTreeMap::new(),
+    };
+    compiler.connections = workload.connections.iter().map(|&from| compiler.waker(from)).collect();
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
             let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
@@ -409,6 +425,7 @@ impl<'a> Compiler<'a> {
 
     fn program(&mut self, task: &'a Task, repeat: u64) -> Result<u32, Error> {
         let entry = self.out.code.len() as u32;
+        self.talks.clear();
         if repeat > 0 {
             for phase in task.phases.iter() {
                 self.phase(task, phase)?;
@@ -456,11 +473,9 @@ impl<'a> Compiler<'a> {
                 _ => {}
             }
         }
-        for waits in waits.values() {
-            let Some(all) = Answers::new(waits) else { continue };
-            let index = self.out.answers.len() as u32;
-            self.out.answers.push(all);
-            for &(at, _) in waits {
+        for (inbox, waits) in waits {
+            let Some(index) = self.answers(inbox, &waits, phase) else { continue };
+            for (at, _) in waits {
                 if let Code::InboxWait { answers, .. } = &mut self.out.code[at as usize] {
                     *answers = index;
                 }
@@ -468,6 +483,23 @@ impl<'a> Compiler<'a> {
         }
         self.out.code.push(Code::LoopEnd { back });
         Ok(())
+    }
+
+    /// Returns the index of the answers of a phase's waits, each a place and a waker.
+    fn answers(&mut self, inbox: usize, waits: &[(u32, u32)], phase: &Phase) -> Option<u32> {
+        let next = self.out.answers.len() as u32;
+        if !waits.iter().any(|(_, from)| self.connections.contains(from)) {
+            self.out.answers.push(Answers::together(waits)?);
+            return Some(next);
+        }
+        // A partner may be a phase ahead of others, which have no settings of their own then.
+        let index = self.talks.get(&inbox).copied().filter(|_| phase.settings == Settings::default()).unwrap_or(next);
+        if index == next {
+            self.out.answers.push(Answers::apart());
+            self.talks.insert(inbox, index);
+        }
+        self.out.answers[index as usize].add(waits, phase.repeat == Repeat::Forever);
+        Some(index)
     }
 
     fn waker(&mut self, from: usize) -> u32 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vruntime_report::{Collector, Results};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
-use vruntime_workload::program::{Follow, Op, Phase, Settings, Task, Workload};
+use vruntime_workload::program::{Follow, Op, Phase, Repeat, Settings, Task, Workload};
 
 const MS: u64 = 1_000_000;
 const ALL: [Follow; 4] = [Follow::Free, Follow::Together, Follow::Asleep, Follow::OneAhead];
@@ -30,13 +30,20 @@ fn wake(inbox: usize, follow: Follow) -> Op {
 
 /// Runs tasks on four CPUs, without kernel time. Returns the end, the results and the notes.
 fn simulate(tasks: Vec<Task>, inboxes: usize) -> (u64, Results, Vec<String>) {
+    simulate_with(&workload(tasks, inboxes))
+}
+
+fn workload(tasks: Vec<Task>, inboxes: usize) -> Workload {
     let inboxes = (0..inboxes).map(|inbox| format!("inbox {inbox}")).collect();
-    let workload = Workload { tasks, inboxes, duration: Some(60_000 * MS), ..Workload::default() };
+    Workload { tasks, inboxes, duration: Some(60_000 * MS), ..Workload::default() }
+}
+
+fn simulate_with(workload: &Workload) -> (u64, Results, Vec<String>) {
     let mut machine = MachineSpec::new(parse_topology("4").expect("four CPUs are a machine"));
     (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
     let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
     let mut collector = Collector::new(4);
-    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
+    let outcome = vruntime_sim::run(workload, &config, &mut collector).expect("it runs");
     (outcome.end, collector.into_results(), outcome.notes)
 }
 
@@ -208,4 +215,29 @@ proptest! {
         let had: Vec<u64> = results.tasks.iter().map(|task| task.account.cpu_ns).collect();
         prop_assert_eq!(had, expected);
     }
+}
+
+/// The quick client is answered five times, although the slow one asks late. If all go round together, each answer waits
+/// for one to the slow client.
+#[test]
+fn connections_go_round_on_their_own() {
+    let answer = |from| [Op::InboxWait { inbox: 0, from }, run(1), wake(from, Follow::Free)];
+    let answers = || [answer(1), answer(2)].concat();
+    let server = Task::new(
+        "server",
+        [Phase::times(1, answers()), Phase { repeat: Repeat::Forever, ..Phase::times(1, answers()) }],
+    );
+    let client = |from: usize, cpu, first, times: usize| {
+        let asks = Op::InboxWake { inbox: 0, from, follow: Follow::Free, sync: false };
+        task("client", cpu, [vec![run(first)], vec![vec![asks, wait(from)]; times].concat()].concat())
+    };
+    let tasks = || vec![server.clone(), client(1, 1, 100, 5), client(2, 2, 1, 5)];
+    let quick = |connections: &[usize]| {
+        let connections = connections.iter().copied().collect();
+        let results = simulate_with(&Workload { connections, ..workload(tasks(), 3) }).1;
+        let account = &results.tasks[2].account;
+        (account.cpu_ns + account.sleeping_ns) / MS
+    };
+    assert_eq!(quick(&[]), 110);
+    assert_eq!(quick(&[1, 2]), 6);
 }

@@ -58,6 +58,8 @@ pub struct Workload {
     pub pools: Vec<String>,
     /// Inboxes, by the name of the task that waits there for any waker (replays).
     pub inboxes: Vec<String>,
+    /// Wakers ([`Op::InboxWait`]) that are directions of connections (replays).
+    pub connections: BTreeSet<usize>,
     /// Names of tasks whose progress others follow (replays).
     pub leads: Vec<String>,
     /// The end, nanoseconds. None: when every task has ended.
@@ -91,6 +93,7 @@ impl Default for Workload {
             requests: Vec::new(),
             completions: Vec::new(),
             inboxes: Vec::new(),
+            connections: BTreeSet::new(),
             leads: Vec::new(),
             pools: Vec::new(),
             duration: None,
@@ -488,6 +491,9 @@ pub enum Op {
     /// The work after a wait, up to the next wait or the end of the loop, answers one waker. In a phase with waits for
     /// several wakers, the task answers the first waker: it continues behind its next wait for that one. Each loop
     /// reaches each wait once, the last one last. Further wakeups remain for the next loop.
+    ///
+    /// If a waker is a [connection](Workload::connections), partners at other ends do not wait for each other: each
+    /// waker has its own loop through its answers. It continues in the task's next phase with waits, if that has any.
     InboxWait {
         /// Index in [`Workload::inboxes`].
         inbox: usize,

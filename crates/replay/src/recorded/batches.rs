@@ -61,10 +61,22 @@ fn catch_up(ops: &mut Vec<Op>, owes: Option<usize>, open: Option<usize>) {
     }
 }
 
+/// How a thread answers messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Manner {
+    /// It reads all messages that are there, and then answers them.
+    pub(super) batches: bool,
+    /// It answers on the connection of the message, unlike a proxy.
+    pub(super) own: bool,
+}
+
 /// Returns a stretch's acts in an order in which a thread answers one message after the other. Event loops read
 /// from all sockets first, and then write to all of them. With fewer messages, they would answer these.
-pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, least: usize) -> Vec<(u64, Act)> {
-    let answered = answered(all, &acts, least);
+pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, manner: Manner) -> Vec<(u64, Act)> {
+    let mut answered = answered(all, &acts, if manner.batches { 1 } else { 2 });
+    if manner.own {
+        answers_later(all, &acts, manner.batches, &mut answered);
+    }
     if answered.is_empty() {
         return acts;
     }
@@ -107,20 +119,53 @@ pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, least
     regrouped
 }
 
+/// A message that a thread takes or sends: its place in the acts, whether the thread takes it, and its connection.
+type Event = (usize, bool, usize);
+
+fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
+    let event = |(index, &(_, act)): (usize, &(u64, Act))| match act {
+        Act::TakesMessage { message, .. } => Some((index, true, all[message].connection)),
+        Act::SendsMessage { message, .. } => Some((index, false, all[message].connection)),
+        _ => None,
+    };
+    acts.iter().enumerate().filter_map(event).collect()
+}
+
+/// Returns the number of messages sent, and of those on a connection of the row of messages taken just before.
+pub(super) fn sent(all: &[Message], acts: &[(u64, Act)]) -> (usize, usize) {
+    let events = events(all, acts);
+    let rows: Vec<&[Event]> = events.chunk_by(|one, two| one.1 == two.1).collect();
+    let (mut sent, mut own) = (0, 0);
+    for rows in rows.windows(2).filter(|rows| rows[0][0].1) {
+        sent += rows[1].len();
+        own += rows[1].iter().filter(|send| rows[0].iter().any(|take| take.2 == send.2)).count();
+    }
+    (sent, own)
+}
+
+/// Adds answers of a thread that answers on the same connection, after it has taken other messages. A thread that does
+/// not read all messages first puts off only these.
+fn answers_later(all: &[Message], acts: &[(u64, Act)], batches: bool, answered: &mut BTreeMap<usize, usize>) {
+    let (mut last, mut taken) = (None, BTreeMap::new());
+    for (index, takes, connection) in events(all, acts) {
+        if takes {
+            last = Some(index);
+            taken.insert(connection, index);
+        } else if let Some(&take) = taken.get(&connection) {
+            if batches || last != Some(take) {
+                answered.insert(index, take);
+            } else {
+                answered.remove(&index);
+            }
+        }
+    }
+}
+
 /// Returns which message an act of sending answers, by their places in the acts. It is the connection's last message in
 /// the row of at least `least` that the thread took before. A proxy answers on other connections, in order.
 pub(super) fn answered(all: &[Message], acts: &[(u64, Act)], least: usize) -> BTreeMap<usize, usize> {
-    let message = |act: Act| match act {
-        Act::TakesMessage { message, .. } => Some((true, all[message].connection)),
-        Act::SendsMessage { message, .. } => Some((false, all[message].connection)),
-        _ => None,
-    };
-    let events: Vec<(usize, bool, usize)> = acts
-        .iter()
-        .enumerate()
-        .filter_map(|(index, &(_, act))| message(act).map(|(takes, connection)| (index, takes, connection)))
-        .collect();
-    let rows: Vec<&[(usize, bool, usize)]> = events.chunk_by(|one, two| one.1 == two.1).collect();
+    let events = events(all, acts);
+    let rows: Vec<&[Event]> = events.chunk_by(|one, two| one.1 == two.1).collect();
     let mut answered = BTreeMap::new();
     for rows in rows.windows(2).filter(|rows| rows[0][0].1 && rows[0].len() >= least) {
         let (takes, sends) = (rows[0], rows[1]);

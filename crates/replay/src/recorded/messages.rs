@@ -12,10 +12,13 @@ use super::causes::Cause;
 use super::habits::percentile;
 use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
+use batches::Manner;
 use streams::Streams;
 
 /// Fewer stretches show no typical work.
 const FEWEST: usize = 20;
+/// The least percentage of messages that a thread sends on the connection of a message just taken, if it answers there.
+const OWN_PCT: usize = 90;
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,28 +108,40 @@ impl Messages {
             let acts: Vec<(u64, Act)> = acts.into_iter().map(|(done, _, _, act)| (done, act)).collect();
             sorted.insert((thread, stretch), acts);
         }
-        let batches = self.batches(threads.len(), &sorted);
+        let manners = self.manners(threads.len(), &sorted);
         for ((thread, stretch), acts) in sorted {
             let stretch = &mut threads[thread].stretches[stretch];
             stretch.acts.clear();
-            let least = if batches[thread] { 1 } else { 2 };
-            stretch.acts.extend(batches::regrouped(&self.all, acts, stretch.work, least));
+            stretch.acts.extend(batches::regrouped(&self.all, acts, stretch.work, manners[thread]));
         }
     }
 
-    /// Whether a thread mostly reads all messages that are there, and then answers them. Messages that came alone show
-    /// nothing.
-    fn batches(&self, threads: usize, acts: &BTreeMap<(usize, usize), Vec<(u64, Act)>>) -> Vec<bool> {
-        let mut counts = vec![(0, 0); threads];
+    /// How each thread mostly answers. Messages that came alone do not show whether it reads all of them first.
+    fn manners(&self, threads: usize, acts: &BTreeMap<(usize, usize), Vec<(u64, Act)>>) -> Vec<Manner> {
+        #[derive(Clone, Copy, Default)]
+        struct Counts {
+            taken: usize,
+            batched: usize,
+            sent: usize,
+            own: usize,
+        }
+        let mut counts = vec![Counts::default(); threads];
         for (&(thread, _), acts) in acts {
             let takes = acts.iter().filter(|(_, act)| matches!(act, Act::TakesMessage { .. })).count();
+            let counts = &mut counts[thread];
             if takes > 1 {
-                let (all, batched) = &mut counts[thread];
-                *all += takes;
-                *batched += batches::answered(&self.all, acts, 2).len();
+                counts.taken += takes;
+                counts.batched += batches::answered(&self.all, acts, 2).len();
             }
+            let (sent, own) = batches::sent(&self.all, acts);
+            counts.sent += sent;
+            counts.own += own;
         }
-        counts.into_iter().map(|(all, batched)| batched > 0 && batched * 2 >= all).collect()
+        let manner = |it: Counts| Manner {
+            batches: it.batched > 0 && it.batched * 2 >= it.taken,
+            own: it.own * 100 >= it.sent * OWN_PCT,
+        };
+        counts.into_iter().map(manner).collect()
     }
 
     /// Whether a thread takes any message.

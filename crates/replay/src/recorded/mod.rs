@@ -45,6 +45,7 @@ pub mod rules;
 mod seams;
 mod sessions;
 mod sync;
+mod talks;
 #[cfg(test)]
 mod tests;
 mod ticks;

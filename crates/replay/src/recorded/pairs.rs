@@ -233,14 +233,21 @@ impl Pairs {
 
     /// Returns the sleep of `woken` until any of its wakers wakes it; `by` did in the recording.
     pub(super) fn wait(&self, by: usize, woken: usize, ops: &mut Vec<Op>) {
-        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: self.wakers[by] }));
+        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: self.waker(by, woken) }));
+    }
+
+    /// Returns what `by` counts as for `woken`. For members of a pool, all wakers are one: chance decides which work a
+    /// member does. So it does its own in the recorded order. Otherwise, it could wait for progress of the pool that needs
+    /// work which it has put off.
+    fn waker(&self, by: usize, woken: usize) -> usize {
+        if self.wakers[woken] == woken { self.wakers[by] } else { self.wakers[woken] }
     }
 
     /// Returns how `by` wakes `woken`. `early`: without following, since the other was still awake, or it holds a lock.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
         let follow = if early || self.messages.contains_key(&woken) { Follow::Free } else { follow };
-        ops.push(Op::InboxWake { inbox, from: self.wakers[by], follow, sync: self.sync.contains(&(by, woken)) });
+        ops.push(Op::InboxWake { inbox, from: self.waker(by, woken), follow, sync: self.sync.contains(&(by, woken)) });
     }
 }
 

@@ -24,7 +24,7 @@ use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, Coupling, How, Lateness, Reads, Recorded, Thread};
-use super::{batches, clocks, flows, leads, lives, placing, sync};
+use super::{batches, clocks, flows, leads, lives, placing, sync, talks};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 const POLL_NS: u64 = 1_000_000;
@@ -95,6 +95,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         causes,
         cycle,
         messages: (&prepared.messages, &roles.messages),
+        roles,
         paces,
         pool_of: &pool_of,
         pools,
@@ -134,6 +135,9 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
     let first_link = builder.pairs.links();
+    if how.goes_on {
+        talks::close(&mut workload, &prepared.messages.connections, first_link);
+    }
     let said = Said { cgroups: how.cgroups.as_ref(), marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
@@ -191,6 +195,7 @@ struct Builder<'a> {
     cycle: &'a Cycle,
     /// All messages, and whether the replay has each.
     messages: (&'a Messages, &'a [bool]),
+    roles: &'a Roles,
     pairs: Pairs,
     /// Each thread's task.
     numbers: &'a [Option<usize>],
@@ -543,7 +548,9 @@ impl<'a> Builder<'a> {
 
     /// Whether a thread waits for the waker of that stretch.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
-        follows(self.cycle, by, woken) && self.is_there(by, woken, stretch.woken, pass)
+        follows(self.cycle, by, woken)
+            && !self.roles.contend(by, woken)
+            && self.is_there(by, woken, stretch.woken, pass)
     }
 
     /// Whether a pass includes what two threads did at that time.

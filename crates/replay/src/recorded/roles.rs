@@ -27,7 +27,12 @@ pub(super) struct Roles {
     pub(super) sends: Vec<BTreeSet<usize>>,
     /// Whether the replay has each message.
     pub(super) messages: Vec<bool>,
+    /// Whether each thread serves messages: they end nearly all its sleeps. Such threads wake each other for locks.
+    pub(super) serves: Vec<bool>,
 }
+
+/// Percentage of the sleeps of a thread that serves messages, which messages end.
+const SERVES_PCT: u64 = 95;
 
 impl Roles {
     pub(super) fn new(prepared: &Prepared, pools: u32, goes_on: bool) -> Self {
@@ -56,34 +61,58 @@ impl Roles {
         }
         let by_message =
             |thread, stretch| prepared.messages.before(thread, stretch).is_some_and(|number| messages[number]);
-        let wakes = wakes(&causes, &cycle, &pools, &prepared.locks, &by_message);
-        Self { pools, cycle, wakes, sends, messages }
+        let serves: Vec<bool> = (0..causes.threads.len()).map(|thread| serves(&causes, thread, &by_message)).collect();
+        let counts = |by: usize, woken: usize, stretch: usize| {
+            !by_message(woken, stretch)
+                && prepared.locks.wait(woken, stretch).is_none()
+                && !(serves[by] && serves[woken])
+        };
+        let wakes = wakes(&causes, &cycle, &pools, &prepared.locks, &counts);
+        Self { pools, cycle, wakes, sends, messages, serves }
+    }
+
+    /// Whether two threads wake each other only for locks. In another order of events, they would wait for them at other
+    /// places.
+    pub(super) fn contend(&self, by: usize, woken: usize) -> bool {
+        self.serves[by] && self.serves[woken]
     }
 }
 
-/// Returns the threads that each thread wakes in the replay, without pool members and waits for locks.
+/// Whether messages end nearly all sleeps of a thread that other threads end.
+fn serves(causes: &Causes<'_>, thread: usize, by_message: &dyn Fn(usize, usize) -> bool) -> bool {
+    let (mut all, mut messages) = (0, 0);
+    for stretch in 0..causes.threads[thread].stretches.len() {
+        if matches!(causes.of(thread, stretch), Cause::Thread(_)) {
+            all += 1;
+            messages += u64::from(by_message(thread, stretch));
+        }
+    }
+    messages > 0 && messages * 100 >= all * SERVES_PCT
+}
+
+/// Returns the threads that each thread wakes in the replay. `counts` says whether a waker's wakeup before a thread's
+/// stretch does. Wakeups in a pool do not.
 fn wakes(
     causes: &Causes<'_>,
     cycle: &Cycle,
     pools: &Pools,
     locks: &Locks,
-    by_message: &dyn Fn(usize, usize) -> bool,
+    counts: &dyn Fn(usize, usize, usize) -> bool,
 ) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
-    let counts =
+    let may =
         |by: usize, woken: usize| follows(cycle, by, woken) && (!pools.are_mates(by, woken) || cycle.by_itself[by]);
     for (thread, life) in causes.threads.iter().enumerate() {
         for (number, stretch) in life.stretches.iter().enumerate() {
             if let Cause::Thread(by) = causes.of(thread, number)
-                && counts(by, thread)
-                && locks.wait(thread, number).is_none()
-                && !by_message(thread, number)
+                && may(by, thread)
+                && counts(by, thread, number)
             {
                 wakes[by].insert(thread);
             }
             for (_, act) in &stretch.acts {
                 if let Act::HandsBack { thread: woken, .. } = *act
-                    && counts(thread, woken)
+                    && may(thread, woken)
                     && !(locks.is_regular(thread) && locks.is_regular(woken))
                 {
                     wakes[thread].insert(woken);

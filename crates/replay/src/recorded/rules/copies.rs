@@ -62,6 +62,10 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
         numbers: wakers.last_key_value().map_or(0, |(last, _)| last + 1),
         wakers,
     };
+    let most = copies.iter().copied().max().unwrap_or(1) as usize;
+    let of_copies = |&waker: &usize| (1..most).map(move |copy| waker + copy * plan.numbers).collect::<Vec<_>>();
+    let added: Vec<usize> = workload.connections.iter().flat_map(of_copies).collect();
+    workload.connections.extend(added);
     let ops = workload.tasks.iter().enumerate().map(|(index, task)| plan.ops_of(&task.phases, index)).sum();
     if ops > MAX_OPS {
         return Err(ops);

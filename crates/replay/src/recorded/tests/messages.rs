@@ -166,6 +166,74 @@ fn a_thread_that_reads_all_first_puts_its_answers_off() {
     assert!(!client.iter().any(put_off), "{client:?}");
 }
 
+/// A thread answers the first of two messages later, after others (`pgbench` at the end of a transaction). The answer
+/// does not wait for the others.
+#[test]
+fn an_answer_after_other_messages_is_of_its_own_message() {
+    let mut talk = Talk::new();
+    for round in 0..44 {
+        if round % 11 < 10 {
+            talk.round();
+            continue;
+        }
+        talk.asks(0);
+        talk.asks(1);
+        talk.reads_request(0);
+        for _ in 0..2 {
+            talk.reads_request(1);
+            talk.answers(1);
+            talk.reads_answer(1);
+            talk.asks(1);
+        }
+        talk.reads_request(1);
+        talk.answers(1);
+        talk.answers(0);
+        talk.reads_answer(1);
+        talk.reads_answer(0);
+    }
+    let recorded = talk.finish();
+    assert!(is_possible(&recorded));
+    let server = ops(&recorded, SERVER.pid);
+    // The inboxes of the answers to each client.
+    let (mut last, mut sent) = (None, BTreeMap::<usize, BTreeSet<usize>>::new());
+    for op in &server {
+        match *op {
+            Op::InboxWait { from, .. } => last = Some(from),
+            Op::InboxWake { inbox, .. } => {
+                sent.entry(last.expect("requests come first")).or_default().insert(inbox);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(sent.len(), 2);
+    assert!(sent.values().all(|inboxes| inboxes.len() == 1), "{sent:?}");
+}
+
+/// Threads that serve messages wake each other for locks. In another order of events, they contend at other places.
+#[test]
+fn a_thread_that_serves_messages_does_not_wait_for_the_wakeups_of_another() {
+    let mut talk = Talk::new();
+    for round in 0..60 {
+        talk.round();
+        if round == 30 {
+            talk.sleeps(2);
+            talk.event(1, What::Woken { task: CLIENTS[1], prio: 120 });
+            talk.script.switch(talk.now + 10 * US, 2, Left::Runnable, Some(CLIENTS[1]));
+            talk.now += 10 * US;
+        }
+    }
+    let recorded = talk.finish();
+    let inbox = |pid| {
+        ops(&recorded, pid).iter().find_map(|op| if let Op::InboxWait { inbox, .. } = *op { Some(inbox) } else { None })
+    };
+    let other = inbox(CLIENTS[1].pid).expect("it takes messages");
+    let wakes = |op: &Op| matches!(*op, Op::InboxWake { inbox, .. } if inbox == other);
+    assert_eq!(count(&recorded, CLIENTS[0].pid, wakes), 0);
+    assert_eq!(count(&recorded, SERVER.pid, wakes), 60);
+    let sleeps = |op: &Op| matches!(op, Op::SleepUntil { .. } | Op::Sleep { .. } | Op::Device { .. });
+    assert_eq!(count(&recorded, CLIENTS[1].pid, sleeps), 1);
+}
+
 /// A stretch costs 20 us and 30 us for each request.
 #[test]
 fn the_work_for_a_sleep_does_not_depend_on_the_messages() {

@@ -119,3 +119,28 @@ fn threads_of_one_process_whose_names_have_numbers_may_be_a_pool() {
     assert_eq!(pools(["python3", "python3"]), ["python3"]);
     assert_eq!(pools(["reader", "writer"]), [""; 0]);
 }
+
+/// Chance decides which member works. One that answered wakers in another order than recorded could wait for progress
+/// of the pool that needs the work which it puts off.
+#[test]
+fn a_member_takes_wakeups_of_all_wakers_alike() {
+    const CLIENT: Named<'static> = Named { pid: 20, comm: b"client" };
+    let mut script = Script::default();
+    let [one, two] = WORKERS;
+    for round in 0..20 {
+        let at = round * 10 * MS;
+        script.switch(at, 1, Left::Runnable, Some(CLIENT));
+        script.wake(at + 10 * US, 1, one).switch(at + 10 * US, 0, Left::Runnable, Some(one));
+        script.wake(at + MS, 0, two).switch(at + MS, 0, Left::Sleeping, Some(two));
+        script.wake(at + 2 * MS, 0, one).switch(at + 2 * MS, 0, Left::Sleeping, Some(one));
+        script.wake(at + 3 * MS, 0, CLIENT).switch(at + 3 * MS, 0, Left::Sleeping, None);
+        script.switch(at + 20 * US, 1, Left::Sleeping, None);
+    }
+    let recorded = std::mem::take(&mut script.recorder).with_pools(1).going_on().finish(&Lateness::default());
+    assert_eq!(recorded.pools, ["worker"]);
+    let from: BTreeSet<usize> = ops(&recorded, one.pid)
+        .iter()
+        .filter_map(|op| if let Op::InboxWait { from, .. } = *op { Some(from) } else { None })
+        .collect();
+    assert_eq!(from.len(), 1, "{from:?}");
+}
