@@ -237,8 +237,8 @@ impl Pairs {
     }
 
     /// Returns what `by` counts as for `woken`. For members of a pool, all wakers are one: chance decides which work a
-    /// member does. So it does its own in the recorded order. Otherwise, it could wait for progress of the pool that needs
-    /// work which it has put off.
+    /// member does. So it does its own in the recorded order. Otherwise, it could wait for progress of the pool that
+    /// needs work which it has put off.
     fn waker(&self, by: usize, woken: usize) -> usize {
         if self.wakers[woken] == woken { self.wakers[by] } else { self.wakers[woken] }
     }

@@ -71,8 +71,8 @@ impl Roles {
         Self { pools, cycle, wakes, sends, messages, serves }
     }
 
-    /// Whether two threads wake each other only for locks. In another order of events, they would wait for them at other
-    /// places.
+    /// Whether two threads wake each other only for locks. In another order of events, they would wait for them at
+    /// other places.
     pub(super) fn contend(&self, by: usize, woken: usize) -> bool {
         self.serves[by] && self.serves[woken]
     }
