@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// The quick client is answered five times, although the slow one asks late. If all go round together, each answer waits
+/// The quick client is answered five times, although the slow one asks late. If they repeat together, each answer waits
 /// for one to the slow client.
 #[test]
 fn connections_go_round_on_their_own() {
