@@ -193,6 +193,12 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         " to the end of the replay",
     );
     notes.tell(
+        counts.shared_sockets,
+        "socket has no messages in the replay",
+        "sockets have no messages in the replay",
+        ": more than one thread receives there",
+    );
+    notes.tell(
         counts.left_out_connections,
         "connection of sockets has no messages in the replay",
         "connections of sockets have no messages in the replay",

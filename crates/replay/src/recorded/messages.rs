@@ -14,6 +14,7 @@ use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
 use batches::Manner;
 use streams::Streams;
+pub(super) use streams::shared;
 
 /// Fewer stretches show no typical work.
 const FEWEST: usize = 20;

@@ -272,6 +272,8 @@ pub struct Counts {
     pub lock_waits: u64,
     /// Messages of sockets between tasks, by events of sending and receiving.
     pub messages: u64,
+    /// Sockets from which several threads receive. They have no messages in the replay.
+    pub shared_sockets: u64,
     /// Connections without messages in the replay: with them, a task would wait for a message for ever.
     pub left_out_connections: u64,
     /// Tasks in [closed loops](Thread::closed).

@@ -11,7 +11,7 @@ use super::endless::{drivers, endless};
 use super::habits::{Rhythm, missed_beats};
 use super::lives::{self, Act, End, Lives};
 use super::locks::Locks;
-use super::messages::Messages;
+use super::messages::{self, Messages};
 use super::placing::Marked;
 use super::pools::Pools;
 use super::programs::{build, rhythms};
@@ -111,6 +111,7 @@ impl Prepared {
         add_missed_beats(&mut threads, &rhythms, duration_ns);
         messages.add_acts(&mut threads);
         counts.messages = messages.all.len() as u64;
+        counts.shared_sockets = messages::shared(&transfers);
         counts.left_out_connections = how.without_connections.len() as u64;
         let takes = messages.takes(threads.len());
         let whole = Causes { threads: &threads, ..bare };

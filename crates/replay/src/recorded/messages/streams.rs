@@ -136,16 +136,10 @@ impl<'a> Streams<'a> {
         received.iter().map(offset).min().map(|least| least.min(0))
     }
 
-    /// Whether mostly one thread receives. Threads that receive from the same sockets, as in Go, do each other's work:
-    /// no message is for a particular one.
+    /// Whether mostly one thread receives.
     fn is_of_one_thread(&self, socket: usize) -> bool {
-        let mut receipts = BTreeMap::<usize, usize>::new();
         let received = self.received.get(&socket).into_iter().flatten();
-        for place in received.filter_map(|&index| self.transfers[index].place) {
-            *receipts.entry(place.thread).or_default() += 1;
-        }
-        let (most, all) = (receipts.values().max().copied().unwrap_or(0), receipts.values().sum::<usize>());
-        most * 100 >= all * OWN_PCT
+        is_of_one_thread(received.map(|&index| &self.transfers[index]))
     }
 
     /// Whether nearly all bytes are received after they were sent.
@@ -195,6 +189,26 @@ impl<'a> Streams<'a> {
         }
         messages
     }
+}
+
+/// Whether mostly one thread has these receipts. Threads that receive from the same sockets, as in Go, do each other's
+/// work: no message is for a particular one.
+fn is_of_one_thread<'a>(received: impl Iterator<Item = &'a Transfer>) -> bool {
+    let mut receipts = BTreeMap::<usize, usize>::new();
+    for place in received.filter_map(|transfer| transfer.place) {
+        *receipts.entry(place.thread).or_default() += 1;
+    }
+    let (most, all) = (receipts.values().max().copied().unwrap_or(0), receipts.values().sum::<usize>());
+    most * 100 >= all * OWN_PCT
+}
+
+/// Counts the sockets from which several threads receive.
+pub(in crate::recorded) fn shared(transfers: &[Transfer]) -> u64 {
+    let mut received = BTreeMap::<usize, Vec<&Transfer>>::new();
+    for transfer in transfers.iter().filter(|transfer| !transfer.sent) {
+        received.entry(transfer.socket).or_default().push(transfer);
+    }
+    received.values().filter(|received| !is_of_one_thread(received.iter().copied())).count() as u64
 }
 
 /// Whether a thread slept before that stretch until something came at that time.
