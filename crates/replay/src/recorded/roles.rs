@@ -31,7 +31,8 @@ pub(super) struct Roles {
     pub(super) serves: Vec<bool>,
 }
 
-/// Percentage of the sleeps of a thread that serves messages, which messages end.
+/// Percentage of the sleeps of a thread that serves messages, which messages end. It is 97 to 100 in 15 recordings,
+/// 87 to 90 in databases whose clients contend for rows, 87 in Node.js, and 71 in PHP.
 const SERVES_PCT: u64 = 95;
 
 impl Roles {

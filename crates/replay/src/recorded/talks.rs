@@ -6,13 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vruntime_workload::program::{Follow, Op, Phase, Repeat, Workload};
+use vruntime_workload::program::{Op, Phase, Repeat, Workload};
 
 use super::Connection;
-
-/// The least percentage of messages that a thread sends on the connection of the message that it took last, if it
-/// talks. A proxy sends them on others.
-const OWN_PCT: usize = 90;
+use super::messages::OWN_PCT;
 
 /// What a task does on one connection in what it repeats: places in its operations, in order.
 #[derive(Debug, Default)]
@@ -66,8 +63,8 @@ pub(super) fn close(workload: &mut Workload, links: &[Connection], first: usize)
     for (connection, tasks) in &ends {
         let both: Vec<usize> = tasks.iter().copied().collect();
         let part = |task: usize| parts.get(&(*connection, task));
-        let (Some(one), Some(two)) = (part(both[0]), part(both[1])) else { continue };
-        let (begun, open) = ([one.begun(), two.begun()], [one.is_open(), two.is_open()]);
+        let (Some(left), Some(right)) = (part(both[0]), part(both[1])) else { continue };
+        let (begun, open) = ([left.begun(), right.begun()], [left.is_open(), right.is_open()]);
         // One message moves to and fro.
         let (Some(begins), Some(ends)) = (
             (0..2).find(|&end| !begun[end].is_empty() && begun[1 - end].is_empty()),
@@ -75,11 +72,9 @@ pub(super) fn close(workload: &mut Workload, links: &[Connection], first: usize)
         ) else {
             continue;
         };
-        closed.insert(*connection);
         let op = |task: usize, at: usize| repeated(&workload.tasks[task].phases).map(|ops| ops[at].clone());
         let (beginner, ender) = (both[begins], both[ends]);
-        let ending = part(ender).and_then(|part| part.takes.last().copied());
-        let Some(ending) = ending else { continue };
+        let Some(ending) = part(ender).and_then(|part| part.takes.last().copied()) else { continue };
         let place = answer_ends(repeated(&workload.tasks[ender].phases).unwrap_or_default(), ending);
         if begins == ends {
             // It answers the last message as it had answered the first.
@@ -92,15 +87,16 @@ pub(super) fn close(workload: &mut Workload, links: &[Connection], first: usize)
             }
         } else {
             // The answer to the last message is the one with which the other begins.
-            let take = part(beginner).and_then(|part| part.takes.first()).and_then(|&at| op(beginner, at));
-            let Some(Op::InboxWait { inbox, from }) = take else { continue };
-            let answer = Op::InboxWake { inbox, from, follow: Follow::Free, sync: true };
+            let one = |task: usize, places: fn(&Part) -> &[usize]| op(task, *places(part(task)?).first()?);
+            let (take, answer) = (one(beginner, |part| &part.takes), one(ender, |part| &part.sends));
+            let (Some(take), Some(answer)) = (take, answer) else { continue };
             let (again, _) = changes.entry(beginner).or_default();
-            again.added.entry(begun[begins][0]).or_default().push(Op::InboxWait { inbox, from });
+            again.added.entry(begun[begins][0]).or_default().push(take);
             let (again, once) = changes.entry(ender).or_default();
             again.added.entry(place).or_default().push(answer.clone());
             once.push((*connection, answer));
         }
+        closed.insert(*connection);
     }
     for (task, (again, once)) in changes {
         let mut phases = workload.tasks[task].phases.to_vec();
@@ -158,7 +154,7 @@ fn messages<'a>(
     })
 }
 
-/// Whether a task answers on the connection of the last message.
+/// Whether a task answers on the connection of the message that it took last. A proxy answers on others.
 fn talks(ops: &[Op], links: &[Connection], first: usize) -> bool {
     let (mut last, mut all, mut own) = (None, 0, 0);
     for (_, takes, connection) in messages(ops, links, first) {
@@ -180,7 +176,7 @@ fn answer_ends(ops: &[Op], take: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use vruntime_workload::program::Task;
+    use vruntime_workload::program::{Follow, Task};
 
     use super::*;
 

@@ -18,7 +18,7 @@ type Places = BTreeMap<u32, Vec<u32>>;
 #[derive(Debug)]
 pub(crate) enum Answers {
     /// A phase's waits. All wakers repeat them together.
-    Together { waits: Places, last: u32, count: u32 },
+    Together { waits: Places, last: u32, count: u64 },
     /// A task's waits. Each waker repeats its own.
     Apart { once: Places, again: Places },
 }
@@ -34,7 +34,7 @@ impl Answers {
         for &(at, from) in waits {
             places.entry(from).or_default().push(at);
         }
-        Some(Self::Together { waits: places, last, count: waits.len() as u32 })
+        Some(Self::Together { waits: places, last, count: waits.len() as u64 })
     }
 
     /// Returns answers without waits.
@@ -57,8 +57,8 @@ pub(crate) struct Given {
     /// Index of the [`Answers`].
     answers: u32,
     /// Answers given, in total and to each waker.
-    count: u32,
-    each: BTreeMap<u32, u32>,
+    count: u64,
+    each: BTreeMap<u32, u64>,
 }
 
 impl Default for Given {
@@ -96,7 +96,7 @@ impl Given {
         if self.is_over(index, &all[index as usize]) {
             *self = Self { answers: index, ..Self::default() };
         }
-        self.count = self.count.wrapping_add(1);
+        self.count += 1;
         *self.each.entry(from).or_default() += 1;
     }
 

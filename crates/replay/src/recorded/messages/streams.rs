@@ -17,7 +17,7 @@ const RACE_NS: u64 = 50_000;
 const AFTER_PCT: usize = 98;
 /// The least percentage of a socket's receipts by one thread, if the socket is that thread's. It is 100 for redis,
 /// PostgreSQL, nginx and Node.js, and mostly 30 to 60 for Go.
-const OWN_PCT: usize = 90;
+const READER_PCT: usize = 90;
 
 /// What each socket sent and received.
 pub(super) struct Streams<'a> {
@@ -199,7 +199,7 @@ fn is_of_one_thread<'a>(received: impl Iterator<Item = &'a Transfer>) -> bool {
         *receipts.entry(place.thread).or_default() += 1;
     }
     let (most, all) = (receipts.values().max().copied().unwrap_or(0), receipts.values().sum::<usize>());
-    most * 100 >= all * OWN_PCT
+    most * 100 >= all * READER_PCT
 }
 
 /// Counts the sockets from which several threads receive.
