@@ -7,7 +7,7 @@ use std::iter;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
-use vruntime_sim::{Config, parallel};
+use vruntime_sim::{Config, both, parallel};
 
 use crate::Error;
 use crate::check::FirstNames;
@@ -167,17 +167,25 @@ pub(crate) fn nearest(
     how: How,
     run: &Runner<'_>,
 ) -> (Prepared, Nearest) {
-    let with = with_messages(recording, (plan, reads), how).map(|(with, all)| {
+    let with = || {
+        let (with, all) = with_messages(recording, (plan, reads), how)?;
         let nearest = nearest_of(recording, (&with, all), (plan, Reads::Messages), how, run);
-        (with, nearest)
-    });
-    let with = match with {
-        Some(with) if how.goes_on => return with,
-        with => with,
+        Some((with, nearest))
     };
-    let without = ready.unwrap_or_else(|| prepare(recording.recorder.clone(), &plan.config, reads));
-    let all = programs(&without, &plan.config, how);
-    let mut nearest = nearest_of(recording, (&without, all), (plan, reads), how, run);
+    let without = || {
+        let without = ready.unwrap_or_else(|| prepare(recording.recorder.clone(), &plan.config, reads));
+        let all = programs(&without, &plan.config, how);
+        let nearest = nearest_of(recording, (&without, all), (plan, reads), how, run);
+        (without, nearest)
+    };
+    let (with, (without, mut nearest)) = if how.goes_on {
+        match with() {
+            Some(with) => return with,
+            None => (None, without()),
+        }
+    } else {
+        both(with, without)
+    };
     let Some((with, mut other)) = with else { return (without, nearest) };
     let far = f64::INFINITY;
     let nearer = other.distance.unwrap_or(far) < nearest.distance.unwrap_or(far);

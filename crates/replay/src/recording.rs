@@ -19,9 +19,10 @@ use crate::recorded::{Coupling, Event, Lateness, Prepared, Reads, Recorded, Reco
 /// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
 
-/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost.
+/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost. A short trace
+/// has the shorter beginning.
 const SAMPLE_SWITCHES: u64 = 50_000;
-const SAMPLE_NS: u64 = 1_000_000_000;
+const SAMPLE_NS: [u64; 2] = [500_000_000, 1_000_000_000];
 
 /// Choices for making programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,28 +195,37 @@ fn is_written(record: &Record<'_>) -> bool {
     !matches!(record.point, Tracepoint::Lost { .. }) && !record.name.starts_with(b"PERF_RECORD_")
 }
 
-/// The beginning of a trace, as if the recording had ended there.
+/// Beginnings of a trace, as if the recording had ended there.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     switches: u64,
-    /// Its end and its recorder.
-    beginning: Option<Box<(u64, Recorder)>>,
+    /// How many of [`SAMPLE_NS`] have passed without need of another beginning.
+    passed: usize,
+    /// The end and the recorder of each, the shortest first.
+    beginnings: Vec<(u64, Recorder)>,
 }
 
 impl Sample {
     /// Counts an event that the recorder has taken.
     fn add(&mut self, at: u64, what: &What<'_>, whole: &Recorder) {
         self.switches += u64::from(matches!(what, What::Switch { .. }));
-        if self.beginning.is_none() && self.switches >= SAMPLE_SWITCHES && at >= SAMPLE_NS {
+        if self.switches < SAMPLE_SWITCHES {
+            return;
+        }
+        let passed = SAMPLE_NS.partition_point(|&least| least <= at);
+        if passed > self.passed {
+            self.passed = passed;
             let mut recorder = whole.clone();
             recorder.goes_on_until(at);
-            self.beginning = Some(Box::new((at, recorder)));
+            self.beginnings.push((at, recorder));
         }
     }
 
-    /// Returns the beginning, if it is short relative to `end`.
-    fn of(self, end: u64) -> Option<Box<(u64, Recorder)>> {
-        self.beginning.filter(|beginning| beginning.0 <= end / 2)
+    /// Returns the longest beginning that is at most a third of `end`, or else a half.
+    fn of(mut self, end: u64) -> Option<Box<(u64, Recorder)>> {
+        let longest = |part: u64| self.beginnings.iter().rposition(|beginning| beginning.0 <= end / part);
+        let chosen = longest(3).or_else(|| longest(2))?;
+        Some(Box::new(self.beginnings.swap_remove(chosen)))
     }
 }
 

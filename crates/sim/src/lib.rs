@@ -98,7 +98,7 @@ use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Progress};
 pub use costs::{Costs, Profile, UnknownCost};
 pub use error::{Error, GroupError, Who};
-pub use parallel::parallel;
+pub use parallel::{both, parallel};
 pub use topology::{ParseTopologyError, parse_topology};
 pub use vruntime_workload::scenario::Preempt;
 

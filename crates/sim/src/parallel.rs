@@ -37,3 +37,23 @@ pub fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sy
     });
     done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }
+
+/// Calls both functions, on two threads if the host has two CPUs. Returns their results.
+///
+/// ```
+/// assert_eq!(vruntime_sim::both(|| 3 + 4, || "five"), (7, "five"));
+/// ```
+pub fn both<A: Send, B>(one: impl Fn() -> A + Sync, two: impl FnOnce() -> B) -> (A, B) {
+    if thread::available_parallelism().map_or(1, NonZero::get) < 2 {
+        return (one(), two());
+    }
+    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, &one) {
+        Ok(thread) => {
+            let two = two();
+            (thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), two)
+        }
+        // The kernel refused a thread.
+        Err(_) => (one(), two()),
+    })
+}
+

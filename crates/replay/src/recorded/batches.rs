@@ -3,6 +3,7 @@
 //! In a replay, other messages are there at once. So a thread takes each message that is there, and puts off what it
 //! sends in answer. It does that when it has taken the last.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_workload::program::Op;
@@ -72,13 +73,18 @@ pub(super) struct Manner {
 
 /// Returns a stretch's acts in an order in which a thread answers one message after the other. Event loops read
 /// from all sockets first, and then write to all of them. With fewer messages, they would answer these.
-pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, manner: Manner) -> Vec<(u64, Act)> {
-    let mut answered = answered(all, &acts, if manner.batches { 1 } else { 2 });
+pub(super) fn regrouped<'a>(
+    all: &[Message],
+    acts: &'a [(u64, Act)],
+    work: u64,
+    manner: Manner,
+) -> Cow<'a, [(u64, Act)]> {
+    let mut answered = answered(all, acts, if manner.batches { 1 } else { 2 });
     if manner.own {
-        answers_later(all, &acts, manner.batches, &mut answered);
+        answers_later(all, acts, manner.batches, &mut answered);
     }
     if answered.is_empty() {
-        return acts;
+        return Cow::Borrowed(acts);
     }
     // Each group begins with a message. The work before an act of sending is for it.
     let mut groups: Vec<Vec<Piece>> = vec![Vec::new()];
@@ -116,7 +122,7 @@ pub(super) fn regrouped(all: &[Message], acts: Vec<(u64, Act)>, work: u64, manne
         regrouped.extend(piece.acts.into_iter().map(|(done, act)| (done - piece.begin + now, act)));
         now += piece.end - piece.begin;
     }
-    regrouped
+    Cow::Owned(regrouped)
 }
 
 /// A message that a thread takes or sends: its place in the acts, whether the thread takes it, and its connection.

@@ -13,6 +13,7 @@ use super::habits::percentile;
 use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
 use batches::Manner;
+use smallvec::SmallVec;
 use streams::Streams;
 pub(super) use streams::shared;
 
@@ -43,8 +44,8 @@ pub(super) struct Message {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Messages {
     pub(super) all: Vec<Message>,
-    /// The message that ended the sleep before a thread's stretch.
-    ended: BTreeMap<(usize, usize), usize>,
+    /// Threads' stretches after sleeps that messages ended, in order, and these messages.
+    ended: Vec<((usize, usize), usize)>,
     /// Each thread's work for a sleep, whatever the number of messages that it then finds.
     sleeps: Vec<u64>,
     /// The connection of each link.
@@ -74,15 +75,15 @@ impl Messages {
             }
         }
         all.sort_by_key(|message| (message.taken, message.link));
-        let mut ended = BTreeMap::new();
-        spread(threads, &mut all, &mut ended);
-        let sleeps = sleeps(threads, &all, &ended);
+        let taken = by_stretch(&all);
+        let ended = spread(threads, &mut all, &taken);
+        let sleeps = sleeps(threads, &all, &taken);
         Self { all, ended, sleeps, connections }
     }
 
     /// Overrides the causes of sleeps until messages: their senders.
     pub(super) fn add_causes(&self, kept: &[bool], causes: &mut [Vec<Cause>]) {
-        for (&(thread, stretch), &number) in &self.ended {
+        for &((thread, stretch), number) in &self.ended {
             let from = self.all[number].from.thread;
             if kept[thread] && kept[from] && from != thread {
                 causes[thread][stretch] = Cause::Thread(from);
@@ -92,35 +93,39 @@ impl Messages {
 
     /// Adds the acts of sending and taking to the stretches.
     pub(super) fn add_acts(&self, threads: &mut [Thread]) {
-        // Of acts at the same place, the earlier is first. Of those at the same time, a message is taken first. It is
-        // sent last.
-        let mut added = BTreeMap::<(usize, usize), Vec<(u64, u64, u8, Act)>>::new();
+        let mut added = Vec::with_capacity(2 * self.all.len());
         for (message, it) in self.all.iter().enumerate() {
-            let mut add = |place: Place, rank, act| {
-                let at = causes::time(threads, act);
-                added.entry((place.thread, place.stretch)).or_default().push((place.done, at, rank, act));
-            };
+            let mut add = |place: Place, rank, act| added.push((place, rank, act));
             add(it.to, 0, Act::TakesMessage { message, at: it.taken });
             add(it.from, 2, Act::SendsMessage { message, at: it.sent });
         }
-        let mut sorted = BTreeMap::new();
-        for ((thread, stretch), mut acts) in added {
-            let others = threads[thread].stretches[stretch].acts.iter();
-            acts.extend(others.map(|&(done, act)| (done, causes::time(threads, act), 1, act)));
-            acts.sort_by_key(|&(done, at, rank, _)| (done, at, rank));
-            let acts: Vec<(u64, Act)> = acts.into_iter().map(|(done, _, _, act)| (done, act)).collect();
-            sorted.insert((thread, stretch), acts);
+        let stretch_of = |place: &Place| (place.thread, place.stretch);
+        added.sort_by_key(|(place, ..)| stretch_of(place));
+        let (mut acts, mut stretches, mut sorted) = (Vec::new(), Vec::new(), Vec::new());
+        for added in added.chunk_by(|one, two| stretch_of(&one.0) == stretch_of(&two.0)) {
+            let (thread, stretch) = stretch_of(&added[0].0);
+            let others = &threads[thread].stretches[stretch].acts;
+            let mut sort = |done, rank, act| sorted.push((done, causes::time(threads, act), rank, act));
+            added.iter().for_each(|&(place, rank, act)| sort(place.done, rank, act));
+            others.iter().for_each(|&(done, act)| sort(done, 1, act));
+            // Of acts at the same place, the earlier is first. Of those at the same time, a message is taken first. It
+            // is sent last.
+            sorted.sort_by_key(|&(done, at, rank, _)| (done, at, rank));
+            let begin = acts.len();
+            acts.extend(sorted.drain(..).map(|(done, _, _, act)| (done, act)));
+            stretches.push(((thread, stretch), begin..acts.len()));
         }
-        let manners = self.manners(threads.len(), &sorted);
-        for ((thread, stretch), acts) in sorted {
+        let manners = self.manners(threads.len(), stretches.iter().map(|(of, range)| (of.0, &acts[range.clone()])));
+        for ((thread, stretch), range) in stretches {
             let stretch = &mut threads[thread].stretches[stretch];
-            stretch.acts.clear();
-            stretch.acts.extend(batches::regrouped(&self.all, acts, stretch.work, manners[thread]));
+            let acts = batches::regrouped(&self.all, &acts[range], stretch.work, manners[thread]);
+            stretch.acts = SmallVec::from_slice(&acts);
         }
     }
 
-    /// How each thread mostly answers. Messages that came alone do not show whether it reads all of them first.
-    fn manners(&self, threads: usize, acts: &BTreeMap<(usize, usize), Vec<(u64, Act)>>) -> Vec<Manner> {
+    /// How each thread mostly answers, by the acts of its stretches. Messages that came alone do not show whether it
+    /// reads all of them first.
+    fn manners<'a>(&self, threads: usize, acts: impl Iterator<Item = (usize, &'a [(u64, Act)])>) -> Vec<Manner> {
         #[derive(Clone, Copy, Default)]
         struct Counts {
             taken: usize,
@@ -129,7 +134,7 @@ impl Messages {
             own: usize,
         }
         let mut counts = vec![Counts::default(); threads];
-        for (&(thread, _), acts) in acts {
+        for (thread, acts) in acts {
             let takes = acts.iter().filter(|(_, act)| matches!(act, Act::TakesMessage { .. })).count();
             let counts = &mut counts[thread];
             if takes > 1 {
@@ -170,22 +175,37 @@ impl Messages {
 
     /// Returns the message for which a thread slept before that stretch.
     pub(super) fn before(&self, thread: usize, stretch: usize) -> Option<usize> {
-        self.ended.get(&(thread, stretch)).copied()
+        let found = self.ended.binary_search_by_key(&(thread, stretch), |&(before, _)| before);
+        found.ok().map(|found| self.ended[found].1)
     }
 }
 
+/// Returns the numbers of messages by the threads' stretches that take them, in order of time in each.
+fn by_stretch(all: &[Message]) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..all.len()).collect();
+    numbers.sort_by_key(|&number| stretch_of(&all[number]));
+    numbers
+}
+
+/// Returns the messages that each stretch takes, of those [by stretches](by_stretch).
+fn of_each_stretch<'a>(all: &'a [Message], taken: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
+    taken.chunk_by(|&one, &two| stretch_of(&all[one]) == stretch_of(&all[two]))
+}
+
+/// The thread and its stretch that take a message.
+fn stretch_of(message: &Message) -> (usize, usize) {
+    (message.to.thread, message.to.stretch)
+}
+
 /// Returns each thread's work for a sleep. A stretch with few messages has it, too, and one message's work less than a
-/// stretch with one more.
-fn sleeps(threads: &[Thread], all: &[Message], ended: &BTreeMap<(usize, usize), usize>) -> Vec<u64> {
-    let mut taken: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for message in all {
-        *taken.entry((message.to.thread, message.to.stretch)).or_default() += 1;
-    }
+/// stretch with one more. `taken` is [by stretches](by_stretch).
+fn sleeps(threads: &[Thread], all: &[Message], taken: &[usize]) -> Vec<u64> {
     // The work of each thread's stretches, by their numbers of messages.
     let mut works: BTreeMap<usize, BTreeMap<usize, Vec<u64>>> = BTreeMap::new();
-    for (&(thread, stretch), &count) in taken.iter().filter(|(place, _)| ended.contains_key(place)) {
+    for numbers in of_each_stretch(all, taken).filter(|numbers| all[numbers[0]].ends_sleep) {
+        let (thread, stretch) = stretch_of(&all[numbers[0]]);
         let work = threads[thread].stretches[stretch].work;
-        works.entry(thread).or_default().entry(count).or_default().push(work);
+        works.entry(thread).or_default().entry(numbers.len()).or_default().push(work);
     }
     let mut sleeps = vec![0; threads.len()];
     for (thread, mut works) in works {
@@ -204,38 +224,37 @@ fn sleeps(threads: &[Thread], all: &[Message], ended: &BTreeMap<(usize, usize), 
     sleeps
 }
 
-/// Sets which messages ended sleeps: a stretch's first, if it came in the sleep. It is taken at the stretch's begin.
-/// Messages that were taken at once begin equal parts of the work until the next.
-fn spread(threads: &[Thread], all: &mut [Message], ended: &mut BTreeMap<(usize, usize), usize>) {
-    let mut taken: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-    for (number, message) in all.iter().enumerate() {
-        taken.entry((message.to.thread, message.to.stretch)).or_default().push(number);
-    }
-    for ((thread, stretch), numbers) in taken {
+/// Sets which messages ended sleeps, and returns them: a stretch's first, if it came in the sleep. It is taken at the
+/// stretch's begin. Messages that were taken at once begin equal parts of the work until the next. `taken` is [by
+/// stretches](by_stretch).
+fn spread(threads: &[Thread], all: &mut [Message], taken: &[usize]) -> Vec<((usize, usize), usize)> {
+    let mut ended = Vec::new();
+    let mut places = Vec::new();
+    for numbers in of_each_stretch(all, taken) {
+        let first = numbers[0];
+        let (thread, stretch) = stretch_of(&all[first]);
         let this = &threads[thread].stretches[stretch];
-        if all[numbers[0]].ends_sleep {
-            ended.insert((thread, stretch), numbers[0]);
+        if all[first].ends_sleep {
+            ended.push(((thread, stretch), first));
         }
-        for &number in &numbers[usize::from(all[numbers[0]].ends_sleep)..] {
-            all[number].ends_sleep = false;
-        }
-        let groups: Vec<&[usize]> = numbers.chunk_by(|&one, &two| all[one].taken == all[two].taken).collect();
-        let begins: Vec<u64> = groups.iter().map(|group| all[group[0]].to.done).collect();
-        let mut places = Vec::new();
-        for (index, group) in groups.iter().enumerate() {
-            let begin = begins[index];
-            let end = begins.get(index + 1).copied().unwrap_or(this.work).max(begin);
+        let mut groups = numbers.chunk_by(|&one, &two| all[one].taken == all[two].taken).peekable();
+        while let Some(group) = groups.next() {
+            let begin = all[group[0]].to.done;
+            let end = groups.peek().map_or(this.work, |next| all[next[0]].to.done).max(begin);
             for (part, &number) in group.iter().enumerate() {
                 let done = begin + (u128::from(end - begin) * part as u128 / group.len() as u128) as u64;
-                let first = index == 0 && part == 0 && all[number].ends_sleep;
-                places.push((number, if first { 0 } else { done }));
-            }
-        }
-        for (number, done) in places {
-            all[number].to.done = done;
-            if all[number].ends_sleep {
-                all[number].taken = this.woken.max(all[number].sent);
+                let ends_sleep = number == first && all[number].ends_sleep;
+                places.push((number, if ends_sleep { 0 } else { done }, ends_sleep.then_some(this.woken)));
             }
         }
     }
+    for (number, done, woken) in places {
+        let message = &mut all[number];
+        message.to.done = done;
+        message.ends_sleep = woken.is_some();
+        if let Some(woken) = woken {
+            message.taken = woken.max(message.sent);
+        }
+    }
+    ended
 }
