@@ -56,4 +56,3 @@ pub fn both<A: Send, B>(one: impl Fn() -> A + Sync, two: impl FnOnce() -> B) -> 
         Err(_) => (one(), two()),
     })
 }
-

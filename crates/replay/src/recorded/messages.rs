@@ -106,8 +106,12 @@ impl Messages {
             let (thread, stretch) = stretch_of(&added[0].0);
             let others = &threads[thread].stretches[stretch].acts;
             let mut sort = |done, rank, act| sorted.push((done, causes::time(threads, act), rank, act));
-            added.iter().for_each(|&(place, rank, act)| sort(place.done, rank, act));
-            others.iter().for_each(|&(done, act)| sort(done, 1, act));
+            for &(place, rank, act) in added {
+                sort(place.done, rank, act);
+            }
+            for &(done, act) in others {
+                sort(done, 1, act);
+            }
             // Of acts at the same place, the earlier is first. Of those at the same time, a message is taken first. It
             // is sent last.
             sorted.sort_by_key(|&(done, at, rank, _)| (done, at, rank));
