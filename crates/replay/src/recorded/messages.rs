@@ -4,6 +4,7 @@
 //! message where its thread took it, and sleeps when the message is not there yet. If it is faster or slower than its
 //! partner, it sleeps at other places than in the recording. Like a server, it takes the first message of any socket.
 
+mod by_stretch;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use super::habits::percentile;
 use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
 use batches::Manner;
+use by_stretch::ByStretch;
 use smallvec::SmallVec;
 use streams::Streams;
 pub(super) use streams::shared;
@@ -63,7 +65,7 @@ impl Messages {
         if transfers.is_empty() {
             return Self::default();
         }
-        let mut streams = Streams::new(threads.len(), transfers);
+        let mut streams = Streams::new(threads, transfers);
         let (mut all, mut numbers, mut connections) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (link, (from, to, offset)) in streams.links(threads, peers).into_iter().enumerate() {
             let connection = (from.min(to), from.max(to));
@@ -75,7 +77,8 @@ impl Messages {
             }
         }
         all.sort_by_key(|message| (message.taken, message.link));
-        let taken = by_stretch(&all);
+        let taken = all.iter().enumerate().map(|(number, message)| (number, stretch_of(message.to)));
+        let taken = ByStretch::new(threads, taken);
         let ended = spread(threads, &mut all, &taken);
         let sleeps = sleeps(threads, &all, &taken);
         Self { all, ended, sleeps, connections }
@@ -93,23 +96,23 @@ impl Messages {
 
     /// Adds the acts of sending and taking to the stretches.
     pub(super) fn add_acts(&self, threads: &mut [Thread]) {
-        let mut added = Vec::with_capacity(2 * self.all.len());
-        for (message, it) in self.all.iter().enumerate() {
-            let mut add = |place: Place, rank, act| added.push((place, rank, act));
-            add(it.to, 0, Act::TakesMessage { message, at: it.taken });
-            add(it.from, 2, Act::SendsMessage { message, at: it.sent });
-        }
-        let stretch_of = |place: &Place| (place.thread, place.stretch);
-        added.sort_by_key(|(place, ..)| stretch_of(place));
+        // Even numbers are messages taken, odd ones messages sent.
+        let ends = self.all.iter().enumerate();
+        let ends = ends.flat_map(|(number, it)| [(2 * number, it.to), (2 * number + 1, it.from)]);
+        let ends = ByStretch::new(threads, ends.map(|(end, place)| (end, stretch_of(place))));
         let (mut acts, mut stretches, mut sorted) = (Vec::new(), Vec::new(), Vec::new());
-        for added in added.chunk_by(|one, two| stretch_of(&one.0) == stretch_of(&two.0)) {
-            let (thread, stretch) = stretch_of(&added[0].0);
-            let others = &threads[thread].stretches[stretch].acts;
+        for ((thread, stretch), ends) in ends.iter() {
             let mut sort = |done, rank, act| sorted.push((done, causes::time(threads, act), rank, act));
-            for &(place, rank, act) in added {
-                sort(place.done, rank, act);
+            for &end in ends {
+                let message = end / 2;
+                let it = &self.all[message];
+                if end % 2 == 0 {
+                    sort(it.to.done, 0, Act::TakesMessage { message, at: it.taken });
+                } else {
+                    sort(it.from.done, 2, Act::SendsMessage { message, at: it.sent });
+                }
             }
-            for &(done, act) in others {
+            for &(done, act) in &threads[thread].stretches[stretch].acts {
                 sort(done, 1, act);
             }
             // Of acts at the same place, the earlier is first. Of those at the same time, a message is taken first. It
@@ -184,30 +187,17 @@ impl Messages {
     }
 }
 
-/// Returns the numbers of messages by the threads' stretches that take them, in order of time in each.
-fn by_stretch(all: &[Message]) -> Vec<usize> {
-    let mut numbers: Vec<usize> = (0..all.len()).collect();
-    numbers.sort_by_key(|&number| stretch_of(&all[number]));
-    numbers
-}
-
-/// Returns the messages that each stretch takes, of those [by stretches](by_stretch).
-fn of_each_stretch<'a>(all: &'a [Message], taken: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
-    taken.chunk_by(|&one, &two| stretch_of(&all[one]) == stretch_of(&all[two]))
-}
-
-/// The thread and its stretch that take a message.
-fn stretch_of(message: &Message) -> (usize, usize) {
-    (message.to.thread, message.to.stretch)
+/// The thread and the stretch of a place.
+fn stretch_of(place: Place) -> (usize, usize) {
+    (place.thread, place.stretch)
 }
 
 /// Returns each thread's work for a sleep. A stretch with few messages has it, too, and one message's work less than a
-/// stretch with one more. `taken` is [by stretches](by_stretch).
-fn sleeps(threads: &[Thread], all: &[Message], taken: &[usize]) -> Vec<u64> {
+/// stretch with one more. `taken` has the messages that each stretch takes.
+fn sleeps(threads: &[Thread], all: &[Message], taken: &ByStretch) -> Vec<u64> {
     // The work of each thread's stretches, by their numbers of messages.
     let mut works: BTreeMap<usize, BTreeMap<usize, Vec<u64>>> = BTreeMap::new();
-    for numbers in of_each_stretch(all, taken).filter(|numbers| all[numbers[0]].ends_sleep) {
-        let (thread, stretch) = stretch_of(&all[numbers[0]]);
+    for ((thread, stretch), numbers) in taken.iter().filter(|(_, numbers)| all[numbers[0]].ends_sleep) {
         let work = threads[thread].stretches[stretch].work;
         works.entry(thread).or_default().entry(numbers.len()).or_default().push(work);
     }
@@ -229,14 +219,13 @@ fn sleeps(threads: &[Thread], all: &[Message], taken: &[usize]) -> Vec<u64> {
 }
 
 /// Sets which messages ended sleeps, and returns them: a stretch's first, if it came in the sleep. It is taken at the
-/// stretch's begin. Messages that were taken at once begin equal parts of the work until the next. `taken` is [by
-/// stretches](by_stretch).
-fn spread(threads: &[Thread], all: &mut [Message], taken: &[usize]) -> Vec<((usize, usize), usize)> {
+/// stretch's begin. Messages that were taken at once begin equal parts of the work until the next. `taken` has the messages
+/// that each stretch takes.
+fn spread(threads: &[Thread], all: &mut [Message], taken: &ByStretch) -> Vec<((usize, usize), usize)> {
     let mut ended = Vec::new();
     let mut places = Vec::new();
-    for numbers in of_each_stretch(all, taken) {
+    for ((thread, stretch), numbers) in taken.iter() {
         let first = numbers[0];
-        let (thread, stretch) = stretch_of(&all[first]);
         let this = &threads[thread].stretches[stretch];
         if all[first].ends_sleep {
             ended.push(((thread, stretch), first));

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Message;
+use super::by_stretch::ByStretch;
+use super::{Message, stretch_of};
 use crate::recorded::Context;
 use crate::recorded::lives::{Act, End, Place, Thread, Transfer, Waker};
 
@@ -24,35 +25,33 @@ pub(super) struct Streams<'a> {
     transfers: &'a [Transfer],
     /// The bytes of each transfer's socket and direction before it.
     before: Vec<u64>,
-    /// Each thread's transfers.
-    of_thread: Vec<Vec<usize>>,
+    by_stretch: ByStretch,
     sent: BTreeMap<usize, Vec<usize>>,
     received: BTreeMap<usize, Vec<usize>>,
-    /// The wakeup by a sent message, if it caused one: when, and the waker's work before.
-    woke: BTreeMap<usize, (u64, u64)>,
+    /// The wakeup by each sent message, if it caused one: when, and the waker's work before.
+    woke: Vec<Option<(u64, u64)>>,
 }
 
 /// Sender, receiver, and the bytes that the sender had sent at the receiver's first byte.
 pub(super) type Link = (usize, usize, i64);
 
 impl<'a> Streams<'a> {
-    pub(super) fn new(threads: usize, transfers: &'a [Transfer]) -> Self {
+    pub(super) fn new(threads: &[Thread], transfers: &'a [Transfer]) -> Self {
+        let places = transfers.iter().enumerate();
+        let places = places.filter_map(|(index, transfer)| Some((index, stretch_of(transfer.place?))));
         let mut this = Self {
             transfers,
             before: Vec::with_capacity(transfers.len()),
-            of_thread: vec![Vec::new(); threads],
+            by_stretch: ByStretch::new(threads, places),
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
-            woke: BTreeMap::new(),
+            woke: vec![None; transfers.len()],
         };
         let mut bytes = BTreeMap::<(usize, bool), u64>::new();
         for (index, transfer) in transfers.iter().enumerate() {
             let sum = bytes.entry((transfer.socket, transfer.sent)).or_default();
             this.before.push(*sum);
             *sum += transfer.bytes;
-            if let Some(place) = transfer.place {
-                this.of_thread[place.thread].push(index);
-            }
             let all = if transfer.sent { &mut this.sent } else { &mut this.received };
             all.entry(transfer.socket).or_default().push(index);
         }
@@ -61,18 +60,14 @@ impl<'a> Streams<'a> {
 
     /// The first transfer of a thread from that time on, in that stretch.
     fn next(&self, thread: usize, stretch: usize, at: u64) -> Option<usize> {
-        let all = &self.of_thread[thread];
-        let first = all.partition_point(|&index| self.transfers[index].at < at);
-        all.get(first)
-            .copied()
-            .filter(|&index| self.transfers[index].place.is_some_and(|place| place.stretch == stretch))
+        let is_next = |index: usize| self.transfers[index].at >= at;
+        let first = self.by_stretch.of(thread, stretch).iter().copied().find(|&index| is_next(index))?;
+        (!self.by_stretch.before(thread, stretch).is_some_and(is_next)).then_some(first)
     }
 
     /// The first transfer of a thread in a stretch.
     fn first(&self, thread: usize, stretch: usize) -> Option<usize> {
-        let all = &self.of_thread[thread];
-        let before = |&index: &usize| self.transfers[index].place.is_some_and(|place| place.stretch < stretch);
-        all.get(all.partition_point(before)).copied()
+        self.by_stretch.of(thread, stretch).first().copied()
     }
 
     /// Finds which socket sends to which.
@@ -96,7 +91,7 @@ impl<'a> Streams<'a> {
                     let difference = self.before[sent] as i64 - self.before[received] as i64;
                     let pair = (transfer.socket, self.transfers[received].socket);
                     *votes.entry(pair).or_default().entry(difference).or_default() += 1;
-                    self.woke.entry(sent).or_insert((at, done));
+                    self.woke[sent].get_or_insert((at, done));
                 }
             }
         }
@@ -126,9 +121,11 @@ impl<'a> Streams<'a> {
     /// The least bytes that a receiver lacks at the start, if it never waited for that sender.
     fn in_step(&self, from: usize, to: usize) -> Option<i64> {
         let (sent, received) = (self.sent.get(&from)?, self.received.get(&to)?);
+        let mut there = 0;
         let offset = |&index: &usize| {
             let transfer = self.transfers[index];
-            let there = sent.partition_point(|&sent| self.transfers[sent].at <= transfer.at + RACE_NS);
+            let is_there = |sent: &&usize| self.transfers[**sent].at <= transfer.at + RACE_NS;
+            there += sent[there..].iter().take_while(is_there).count();
             let bytes =
                 there.checked_sub(1).map_or(0, |last| self.before[sent[last]] + self.transfers[sent[last]].bytes);
             bytes as i64 - (self.before[index] + transfer.bytes) as i64
@@ -145,10 +142,11 @@ impl<'a> Streams<'a> {
     /// Whether nearly all bytes are received after they were sent.
     fn agrees(&self, from: usize, to: usize, offset: i64) -> bool {
         let (Some(sent), Some(received)) = (self.sent.get(&from), self.received.get(&to)) else { return false };
+        let mut needs = 0;
         let after = |&&index: &&usize| {
             let transfer = self.transfers[index];
             let last = (self.before[index] + transfer.bytes) as i64 + offset;
-            let needs = sent.partition_point(|&sent| (self.before[sent] as i64) < last);
+            needs += sent[needs..].iter().take_while(|&&sent| (self.before[sent] as i64) < last).count();
             needs.checked_sub(1).is_none_or(|needs| {
                 let needed = self.transfers[sent[needs]];
                 needed.at <= transfer.at + RACE_NS && self.before[sent[needs]] + needed.bytes >= last as u64
@@ -179,7 +177,7 @@ impl<'a> Streams<'a> {
                 }
                 let sending = self.transfers[number];
                 let (Some(from), Some(to)) = (sending.place, transfer.place) else { continue };
-                let (at, done) = self.woke.get(&number).copied().unwrap_or((sending.at, from.done));
+                let (at, done) = self.woke[number].unwrap_or((sending.at, from.done));
                 let sent = at.min(transfer.at);
                 let first = self.first(to.thread, to.stretch) == Some(index);
                 let ends_sleep = first && waits_at(&threads[to.thread], to.stretch, at);
