@@ -126,9 +126,9 @@ pub(super) fn regrouped<'a>(
 }
 
 /// A message that a thread takes or sends: its place in the acts, whether the thread takes it, and its connection.
-type Event = (usize, bool, usize);
+pub(super) type Event = (usize, bool, usize);
 
-fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
+pub(super) fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
     let event = |(index, &(_, act)): (usize, &(u64, Act))| match act {
         Act::TakesMessage { message, .. } => Some((index, true, all[message].connection)),
         Act::SendsMessage { message, .. } => Some((index, false, all[message].connection)),
@@ -137,16 +137,41 @@ fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
     acts.iter().enumerate().filter_map(event).collect()
 }
 
-/// Returns the number of messages sent, and of those on a connection of the row of messages taken just before.
-pub(super) fn sent(all: &[Message], acts: &[(u64, Act)]) -> (usize, usize) {
-    let events = events(all, acts);
-    let rows: Vec<&[Event]> = events.chunk_by(|one, two| one.1 == two.1).collect();
-    let (mut sent, mut own) = (0, 0);
-    for rows in rows.windows(2).filter(|rows| rows[0][0].1) {
-        sent += rows[1].len();
-        own += rows[1].iter().filter(|send| rows[0].iter().any(|take| take.2 == send.2)).count();
+/// Finds whether a thread answers on the connections of the messages that it takes. It may take other messages first,
+/// as `redis-benchmark` does. A proxy sends a request on, and what it sends to a client answers the other side. If there
+/// is never more than one message without an answer, the two look alike. Then a thread counts as a proxy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers {
+    /// Connections with a message that has no answer yet, the oldest first.
+    open: Vec<usize>,
+    /// The connection of the message that it sent last, if it has taken none since.
+    sent: Option<usize>,
+    own: usize,
+    others: usize,
+}
+
+impl Answers {
+    pub(super) fn takes(&mut self, connection: usize) {
+        self.sent = None;
+        if !self.open.contains(&connection) {
+            self.open.push(connection);
+        }
     }
-    (sent, own)
+
+    pub(super) fn sends(&mut self, connection: usize) {
+        // The rest of an answer, or a message of its own accord.
+        if self.sent.replace(connection) == Some(connection) || self.open.is_empty() {
+            return;
+        }
+        let own = self.open.iter().position(|&open| open == connection);
+        *(if own.is_some() { &mut self.own } else { &mut self.others }) += 1;
+        self.open.remove(own.unwrap_or(0));
+    }
+
+    /// Whether most answers are on the connection of their message.
+    pub(super) fn are_own(&self) -> bool {
+        self.own > self.others
+    }
 }
 
 /// Adds answers of a thread that answers on the same connection, after it has taken other messages. A thread that does
@@ -191,4 +216,35 @@ struct Piece {
     begin: u64,
     end: u64,
     acts: Vec<(u64, Act)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether answers are own, if a thread takes (`+`) and sends (`-`) messages of these connections, again and again.
+    fn are_own(acts: &[(char, usize)]) -> bool {
+        let mut answers = Answers::default();
+        for &(act, connection) in acts.iter().cycle().take(20 * acts.len()) {
+            if act == '+' { answers.takes(connection) } else { answers.sends(connection) }
+        }
+        answers.are_own()
+    }
+
+    #[test]
+    fn a_thread_may_take_other_messages_before_it_answers() {
+        assert!(are_own(&[('+', 1), ('-', 1), ('+', 2), ('-', 2)]));
+        // redis-benchmark: the next reply is there before it has sent the next request.
+        assert!(are_own(&[('+', 3), ('+', 1), ('-', 3), ('+', 2), ('-', 1), ('-', 2)]));
+        // An answer in several parts.
+        assert!(are_own(&[('+', 1), ('+', 2), ('-', 1), ('-', 1), ('-', 2), ('-', 2)]));
+    }
+
+    #[test]
+    fn a_proxy_does_not_answer_on_its_own() {
+        // Clients have the connections 1 and 2.
+        assert!(!are_own(&[('+', 1), ('-', 3), ('+', 3), ('-', 1)]));
+        assert!(!are_own(&[('+', 1), ('+', 2), ('-', 3), ('-', 4), ('+', 3), ('-', 1), ('+', 4), ('-', 2)]));
+        assert!(!are_own(&[('-', 1)]));
+    }
 }

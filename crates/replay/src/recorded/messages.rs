@@ -13,7 +13,7 @@ use super::causes::Cause;
 use super::habits::percentile;
 use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
-use batches::Manner;
+use batches::{Answers, Manner};
 use by_stretch::ByStretch;
 use smallvec::SmallVec;
 use streams::Streams;
@@ -21,11 +21,6 @@ pub(super) use streams::shared;
 
 /// Fewer stretches show no typical work.
 const FEWEST: usize = 20;
-/// The least percentage of messages that a thread sends on the connection of a message just taken, if it answers there.
-/// It is 97 to 100 for servers, `wrk` and `ab -k`, 87 to 99 for `pgbench`, and 0 for HAProxy. But it is 1 to 100 for
-/// `redis-benchmark`, which first reads other replies: the limit does not find all threads that answer there.
-pub(super) const OWN_PCT: usize = 90;
-
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
@@ -133,29 +128,27 @@ impl Messages {
     /// How each thread mostly answers, by the acts of its stretches. Messages that came alone do not show whether it
     /// reads all of them first.
     fn manners<'a>(&self, threads: usize, acts: impl Iterator<Item = (usize, &'a [(u64, Act)])>) -> Vec<Manner> {
-        #[derive(Clone, Copy, Default)]
+        #[derive(Clone, Default)]
         struct Counts {
             taken: usize,
             batched: usize,
-            sent: usize,
-            own: usize,
+            answers: Answers,
         }
         let mut counts = vec![Counts::default(); threads];
         for (thread, acts) in acts {
-            let takes = acts.iter().filter(|(_, act)| matches!(act, Act::TakesMessage { .. })).count();
             let counts = &mut counts[thread];
+            let mut takes = 0;
+            for (_, is_taken, connection) in batches::events(&self.all, acts) {
+                takes += usize::from(is_taken);
+                if is_taken { counts.answers.takes(connection) } else { counts.answers.sends(connection) }
+            }
             if takes > 1 {
                 counts.taken += takes;
                 counts.batched += batches::answered(&self.all, acts, 2).len();
             }
-            let (sent, own) = batches::sent(&self.all, acts);
-            counts.sent += sent;
-            counts.own += own;
         }
-        let manner = |it: Counts| Manner {
-            batches: it.batched > 0 && it.batched * 2 >= it.taken,
-            own: it.own * 100 >= it.sent * OWN_PCT,
-        };
+        let manner =
+            |it: Counts| Manner { batches: it.batched > 0 && it.batched * 2 >= it.taken, own: it.answers.are_own() };
         counts.into_iter().map(manner).collect()
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vruntime_workload::program::{Op, Phase, Repeat, Workload};
 
 use super::Connection;
-use super::messages::OWN_PCT;
+use super::batches::Answers;
 
 /// What a task does on one connection in what it repeats: places in its operations, in order.
 #[derive(Debug, Default)]
@@ -154,18 +154,15 @@ fn messages<'a>(
     })
 }
 
-/// Whether a task answers on the connection of the message that it took last. A proxy answers on others.
+/// Whether a task answers on the connections of the messages that it takes. A proxy answers on others.
 fn talks(ops: &[Op], links: &[Connection], first: usize) -> bool {
-    let (mut last, mut all, mut own) = (None, 0, 0);
+    let (mut answers, mut numbers) = (Answers::default(), BTreeMap::new());
     for (_, takes, connection) in messages(ops, links, first) {
-        if takes {
-            last = Some(connection);
-        } else if last.is_some() {
-            all += 1;
-            own += usize::from(last == Some(connection));
-        }
+        let next = numbers.len();
+        let number = *numbers.entry(connection).or_insert(next);
+        if takes { answers.takes(number) } else { answers.sends(number) }
     }
-    all > 0 && own * 100 >= all * OWN_PCT
+    answers.are_own()
 }
 
 /// Returns the place where the answer to a message ends: before the next wait, or at the end.

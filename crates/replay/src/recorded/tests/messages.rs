@@ -289,6 +289,22 @@ fn a_socket_from_which_several_threads_receive_has_no_messages() {
     assert_eq!(messages(4), (0, 1));
 }
 
+/// One's request ends the server's sleep, and the server reads that of two first. This wakeup is the only sign of
+/// which sockets are connected. Another task would wait for ever, so the replay leaves that connection out.
+#[test]
+fn a_connection_that_a_wakeup_shows_wrongly_is_impossible() {
+    let mut talk = Talk::new();
+    talk.answers(0);
+    talk.sleeps(0);
+    talk.reads_answer(0);
+    talk.asks(0);
+    talk.asks(1);
+    talk.reads_request(1);
+    talk.answers(1);
+    talk.rests();
+    assert!(!is_possible(&talk.finish()));
+}
+
 /// A failed or repeated look at data is no message.
 #[test]
 fn sockets_without_a_partner_have_no_messages() {
