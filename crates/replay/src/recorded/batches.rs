@@ -138,8 +138,8 @@ pub(super) fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
 }
 
 /// Finds whether a thread answers on the connections of the messages that it takes. It may take other messages first,
-/// as `redis-benchmark` does. A proxy sends a request on, and what it sends to a client answers the other side. If there
-/// is never more than one message without an answer, the two look alike. Then a thread counts as a proxy.
+/// as `redis-benchmark` does. A proxy sends a request on, and what it sends to a client answers the other side. If
+/// there is never more than one message without an answer, the two look alike. Then a thread counts as a proxy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     /// Connections with a message that has no answer yet, the oldest first.

@@ -212,8 +212,8 @@ fn sleeps(threads: &[Thread], all: &[Message], taken: &ByStretch) -> Vec<u64> {
 }
 
 /// Sets which messages ended sleeps, and returns them: a stretch's first, if it came in the sleep. It is taken at the
-/// stretch's begin. Messages that were taken at once begin equal parts of the work until the next. `taken` has the messages
-/// that each stretch takes.
+/// stretch's begin. Messages that were taken at once begin equal parts of the work until the next. `taken` has the
+/// messages that each stretch takes.
 fn spread(threads: &[Thread], all: &mut [Message], taken: &ByStretch) -> Vec<((usize, usize), usize)> {
     let mut ended = Vec::new();
     let mut places = Vec::new();

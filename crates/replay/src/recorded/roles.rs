@@ -33,10 +33,10 @@ pub(super) struct Roles {
     talk: BTreeSet<(usize, usize)>,
 }
 
-/// Percentage of the sleeps of a thread that serves messages, which messages end. It is 97 to 100 in 15 recordings,
-/// 87 to 90 in databases whose clients contend for rows, 87 in Node.js, and 71 in PHP. Locks that end a tenth of the
-/// sleeps limit a program. With 50 %, PostgreSQL with TPC-B would gain 20 % from hogs at nice 10, which really do not help
-/// it.
+/// Percentage of the sleeps of a thread that serves messages, which messages end. It is 97 to 100 in 15 recordings, 87
+/// to 90 in databases whose clients contend for rows, 87 in Node.js, and 71 in PHP. Locks that end a tenth of the
+/// sleeps limit a program. With 50 %, PostgreSQL with TPC-B would gain 20 % from hogs at nice 10, which really do not
+/// help it.
 const SERVES_PCT: u64 = 95;
 
 impl Roles {
@@ -79,8 +79,8 @@ impl Roles {
         Self { pools, cycle, wakes, sends, messages, serves, talk }
     }
 
-    /// Whether two threads wake each other only for locks: both serve messages, and have none for each other. In another
-    /// order of events, they would wait for them at other places.
+    /// Whether two threads wake each other only for locks: both serve messages, and have none for each other. In
+    /// another order of events, they would wait for them at other places.
     pub(super) fn contend(&self, by: usize, woken: usize) -> bool {
         contend(&self.serves, &self.talk, by, woken)
     }
