@@ -391,6 +391,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.alive -= 1;
                 self.leaves_to_free(cpu);
                 self.leaves_inbox(cpu, task);
+                self.leaves_rooms(cpu, task);
                 self.stops_leading(cpu, task);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;

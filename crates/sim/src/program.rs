@@ -9,7 +9,8 @@ use std::sync::Arc;
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{
-    Change, Changed, CpuMax, Follow, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
+    Change, Changed, CpuMax, Follow, MemRun, Op, Phase, Policy, Repeat, Room, Settings, Task, TimerMode, WaitMode,
+    Workload,
 };
 
 use crate::costs::Costs;
@@ -211,6 +212,8 @@ pub(crate) struct Programs {
     pub(crate) changes: Vec<u32>,
     /// For phases with waits for several wakers.
     pub(crate) answers: Vec<Answers>,
+    /// The room for the wakeups of wakers, if it is limited.
+    pub(crate) rooms: BTreeMap<u32, Room>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -254,6 +257,10 @@ pub(crate) fn compile(
         connections: BTreeSet::new(),
         talks: BTreeMap::new(),
     };
+    for (&from, &room) in &workload.rooms {
+        let from = compiler.waker(from);
+        compiler.out.rooms.insert(from, room);
+    }
     compiler.connections = workload.connections.iter().map(|&from| compiler.waker(from)).collect();
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vruntime_report::{Collector, Results};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
-use vruntime_workload::program::{Follow, Op, Phase, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Follow, Op, Phase, Repeat, Room, Settings, Task, Workload};
 
 const MS: u64 = 1_000_000;
 const ALL: [Follow; 4] = [Follow::Free, Follow::Together, Follow::Asleep, Follow::OneAhead];
@@ -240,4 +240,27 @@ fn connections_go_round_on_their_own() {
     };
     assert_eq!(quick(&[]), 110);
     assert_eq!(quick(&[1, 2]), 6);
+}
+
+/// The receiver is busy for 100 ms, and works 10 ms for each of eight messages. Room is for four.
+#[test]
+fn a_waker_sleeps_until_there_is_room() {
+    let sends = |count: usize| task("sender", 0, vec![wake(0, Follow::Free); count]);
+    let receives =
+        |count: usize| task("receiver", 1, [vec![run(100)], vec![vec![wait(0), run(10)]; count].concat()].concat());
+    let ends = |rooms: &[(usize, Room)], tasks: Vec<Task>| -> Vec<u64> {
+        let rooms = rooms.iter().copied().collect();
+        let (_, results, notes) = simulate_with(&Workload { rooms, ..workload(tasks, 1) });
+        assert_eq!(notes, Vec::<String>::new());
+        results.tasks.iter().map(|task| (task.account.cpu_ns + task.account.sleeping_ns) / MS).collect()
+    };
+    assert_eq!(ends(&[], vec![sends(8), receives(8)]), [0, 180]);
+    let room = |most, few| [(0, Room { most, few })];
+    // It wakes when one is left, after 120 ms, and once more after 150.
+    assert_eq!(ends(&room(4, 1), vec![sends(8), receives(8)]), [150, 180]);
+    assert_eq!(ends(&room(4, 3), vec![sends(8), receives(8)]), [130, 180]);
+    // Two senders share the room.
+    assert_eq!(ends(&room(4, 1), vec![sends(4), sends(4), receives(8)])[2], 180);
+    // A receiver that has ended needs no room.
+    assert_eq!(ends(&room(4, 1), vec![sends(8), receives(1)]), [110, 110]);
 }

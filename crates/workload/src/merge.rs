@@ -146,6 +146,7 @@ impl Merged {
         into.pools.extend(added.pools.iter().cloned());
         into.inboxes.extend(added.inboxes.iter().cloned());
         into.connections.extend(&added.connections);
+        into.rooms.extend(&added.rooms);
         into.leads.extend(added.leads.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);

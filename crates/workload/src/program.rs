@@ -6,7 +6,7 @@
 mod group;
 mod objects;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
 pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, Spin};
@@ -60,6 +60,8 @@ pub struct Workload {
     pub inboxes: Vec<String>,
     /// Wakers ([`Op::InboxWait`]) that are directions of connections (replays).
     pub connections: BTreeSet<usize>,
+    /// The room for the wakeups of wakers ([`Op::InboxWake`]), if it is limited (replays).
+    pub rooms: BTreeMap<usize, Room>,
     /// Names of tasks whose progress others follow (replays).
     pub leads: Vec<String>,
     /// The end, nanoseconds. None: when every task has ended.
@@ -94,6 +96,7 @@ impl Default for Workload {
             completions: Vec::new(),
             inboxes: Vec::new(),
             connections: BTreeSet::new(),
+            rooms: BTreeMap::new(),
             leads: Vec::new(),
             pools: Vec::new(),
             duration: None,
@@ -103,6 +106,15 @@ impl Default for Workload {
             benchmarks: Vec::new(),
         }
     }
+}
+
+/// The room for the wakeups of a waker, as in the buffer of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// The most wakeups that wait to be taken. A task that would add one sleeps.
+    pub most: u64,
+    /// Such tasks wake when only this many are left.
+    pub few: u64,
 }
 
 /// A periodic timer.

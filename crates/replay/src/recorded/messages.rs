@@ -5,6 +5,7 @@
 //! partner, it sleeps at other places than in the recording. Like a server, it takes the first message of any socket.
 
 mod by_stretch;
+mod rooms;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use super::lives::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
 use batches::{Answers, Manner};
 use by_stretch::ByStretch;
+use rooms::Rooms;
 use smallvec::SmallVec;
 use streams::Streams;
 pub(super) use streams::shared;
@@ -47,6 +49,7 @@ pub(super) struct Messages {
     sleeps: Vec<u64>,
     /// The connection of each link.
     pub(super) connections: Vec<Connection>,
+    pub(super) rooms: Rooms,
 }
 
 impl Messages {
@@ -62,7 +65,8 @@ impl Messages {
         }
         let mut streams = Streams::new(threads, transfers);
         let (mut all, mut numbers, mut connections) = (Vec::new(), BTreeMap::new(), Vec::new());
-        for (link, (from, to, offset)) in streams.links(threads, peers).into_iter().enumerate() {
+        let links = streams.links(threads, peers);
+        for (link, &(from, to, offset)) in links.iter().enumerate() {
             let connection = (from.min(to), from.max(to));
             connections.push(connection);
             if !without.contains(&connection) {
@@ -76,7 +80,8 @@ impl Messages {
         let taken = ByStretch::new(threads, taken);
         let ended = spread(threads, &mut all, &taken);
         let sleeps = sleeps(threads, &all, &taken);
-        Self { all, ended, sleeps, connections }
+        let rooms = Rooms::new(threads, &streams, &links, &all);
+        Self { all, ended, sleeps, connections, rooms }
     }
 
     /// Overrides the causes of sleeps until messages: their senders.

@@ -135,6 +135,8 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
     let first_link = builder.pairs.links();
+    let rooms = prepared.messages.rooms.of_links.iter();
+    workload.rooms = rooms.map(|(link, &room)| (first_link + link, room)).collect();
     if how.goes_on {
         talks::close(&mut workload, &prepared.messages.connections, first_link);
     }
@@ -473,6 +475,10 @@ impl<'a> Builder<'a> {
         {
             return;
         }
+        // Sending sleeps if there is no room.
+        if self.roles.rooms.contains(&(thread, index)) {
+            return;
+        }
         if let Cause::Thread(by) = cause
             && message.is_none()
             && (self.waits_for(by, thread, stretch, pass) || self.by_progress(by, thread))
@@ -651,6 +657,7 @@ impl<'a> Builder<'a> {
                 let its = &self.life(woken).stretches[stretch];
                 if !self.by_progress(thread, woken)
                     && self.message_before(woken, stretch).is_none()
+                    && !self.roles.rooms.contains(&(woken, stretch))
                     && !self.pairs.are_flowing(thread, woken)
                     && self.locks.wait(woken, stretch).is_none()
                     && self.causes.of(woken, stretch) == Cause::Thread(thread)

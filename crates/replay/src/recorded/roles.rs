@@ -27,6 +27,8 @@ pub(super) struct Roles {
     pub(super) sends: Vec<BTreeSet<usize>>,
     /// Whether the replay has each message.
     pub(super) messages: Vec<bool>,
+    /// Sleeps before stretches, until there is [room](super::messages) for a message that the replay has.
+    pub(super) rooms: BTreeSet<(usize, usize)>,
     /// Whether each thread serves messages: they end nearly all its sleeps.
     serves: Vec<bool>,
     /// Pairs of threads with messages, the smaller number first.
@@ -67,16 +69,22 @@ impl Roles {
             sends[from].insert(to);
             talk.insert((from.min(to), from.max(to)));
         }
+        let sends_by = |&&(thread, stretch): &&(usize, usize)| match causes.of(thread, stretch) {
+            Cause::Thread(by) => sends[thread].contains(&by),
+            _ => false,
+        };
+        let rooms: BTreeSet<_> = prepared.messages.rooms.waits.keys().filter(sends_by).copied().collect();
         let by_message =
             |thread, stretch| prepared.messages.before(thread, stretch).is_some_and(|number| messages[number]);
         let serves: Vec<bool> = (0..causes.threads.len()).map(|thread| serves(&causes, thread, &by_message)).collect();
         let counts = |by: usize, woken: usize, stretch: usize| {
             !by_message(woken, stretch)
+                && !rooms.contains(&(woken, stretch))
                 && prepared.locks.wait(woken, stretch).is_none()
                 && !contend(&serves, &talk, by, woken)
         };
         let wakes = wakes(&causes, &cycle, &pools, &prepared.locks, &counts);
-        Self { pools, cycle, wakes, sends, messages, serves, talk }
+        Self { pools, cycle, wakes, sends, messages, rooms, serves, talk }
     }
 
     /// Whether two threads wake each other only for locks: both serve messages, and have none for each other. In

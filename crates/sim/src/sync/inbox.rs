@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::program::{Code, Programs};
 use crate::sync::answers::{Given, NO_ANSWERS};
 use crate::sync::batch::Batch;
+use crate::sync::room::Rooms;
 use crate::task::{Life, NOBODY};
 
 #[derive(Debug)]
@@ -26,16 +27,17 @@ pub(crate) struct Inbox {
     given: BTreeMap<u32, Given>,
     taken: u64,
     /// Waiting tasks in order of arrival: several if the owner is forked repeatedly.
-    sleepers: VecDeque<u32>,
+    pub(super) sleepers: VecDeque<u32>,
     /// Tasks that wait before they wake the owner.
     posters: VecDeque<(Follow, u32)>,
     /// Released posters that have not woken the owner yet.
     promised: BTreeSet<u32>,
     /// Tasks that wait after waking the owner, with the wakeup's number, until it reaches its wait.
     followers: VecDeque<(u64, u32)>,
-    owner: u32,
+    pub(super) owner: u32,
     /// What each task that reads from all wakers first has put off.
     pub(super) batches: BTreeMap<u32, Batch>,
+    pub(super) rooms: Rooms,
 }
 
 impl Default for Inbox {
@@ -51,6 +53,7 @@ impl Default for Inbox {
             followers: VecDeque::new(),
             owner: NOBODY,
             batches: BTreeMap::new(),
+            rooms: Rooms::default(),
         }
     }
 }
@@ -86,11 +89,13 @@ impl Inbox {
             self.given.entry(task).or_default().give(wait.answers, from, &programs.answers);
         }
         self.taken += 1;
+        self.rooms.takes(from);
         Some(at)
     }
 
     fn keep(&mut self, from: u32) {
         self.posted += 1;
+        self.rooms.keeps(from);
         self.kept.push_back(from);
     }
 
@@ -158,7 +163,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             *at = put_off;
             return Flow::Stage;
         }
-        let alone = this.followers.is_empty() && this.posters.is_empty();
+        let alone = this.followers.is_empty() && this.posters.is_empty() && !this.rooms.may_wake();
         let taken = if alone { this.takes(task, wait, &self.programs) } else { None };
         *at = taken.unwrap_or(*at);
         self.call_if(taken.is_none(), cpu, task)
@@ -177,13 +182,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             (sleeper.woken, sleeper.due) = (false, self.core.now);
         }
         self.inbox_lets_go(cpu, inbox);
+        self.inbox_makes_room(cpu, inbox, taken.is_none());
         if taken.is_some() { Flow::Done } else { self.block_once_paid(cpu, task) }
     }
 
     pub(crate) fn inbox_wake(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
-        let away = self.inbox_is_left(inbox);
+        let (away, lacks_room) = (self.inbox_is_left(inbox), self.lacks_room(inbox, from));
         let this = &mut self.objects.inboxes[inbox as usize];
-        let kept = this.sleepers.is_empty() && (away || (follow != Follow::Together && this.lets(follow)));
+        let kept =
+            !lacks_room && this.sleepers.is_empty() && (away || (follow != Follow::Together && this.lets(follow)));
         if kept {
             this.keep(from);
         }
@@ -192,6 +199,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Continues [`Self::inbox_wake`] in the kernel.
     pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, from: (u32, bool), follow: Follow) -> Flow {
+        if self.lacks_room(inbox, from.0) {
+            return self.waits_for_room(cpu, task, inbox, from.0, false);
+        }
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
         if !away && !this.lets(follow) {
@@ -208,6 +218,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: (u32, bool)) -> Flow {
+        if self.was_woken_for_room(inbox, task) {
+            if self.lacks_room(inbox, from.0) {
+                return self.waits_for_room(cpu, task, inbox, from.0, true);
+            }
+            self.inbox_delivers(cpu, inbox, from);
+        }
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
             self.inbox_delivers(cpu, inbox, from);
         }

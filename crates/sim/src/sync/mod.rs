@@ -15,6 +15,7 @@ mod mutex;
 mod pipe;
 mod pool;
 mod queue;
+mod room;
 mod semaphore;
 mod spin;
 mod wait;

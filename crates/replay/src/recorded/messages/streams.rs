@@ -66,7 +66,11 @@ impl<'a> Streams<'a> {
     }
 
     /// The first transfer of a thread in a stretch.
-    fn first(&self, thread: usize, stretch: usize) -> Option<usize> {
+    pub(super) fn first(&self, thread: usize, stretch: usize) -> Option<&Transfer> {
+        self.first_index(thread, stretch).map(|index| &self.transfers[index])
+    }
+
+    fn first_index(&self, thread: usize, stretch: usize) -> Option<usize> {
         self.by_stretch.of(thread, stretch).first().copied()
     }
 
@@ -179,7 +183,7 @@ impl<'a> Streams<'a> {
                 let (Some(from), Some(to)) = (sending.place, transfer.place) else { continue };
                 let (at, done) = self.woke[number].unwrap_or((sending.at, from.done));
                 let sent = at.min(transfer.at);
-                let first = self.first(to.thread, to.stretch) == Some(index);
+                let first = self.first_index(to.thread, to.stretch) == Some(index);
                 let ends_sleep = first && waits_at(&threads[to.thread], to.stretch, at);
                 let from = Place { done, ..from };
                 messages.push(Message { from, to, sent, taken: transfer.at, link, connection, ends_sleep });

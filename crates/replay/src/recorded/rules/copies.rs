@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_workload::UniqueNames;
-use vruntime_workload::program::{Changed, Op, Phase, Timer, Workload};
+use vruntime_workload::program::{Changed, Op, Phase, Room, Timer, Workload};
 
 /// The copies of tasks and inboxes: the first is the original.
 struct Plan<'a> {
@@ -66,6 +66,10 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
     let of_copies = |&waker: &usize| (1..most).map(move |copy| waker + copy * plan.numbers).collect::<Vec<_>>();
     let added: Vec<usize> = workload.connections.iter().flat_map(of_copies).collect();
     workload.connections.extend(added);
+    let rooms =
+        workload.rooms.iter().flat_map(|(waker, &room)| of_copies(waker).into_iter().map(move |copy| (copy, room)));
+    let added: Vec<(usize, Room)> = rooms.collect();
+    workload.rooms.extend(added);
     let ops = workload.tasks.iter().enumerate().map(|(index, task)| plan.ops_of(&task.phases, index)).sum();
     if ops > MAX_OPS {
         return Err(ops);

@@ -1,6 +1,7 @@
 //! Messages of sockets.
 
 use proptest::prelude::*;
+use vruntime_workload::program::Room;
 
 use super::*;
 
@@ -303,6 +304,38 @@ fn a_connection_that_a_wakeup_shows_wrongly_is_impossible() {
     talk.answers(1);
     talk.rests();
     assert!(!is_possible(&talk.finish()));
+}
+
+/// The buffer has room for ten messages. The sender sleeps when it is full, and wakes when two are left.
+#[test]
+fn a_sender_sleeps_when_the_buffer_is_full() {
+    let recorded = |fills: &dyn Fn(u64) -> u64| {
+        let mut talk = Talk::new();
+        (0..3).for_each(|_| talk.round());
+        (0..2).for_each(|_| talk.asks(0));
+        for round in 0..30 {
+            let count = fills(round);
+            (0..count).for_each(|_| talk.asks(0));
+            talk.sleeps(1);
+            (0..count).for_each(|_| talk.reads_request(0));
+            talk.event(0, What::Woken { task: CLIENTS[0], prio: 120 });
+            talk.now += 10 * US;
+            talk.script.switch(talk.now, 1, Left::Runnable, Some(CLIENTS[0]));
+        }
+        talk.asks(0);
+        talk.rests();
+        talk.finish()
+    };
+    let full = recorded(&|_| 8);
+    assert_eq!(full.workload.rooms.values().copied().collect::<Vec<_>>(), [Room { most: 10, few: 2 }]);
+    // It waits for the answers of the rounds, and the server only sends these.
+    assert_eq!(count(&full, CLIENTS[0].pid, is_wait), 3);
+    assert_eq!(count(&full, SERVER.pid, |op| matches!(op, Op::InboxWake { .. })), 6);
+    assert!(is_possible(&full));
+    // Something else makes it wait.
+    let other = recorded(&|round| 2 + 3 * (round % 5));
+    assert!(other.workload.rooms.is_empty());
+    assert!(count(&other, CLIENTS[0].pid, is_wait) > 20);
 }
 
 /// A failed or repeated look at data is no message.
