@@ -9,7 +9,7 @@ mod objects;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
-pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, Spin};
+pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Room, Semaphore, Spin, Timer};
 
 /// Tasks, their groups, and the objects they share. The default has only the root group.
 ///
@@ -105,31 +105,6 @@ impl Default for Workload {
             changes: Vec::new(),
             benchmarks: Vec::new(),
         }
-    }
-}
-
-/// The room for the wakeups of a waker, as in the buffer of a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// The most wakeups that wait to be taken. A task that would add one sleeps.
-    pub most: u64,
-    /// Such tasks wake when only this many are left.
-    pub few: u64,
-}
-
-/// A periodic timer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Timer {
-    /// The name in the file.
-    pub name: String,
-    /// Origin of its beats, nanoseconds after the start. None: the begin of the first loop that uses it.
-    pub start: Option<u64>,
-}
-
-impl Timer {
-    /// Returns a timer without a fixed origin.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), start: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::lives::{End, Stretch, Thread, Waker};
 use super::progress::Progress;
 use super::rounds::{lengths, whole};
-use super::{Context, Lateness};
+use super::{Context, How, Lateness, Reads};
 
 /// How a thread's sleeps are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +78,25 @@ const MOSTLY: usize = 8;
 /// Returns the value with `percent` of `sorted` below it. `sorted` is not empty.
 pub(super) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> T {
     sorted[(sorted.len() - 1) * percent / 100]
+}
+
+/// Returns how each thread sleeps.
+pub(super) fn rhythms(
+    threads: &[Thread],
+    lateness: &Lateness,
+    how: &How,
+    interrupted: &impl Fn(usize) -> bool,
+) -> Vec<Rhythm> {
+    let slack = |prio: i32| if prio < 100 { 0 } else { lateness.slack };
+    let of_thread = |thread: &Thread| {
+        let prio = thread.stretches.last().map_or(120, |last| last.prio);
+        match rhythm(threads, thread, slack(prio), lateness, interrupted) {
+            Rhythm::Awake => Rhythm::Awake,
+            _ if how.reads == Reads::Times => Rhythm::Recorded,
+            rhythm => rhythm,
+        }
+    };
+    threads.iter().map(of_thread).collect()
 }
 
 /// Returns the sleeps that signals could end: the stretches before and after.

@@ -8,13 +8,13 @@ use vruntime_workload::program::Hotplug;
 
 use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
-use super::habits::{Rhythm, missed_beats};
+use super::habits::{Rhythm, missed_beats, rhythms};
 use super::lives::{self, Act, End, Lives};
 use super::locks::Locks;
 use super::messages::{self, Messages};
 use super::placing::Marked;
 use super::pools::Pools;
-use super::programs::{build, rhythms};
+use super::programs::build;
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;

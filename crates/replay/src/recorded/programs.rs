@@ -11,7 +11,7 @@ use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Tas
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
-use super::habits::{Rhythm, rhythm};
+use super::habits::Rhythm;
 use super::lives::{Act, End, Stretch};
 use super::locks::Locks;
 use super::messages::Messages;
@@ -23,7 +23,7 @@ use super::progress::Progress;
 use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Counts, Coupling, How, Lateness, Reads, Recorded, Thread};
+use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
 use super::{batches, clocks, flows, leads, lives, placing, sync, talks};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
@@ -162,25 +162,6 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         counts,
         first_link,
     }
-}
-
-/// Returns how each thread sleeps.
-pub(super) fn rhythms(
-    threads: &[lives::Thread],
-    lateness: &Lateness,
-    how: &How,
-    interrupted: &impl Fn(usize) -> bool,
-) -> Vec<Rhythm> {
-    let slack = |prio: i32| if prio < 100 { 0 } else { lateness.slack };
-    let of_thread = |thread: &lives::Thread| {
-        let prio = thread.stretches.last().map_or(120, |last| last.prio);
-        match rhythm(threads, thread, slack(prio), lateness, interrupted) {
-            Rhythm::Awake => Rhythm::Awake,
-            _ if how.reads == Reads::Times => Rhythm::Recorded,
-            rhythm => rhythm,
-        }
-    };
-    threads.iter().map(of_thread).collect()
 }
 
 /// How far a member's operations follow the pool's recorded progress.

@@ -99,3 +99,28 @@ pub enum Arrivals {
     /// At these times, nanoseconds, ascending.
     At(Arc<[u64]>),
 }
+
+/// A periodic timer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    /// The name in the file.
+    pub name: String,
+    /// Origin of its beats, nanoseconds after the start. None: the begin of the first loop that uses it.
+    pub start: Option<u64>,
+}
+
+impl Timer {
+    /// Returns a timer without a fixed origin.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), start: None }
+    }
+}
+
+/// The room for the wakeups of a waker, as in the buffer of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// The most wakeups that wait to be taken. A task that would add one sleeps.
+    pub most: u64,
+    /// Such tasks wake when only this many are left.
+    pub few: u64,
+}
