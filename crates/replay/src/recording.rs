@@ -199,8 +199,6 @@ fn is_written(record: &Record<'_>) -> bool {
 #[derive(Clone, Debug, Default)]
 struct Sample {
     switches: u64,
-    /// How many of [`SAMPLE_NS`] have passed without need of another beginning.
-    passed: usize,
     /// The end and the recorder of each, the shortest first.
     beginnings: Vec<(u64, Recorder)>,
 }
@@ -212,9 +210,8 @@ impl Sample {
         if self.switches < SAMPLE_SWITCHES {
             return;
         }
-        let passed = SAMPLE_NS.partition_point(|&least| least <= at);
-        if passed > self.passed {
-            self.passed = passed;
+        let passed = |at: u64| SAMPLE_NS.partition_point(|&least| least <= at);
+        if passed(at) > self.beginnings.last().map_or(0, |last| passed(last.0)) {
             let mut recorder = whole.clone();
             recorder.goes_on_until(at);
             self.beginnings.push((at, recorder));

@@ -141,24 +141,24 @@ pub(super) fn events(all: &[Message], acts: &[(u64, Act)]) -> Vec<Event> {
 /// as `redis-benchmark` does. A proxy sends a request on, and what it sends to a client answers the other side. If
 /// there is never more than one message without an answer, the two look alike. Then a thread counts as a proxy.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct Answers<Connection> {
     /// Connections with a message that has no answer yet, the oldest first.
-    open: Vec<usize>,
+    open: Vec<Connection>,
     /// The connection of the message that it sent last, if it has taken none since.
-    sent: Option<usize>,
+    sent: Option<Connection>,
     own: usize,
     others: usize,
 }
 
-impl Answers {
-    pub(super) fn takes(&mut self, connection: usize) {
+impl<Connection: Copy + PartialEq> Answers<Connection> {
+    pub(super) fn takes(&mut self, connection: Connection) {
         self.sent = None;
         if !self.open.contains(&connection) {
             self.open.push(connection);
         }
     }
 
-    pub(super) fn sends(&mut self, connection: usize) {
+    pub(super) fn sends(&mut self, connection: Connection) {
         // The rest of an answer, or a message of its own accord.
         if self.sent.replace(connection) == Some(connection) || self.open.is_empty() {
             return;

@@ -23,6 +23,7 @@ pub(super) use streams::shared;
 
 /// Fewer stretches show no typical work.
 const FEWEST: usize = 20;
+
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
@@ -137,7 +138,7 @@ impl Messages {
         struct Counts {
             taken: usize,
             batched: usize,
-            answers: Answers,
+            answers: Answers<usize>,
         }
         let mut counts = vec![Counts::default(); threads];
         for (thread, acts) in acts {

@@ -156,11 +156,9 @@ fn messages<'a>(
 
 /// Whether a task answers on the connections of the messages that it takes. A proxy answers on others.
 fn talks(ops: &[Op], links: &[Connection], first: usize) -> bool {
-    let (mut answers, mut numbers) = (Answers::default(), BTreeMap::new());
+    let mut answers = Answers::default();
     for (_, takes, connection) in messages(ops, links, first) {
-        let next = numbers.len();
-        let number = *numbers.entry(connection).or_insert(next);
-        if takes { answers.takes(number) } else { answers.sends(number) }
+        if takes { answers.takes(connection) } else { answers.sends(connection) }
     }
     answers.are_own()
 }
