@@ -105,7 +105,7 @@ const UNREAD: usize = 200;
 const SIMULATED_SET: usize = 64 << 10;
 
 /// Rounds between a CPU's two threads, in repeated measurements.
-const NEIGHBOURS: usize = 1500;
+const NEIGHBOURS: usize = 500;
 
 /// How long computing CPUs are observed for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
@@ -160,11 +160,21 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// Time of a message to the same CPU's other thread, switch included, nanoseconds; and the number of messages.
-pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
+/// The CPU of [`messages_to_a_neighbour`].
+pub(crate) fn first_cpu() -> usize {
+    probes::allowed().first().copied().unwrap_or(0)
+}
+
+/// Sends messages to another thread of the first CPU, before all other tasks if that is permitted. Returns the time of each, switch included, nanoseconds; two messages
+/// have one time.
+pub(crate) fn messages_to_a_neighbour() -> Result<Vec<u64>, Error> {
     let cpus = Cpus::take();
-    let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
-    Ok((ns, 2 * rounds as u64))
+    probes::hops(&[cpus.first; 2], NEIGHBOURS, probes::Priority::Urgent)
+}
+
+/// Returns the mean of the fastest tenth.
+pub(crate) fn fastest(times: Vec<u64>) -> u64 {
+    probes::mean(&probes::lowest(times, 10))
 }
 
 /// The measured CPUs. Dropping it restores the calling thread's affinity.

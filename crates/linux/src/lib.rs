@@ -50,6 +50,7 @@ mod run;
 mod skip;
 mod stat;
 mod sys;
+mod urgent;
 mod work;
 
 pub use calibrate::{

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::run::STACK;
 use crate::stat::own_switches;
 use crate::sys::{self, SchedAttr};
+use crate::urgent::Urgent;
 use crate::work;
 
 const ROUNDS: usize = 4000;
@@ -86,7 +87,7 @@ fn lower(values: Vec<u64>) -> Vec<u64> {
 }
 
 /// This part of the values, percent, sorted; at least one value.
-fn lowest(mut values: Vec<u64>, percent: usize) -> Vec<u64> {
+pub(super) fn lowest(mut values: Vec<u64>, percent: usize) -> Vec<u64> {
     values.sort_unstable();
     values.truncate((values.len() * percent / 100).max(1));
     values
@@ -97,7 +98,7 @@ fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
 
-fn mean(values: &[u64]) -> u64 {
+pub(super) fn mean(values: &[u64]) -> u64 {
     values.iter().sum::<u64>().checked_div(values.len() as u64).unwrap_or(0)
 }
 
@@ -194,19 +195,31 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this uses the whole
     // budget.
     let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
-    Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
+    let times = hops(cpus, if one_cpu { ROUNDS } else { usize::MAX }, Priority::Usual)?;
+    // The caller has found the other CPU free: few tasks delay the rounds, and a message wakes the CPU.
+    Ok(if one_cpu { typical(times) } else { mean(&lowest(times, 90)) })
 }
 
-/// Also returns the number of rounds, at most `rounds`.
-pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
+/// The priority of measuring threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    Usual,
+    /// Other tasks do not delay them, if that is permitted.
+    Urgent,
+}
+
+/// Returns the time of a hop in each of at most `rounds` rounds of a message between threads on these CPUs.
+pub(super) fn hops(cpus: &[usize], rounds: usize, priority: Priority) -> Result<Vec<u64>, Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
+    let raised = move || (priority == Priority::Urgent).then(Urgent::take);
     let count = cpus.len();
     let pipes: Vec<Arc<Pipe>> = (0..count).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let relay = |at: usize| {
         let (cpu, from, to) = (cpus[at], pipes[at].clone(), pipes[(at + 1) % count].clone());
         spawn(move || {
             pin(cpu);
+            let _urgent = raised();
             let mut byte = GO_ON;
             while byte == GO_ON {
                 from.read(&mut byte);
@@ -223,15 +236,14 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
         pipes[0].read(&mut byte);
         (work::now() - began) / count as u64
     };
+    let urgent = raised();
     let times = sample(rounds, || Some(round(GO_ON)));
     round(LAST);
+    drop(urgent);
     for relay in relays {
         let _ended = relay.join();
     }
-    let rounds = times.len() + 1;
-    // The caller has found the other CPU free: few tasks delay the rounds, and a message wakes the CPU.
-    let one_cpu = cpus.iter().all(|&cpu| cpu == cpus[0]);
-    Ok((if one_cpu { typical(times) } else { mean(&lowest(times, 90)) }, rounds))
+    Ok(times)
 }
 
 /// One-way time to process `cat` on the same CPU; None without it.

@@ -12,7 +12,6 @@ mod permission;
 mod readers;
 mod snapshot;
 mod tracefs;
-mod urgent;
 mod watchdog;
 
 use std::ffi::OsString;
@@ -33,10 +32,10 @@ use self::permission::{Access, no_tracefs};
 use self::readers::{Pages, Readers, Shared};
 use self::tracefs::Instance;
 pub(crate) use self::tracefs::Mounted;
-use self::urgent::Urgent;
 use self::watchdog::Watchdog;
 use crate::cgroup::own_name;
 use crate::error::Error;
+use crate::urgent::Urgent;
 use crate::work;
 
 /// What to record, and for how long.
@@ -174,7 +173,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     instance.write("buffer_size_kb", &(buffer_bytes >> 10).to_string()).map_err(refused)?;
     let chosen = events::there(&instance.path);
     events::note_missing(&chosen, &mut notes);
-    let cost = if options.measure_cost { cost(&instance, cpus, &chosen)? } else { None };
+    let cost = if options.measure_cost { cost(&instance, &chosen)? } else { None };
     events::enable(&instance, &chosen, true).map_err(refused)?;
     let formats = events::formats(&instance, &chosen).map_err(io_error("cannot read the formats of events"))?;
     let page_size = tracefs::page_size(&String::from_utf8_lossy(&formats.header_page))
@@ -327,15 +326,17 @@ fn buffer(cpus: u32) -> u64 {
     (free / 32 / u64::from(cpus.max(1))).clamp(LEAST, MOST)
 }
 
-fn cost(instance: &Instance, cpus: u32, chosen: &[events::Event]) -> Result<Option<EventCost>, RecordError> {
+fn cost(instance: &Instance, chosen: &[events::Event]) -> Result<Option<EventCost>, RecordError> {
     let refused = |error: io::Error| no_tracefs(&error);
     instance.write("tracing_on", "1").map_err(refused)?;
     let enable = |on| {
         // A failed round has no events, or extra ones, so the least count is taken.
         let _enabled = events::enable(instance, chosen, on);
     };
-    let stats = || (0..cpus).map(|cpu| instance.stats(cpu));
-    let seen = || stats().map(|stats| stats.entries + stats.read + stats.lost).sum();
+    let seen = |cpu| {
+        let stats = instance.stats(cpu as u32);
+        stats.entries + stats.read + stats.lost
+    };
     let cost = cost::measure(&seen, &enable);
     instance.write("tracing_on", "0").map_err(refused)?;
     // Any write empties the buffers.

@@ -20,8 +20,8 @@ use super::cost::{self, EventCost};
 use super::events::{self, Event};
 use super::snapshot::Snapshot;
 use super::tracefs;
-use super::urgent::Urgent;
 use super::{RecordError, RecordOptions, Recorded, Source, io_error};
+use crate::urgent::Urgent;
 use crate::work;
 
 const PAGE: usize = 4096;
@@ -169,12 +169,12 @@ fn measure(access: &Access, cpus: u32, most: u64) -> Result<Option<EventCost>, R
     let rings = access.open(0, most)?;
     let switches = std::cell::RefCell::new(Switches::new(cpus, access.source != Source::PerfCommand));
     let total = std::cell::Cell::new(0);
-    let seen = || {
+    let seen = |cpu: usize| {
         let mut items = Vec::new();
         let (_, strange) = rings.drain(0..rings.len(), &mut items);
         items.sort_by_key(|item| item.time);
         let mut events = strange;
-        for item in items {
+        for item in items.into_iter().filter(|item| item.cpu as usize == cpu) {
             match item.what {
                 What::Raw(_) => events += 1,
                 What::Lost(lost) => events += lost,

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use super::tracefs::Instance;
-use super::urgent::Urgent;
+use crate::urgent::Urgent;
 
 const CPUS: usize = 8;
 pub(super) const LOOK: Duration = Duration::from_millis(100);

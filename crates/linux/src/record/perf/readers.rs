@@ -12,10 +12,10 @@ use std::time::Duration;
 use vruntime_trace::recording::PageWriter;
 
 use super::super::readers::{Shared, scratch};
-use super::super::urgent::Urgent;
 use super::rings::{Item, Rings, What};
 use super::switches::Switches;
 use super::{PAGE, Snapshot, Source};
+use crate::urgent::Urgent;
 use crate::work;
 
 /// A thread's CPUs.

@@ -1,15 +1,15 @@
-//! Raises the priority of recording threads, which would otherwise run too late on a busy machine, and lose events.
+//! Raises the priority of threads that record or measure. On a busy machine they would run too late, and lose events.
 
 use crate::sys::{self, SchedAttr};
 
 /// Until dropped, the calling thread has a real-time policy or, if refused, the lowest nice value.
 #[derive(Debug)]
-pub(super) struct Urgent {
+pub(crate) struct Urgent {
     before: Option<SchedAttr>,
 }
 
 impl Urgent {
-    pub(super) fn take() -> Self {
+    pub(crate) fn take() -> Self {
         let before = sys::attr().ok();
         // Threads and processes created meanwhile do not inherit it.
         let flags = sys::FLAG_RESET_ON_FORK;
