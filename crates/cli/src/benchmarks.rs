@@ -25,7 +25,7 @@ impl Output {
 
 /// Returns the output of each benchmark that printed something by the end of the run.
 ///
-/// `passes` are needed if [`measures_passes`].
+/// `passes` is needed if [`measures_passes`] returns true.
 pub(crate) fn outputs(
     workload: &Workload,
     results: &Results,
@@ -37,14 +37,14 @@ pub(crate) fn outputs(
     }
     let mut tasks = tasks_of(workload, results).into_iter();
     let print = |benchmark: &Benchmark| {
-        let seen = Seen::new(benchmark, workload, results, tasks.next().unwrap_or_default());
-        let (lines, numbers) = seen.print(passes, costs)?;
+        let run = BenchmarkRun::new(benchmark, workload, results, tasks.next().unwrap_or_default());
+        let (lines, numbers) = run.print(passes, costs)?;
         Some(Output { command: benchmark.command.clone(), lines, numbers })
     };
     workload.benchmarks.iter().filter_map(print).collect()
 }
 
-/// Whether a benchmark measures from the beginning of a pass: schbench without a request rate.
+/// Whether a benchmark needs [`PassDelays`]: schbench without a request rate (`-R`).
 pub(crate) fn measures_passes(workload: &Workload) -> bool {
     workload.benchmarks.iter().any(|benchmark| has_passes(&benchmark.command.split_whitespace().collect::<Vec<_>>()))
 }
@@ -73,7 +73,7 @@ fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
 }
 
 /// A benchmark and its tasks' results.
-struct Seen<'a> {
+struct BenchmarkRun<'a> {
     words: Vec<&'a str>,
     results: &'a Results,
     /// Index of the first task, for its pid.
@@ -82,15 +82,15 @@ struct Seen<'a> {
     tasks: Vec<&'a TaskResult>,
     /// Set if all tasks that are not forked have ended.
     ended: bool,
-    /// Time from the start until the last of these ended, or the run did; nanoseconds.
+    /// Time from the start until the last task that is not forked ended, or until the end of the run; nanoseconds.
     elapsed_ns: u64,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> BenchmarkRun<'a> {
     fn new(benchmark: &'a Benchmark, workload: &Workload, results: &'a Results, tasks: Vec<usize>) -> Self {
         let first = tasks.first().copied().unwrap_or(0);
         let tasks: Vec<&TaskResult> = tasks.into_iter().map(|task| &results.tasks[task]).collect();
-        // The first tasks wait for those that they fork.
+        // Tasks with a start wait for the tasks that they fork, so only the ends of the former matter.
         let started = workload.tasks[benchmark.tasks.clone()].iter().filter(|task| task.start.is_some()).count();
         let started = || tasks.iter().take(started);
         let end = |task: &TaskResult| {
@@ -128,7 +128,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// Parses the number of an option: `-s 64`, `-s64` or `--size=64`.
+    /// Parses the number of an option: `-s` in `-s 64` or `-s64`, `--size` in `--size=64`.
     fn option(&self, name: &str) -> Option<u64> {
         let at = self.words.iter().position(|word| word.starts_with(name))?;
         let rest = self.words[at][name.len()..].trim_start_matches('=');
@@ -136,7 +136,7 @@ impl<'a> Seen<'a> {
         value.parse().ok()
     }
 
-    /// Prints the time of a pass, less the time without a switch (`ovr`), which lmbench measures in one process.
+    /// Prints the time of one hop in the ring, less `ovr`. lmbench measures `ovr` in one process, without a switch.
     fn lat_ctx(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
         let size = self.option("-s").unwrap_or(0);
         let overhead = 2 * (costs.syscall_ns + costs.pipe_ns_per_kib / 1024) + costs.mem_ns_per_kib * size;
@@ -196,7 +196,7 @@ impl<'a> Seen<'a> {
         self.ended.then_some((lines, numbers))
     }
 
-    /// Prints the percentile of the class: copies of one sysbench are combined.
+    /// Prints the summary. The percentile is over all tasks of the program, so copies are combined.
     fn sysbench(&self) -> Option<(Vec<String>, Value)> {
         let spread = |values: &[f64]| {
             let n = values.len() as f64;
@@ -204,7 +204,7 @@ impl<'a> Seen<'a> {
             (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
         };
         let events: Vec<f64> = self.tasks.iter().map(|task| task.account.loops as f64).collect();
-        // The number of tasks with histograms is limited.
+        // Beyond the limit of detailed tasks, tasks have no histogram: nothing is printed.
         if self.tasks.iter().any(|task| task.loop_duration.is_none() && task.account.loops > 0) {
             return None;
         }
@@ -240,8 +240,8 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// Prints the workers' latency from the message thread's look at the clock to running. Message threads look once
-    /// in a pass, and with `-R` at each request. Copies of one schbench are combined.
+    /// Prints the workers' latency, from the message thread's reading of the clock until the worker runs. The thread
+    /// reads it once in a pass, and with `-R` at each request. Copies of one schbench are combined.
     fn schbench(&self, passes: Option<&PassDelays>) -> Option<(Vec<String>, Value)> {
         let worker =
             self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;

@@ -1,13 +1,13 @@
-//! Tasks that a machine runs beside every workload: daemons and kernel threads, as observed from outside.
+//! Tasks that a machine runs beside every workload: daemons and kernel threads, as observed in `schedstat`.
 //!
 //! Recordings and machine files (`vruntime calibrate`) share the format:
 //!
 //! ```toml
 //! name = "kdamond.0"
-//! policy = "SCHED_OTHER"   # unless it is another
-//! nice = 0                 # of SCHED_OTHER and SCHED_BATCH, unless it is another
+//! policy = "SCHED_OTHER"   # the default
+//! nice = 0                 # of SCHED_OTHER and SCHED_BATCH; 0 is the default
 //! priority = 50            # of SCHED_FIFO and SCHED_RR
-//! cpus = [0]               # unless it may run on all
+//! cpus = [0]               # default: all
 //! period_ns = 357000000    # from one wakeup to the next, on average
 //! work_ns = 1400000        # what it works each time, on average
 //! ```
@@ -33,7 +33,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Returns its share of a CPU, 0 to 1.
+    /// Returns its use of CPU time, in CPUs. Merged tasks can use more than 1.
     pub fn taken(&self) -> f64 {
         self.work as f64 / self.period as f64
     }
@@ -132,11 +132,11 @@ impl From<Resident> for Form {
     }
 }
 
-/// Averages rate and work of tasks of equal name, policy and CPUs over all observations of a machine, in order of first
-/// appearance.
-pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
+/// Merges tasks of equal name, policy and CPUs, in order of first appearance. Within an observation, their rates add
+/// up. Over observations, rates are averaged. Work is the mean over all wakeups.
+pub fn average(observations: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
-    for resident in looks.iter().flatten() {
+    for resident in observations.iter().flatten() {
         let wakeups = resident.rate();
         let work = wakeups * resident.work as f64;
         let same = |(seen, ..): &&mut (&Resident, f64, f64)| {
@@ -147,7 +147,7 @@ pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
             None => sums.push((resident, wakeups, work)),
         }
     }
-    let count = looks.len() as f64;
+    let count = observations.len() as f64;
     let averaged = sums.into_iter().map(|(resident, wakeups, work)| Resident {
         period: ((1e9 * count / wakeups).round() as u64).max(1),
         work: (work / wakeups).round() as u64,

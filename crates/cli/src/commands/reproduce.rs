@@ -1,6 +1,7 @@
-//! `vruntime reproduce`: the experiments of five documents, run again.
+//! `vruntime reproduce` repeats the experiments of five documents about the Linux scheduler.
 //!
-//! Each experiment has a file. `published` has the documents' figures.
+//! Each experiment has a file. `published` has the documents' figures. `native` measures the scheduler's own code on
+//! this machine.
 
 mod cpurc;
 mod ctxsw;
@@ -35,7 +36,7 @@ pub(crate) enum Experiment {
 }
 
 impl Experiment {
-    /// All experiments, in the order of the documents.
+    /// All experiments, in the order of `published`.
     const ALL: [Self; 5] = [Self::IdleGroups, Self::Ctxsw, Self::SpuriousMigration, Self::Cpurc, Self::GroupSwitches];
 
     /// Returns the name on the command line.
@@ -74,6 +75,7 @@ impl Experiment {
 const FILES: [&str; 2] = ["reproduce.json", "reproduce.html"];
 
 pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
+    // A child process under callgrind performs one task.
     if let Some(task) = &reproduce.counted {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
@@ -142,8 +144,8 @@ fn scenario(name: &str, text: &str, kernel: &str) -> miette::Result<(Input, Conf
     Ok((input, plan.config))
 }
 
-/// Simulates one run. Ctrl-C is an error. Events are virtual calls, so that the simulator is not compiled for the sinks
-/// of each experiment.
+/// Simulates one run. Ctrl-C is an error. The sink is called dynamically, so that the simulator is not compiled again
+/// for each sink.
 fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette::Result<Outcome> {
     let mut watch = |_| {
         if interrupt::asked() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
@@ -158,6 +160,7 @@ fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
     Ok(collector.into_results())
 }
 
+/// Makes a table. `left`: number of text columns at the left.
 fn table(title: &str, head: &[&str], left: usize, rows: Vec<Vec<String>>) -> FigureTable {
     FigureTable { title: title.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), left, rows }
 }

@@ -1,4 +1,5 @@
-//! What ended each sleep of a thread: another thread, a device, a timer, or something outside.
+//! What ended each sleep of a thread: another thread, a device, a timer, or something outside. A stretch is what a
+//! thread does from a wakeup to its next sleep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +11,9 @@ use super::lives::{Act, End, Stretch, Thread, Waker};
 
 /// The effects of a tick happen within this time.
 const TICK_NS: u64 = 150_000;
-/// A tick may precede its usual time by this much.
+/// A tick may precede its estimated time by this much.
 const EARLY_NS: u64 = 100_000;
-/// The run time after which an unknown tick may have taken a task's CPU: no kernel has a shorter default slice.
+/// If ticks are unknown, a task that ran for this long may have been preempted: no kernel has a shorter default slice.
 const SLICE_NS: u64 = 700_000;
 
 /// What ended the sleep before a stretch.
@@ -26,24 +27,27 @@ pub(super) enum Cause {
     Device,
     /// A timer set at the sleep's start: a timed sleep, or a timeout.
     Timer,
-    /// Something outside, or unknown.
+    /// An interrupt from outside, such as a packet's, or an unknown waker.
     Interrupt,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
+    /// Whether the replay has each thread.
     pub(super) kept: &'a [bool],
+    /// How each thread sleeps.
     pub(super) rhythms: &'a [Rhythm],
-    /// The stretch from which each thread computes without end. Wakeups in its context are interrupts': a thread that
-    /// only computes wakes no other.
+    /// The stretch from which each thread computes without end. Such a thread wakes no other. So wakeups in its context
+    /// came from interrupts.
     pub(super) endless: &'a [Option<usize>],
     /// Whether every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
+    /// The recorded machine's ticks, if known.
     pub(super) ticks: Option<Ticks>,
-    /// As [`by_packets`].
+    /// The result of [`by_packets`].
     pub(super) by_packets: &'a BTreeSet<(usize, usize)>,
-    /// As [`Causes::table`]; empty: not yet made.
+    /// The result of [`Causes::table`], or empty before it is made.
     pub(super) table: &'a [Vec<Cause>],
 }
 
@@ -85,6 +89,7 @@ impl Causes<'_> {
             && !self.keep_times
             && self.endless[by].is_none()
             && match stretch.surely {
+                // In a softirq, the waker's packet or the timer wheel can be the cause.
                 Some(surely) => surely && !self.by_wheel(thread, stretch),
                 None => self.rhythms[thread] == Rhythm::Woken,
             }
@@ -132,27 +137,25 @@ impl Causes<'_> {
 
 /// Returns the time of an act.
 pub(super) fn time(threads: &[Thread], act: Act) -> u64 {
-    {
-        match act {
-            Act::Wake { thread, stretch } => threads[thread].stretches[stretch].woken,
-            Act::Fork(child) => threads[child].born.map_or(0, |(at, _)| at),
-            Act::Left { at, .. }
-            | Act::Awaits { at, .. }
-            | Act::HandsBack { at, .. }
-            | Act::Leads { at, .. }
-            | Act::Follows { at, .. }
-            | Act::Sends { at, .. }
-            | Act::Receives { at }
-            | Act::SendsMessage { at, .. }
-            | Act::TakesMessage { at, .. }
-            | Act::PutsOff { at }
-            | Act::IsLate { at } => at,
-        }
+    match act {
+        Act::Wake { thread, stretch } => threads[thread].stretches[stretch].woken,
+        Act::Fork(child) => threads[child].born.map_or(0, |(at, _)| at),
+        Act::Left { at, .. }
+        | Act::Awaits { at, .. }
+        | Act::HandsBack { at, .. }
+        | Act::Leads { at, .. }
+        | Act::Follows { at, .. }
+        | Act::Sends { at, .. }
+        | Act::Receives { at }
+        | Act::SendsMessage { at, .. }
+        | Act::TakesMessage { at, .. }
+        | Act::PutsOff { at }
+        | Act::IsLate { at } => at,
     }
 }
 
-/// Returns pairs of waker and woken thread whose wakeups in softirqs are mostly not right after ticks. The waker's
-/// packets cause them, and the timer wheel does not.
+/// Returns pairs of waker and woken thread in which the waker's packets cause the wakeups in softirqs. Most are not
+/// right after ticks, as the timer wheel's are.
 pub(super) fn by_packets(threads: &[Thread], ticks: Option<Ticks>) -> BTreeSet<(usize, usize)> {
     let Some(ticks) = ticks else { return BTreeSet::new() };
     let mut counts = BTreeMap::<(usize, usize), (u64, u64)>::new();
@@ -174,8 +177,8 @@ fn is_after_tick(stretch: &Stretch, ticks: Ticks) -> bool {
     stretch.context == Some(Context::Softirq) && ticks.since(stretch.woken) <= TICK_NS
 }
 
-/// Whether a runnable thread yielded when it left its CPU at that time, after it had run for `ran`: without a tick just
-/// before.
+/// Whether a thread that left its CPU at `at` while runnable, after it had run for `ran`, yielded. It did unless a tick
+/// that fell into its run was near. If ticks are unknown, it did if it ran for less than a slice.
 pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
     match ticks {
         Some(ticks) => {

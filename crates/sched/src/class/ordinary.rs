@@ -1,18 +1,19 @@
-//! Picks of the fair class, checked.
+//! Checks the policy's picks among ordinary tasks, those of the fair class.
 
 use crate::attrs::ClassKind;
 use crate::policy::{Fault, Policy};
 use crate::rq::Rq;
 use crate::shared::Shared;
 
+/// Returns the policy's pick. An invalid pick is reported to the host as a [`Fault`].
 #[inline]
 pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
     let picked = P::pick(rq, shared);
-    let kept = match picked {
+    let valid = match picked {
         Some(index) => rq.tasks.get(index).is_some_and(|task| task.on_rq && task.kind == ClassKind::Fair),
         None => rq.nr_ordinary() == 0,
     };
-    if kept { picked } else { picked_wrongly(rq, picked) }
+    if valid { picked } else { picked_wrongly(rq, picked) }
 }
 
 /// Handles an invalid pick of a policy: no task runs.

@@ -63,8 +63,9 @@ pub(in crate::recorded) struct Stretch {
     /// Its wakeup, or first event.
     pub(in crate::recorded) woken: u64,
     pub(in crate::recorded) waker: Waker,
-    /// Whether the waker is certain: no interrupt was active, by the trace's records. Without such records, the wakeup
-    /// was on another CPU than the sleeper's timers. None: an interrupt may have hit that thread.
+    /// Whether the waker is certain: by the trace's records, no hardware interrupt was active. Softirqs count as the
+    /// waker's. Without such records, the wakeup was on another CPU than the sleeper's timers. None: an interrupt may
+    /// have hit that thread.
     pub(in crate::recorded) surely: Option<bool>,
     /// The wakeup's context, if known.
     pub(in crate::recorded) context: Option<Context>,

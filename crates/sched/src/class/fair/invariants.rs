@@ -1,4 +1,4 @@
-//! Invariants of the fair class's state of a CPU (ARCHITECTURE.md, always true, 1 and 3).
+//! Checks counts and sums of the fair class on a CPU (ARCHITECTURE.md, "Always true", 1).
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -23,6 +23,7 @@ struct Sums {
     sum_w: u64,
 }
 
+/// Returns the first violation, in words.
 pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(), String> {
     if !rq.online && rq.class.groups.iter().any(|(_, slot)| slot.cfs.tg_load_avg_contrib > 0) {
         return Err(format!("CPU {}: it is offline, and counts in its groups' load", rq.cpu));
@@ -34,14 +35,14 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
         let entity = rq.se(se);
         if !entity.on_rq {
             if entity.ticket.is_some() {
-                return Err(format!("CPU {}: {se:?} is off its queue and in its order", rq.cpu));
+                return Err(format!("CPU {}: {se:?} is not queued, but is in the timeline", rq.cpu));
             }
             continue;
         }
         let zero = rq.class.groups[entity.parent].cfs.zero;
         let is_curr = rq.class.groups[entity.parent].cfs.curr == Some(se);
         if is_curr == entity.ticket.is_some() {
-            return Err(format!("CPU {}: {se:?} must be either running or in the order", rq.cpu));
+            return Err(format!("CPU {}: {se:?} must be either running or in the timeline", rq.cpu));
         }
         let sum = sums.entry(entity.parent).or_default();
         sum.weight += entity.weight;
@@ -50,12 +51,16 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
             sum.sum_wv += entity.vruntime.wrapping_sub(zero) as i64 * weight::down(entity.weight) as i64;
             sum.sum_w += weight::down(entity.weight);
         } else if !is_curr {
+            // CFS: load averages of the waiting entities.
             sum.sum_w += entity.avg.load_avg;
         }
         if let Some(index) = se.as_task() {
             let runnable = u32::from(!entity.delayed);
             if entity.delayed != (rq.tasks[index].state == TaskState::Sleeping) {
-                return Err(format!("CPU {}: task {} queued asleep and not delayed", rq.cpu, rq.tasks[index].id));
+                return Err(format!(
+                    "CPU {}: task {} is queued, but asleep without a delayed dequeue, or the reverse",
+                    rq.cpu, rq.tasks[index].id
+                ));
             }
             let mut group = entity.parent;
             let mut idle = rq.tasks[index].policy == SchedPolicy::Idle;

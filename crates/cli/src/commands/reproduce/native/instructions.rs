@@ -1,6 +1,6 @@
 //! Counts instructions with valgrind's callgrind, which are repeatable, unlike times.
 //!
-//! The program runs itself twice under callgrind, once up to the middle: the difference is the second half, without the
+//! Each measurement runs this program twice under callgrind, up to two points. The difference of the counts excludes the
 //! setup. This needs no symbols, so it works for an installed program.
 
 use std::io::Write as _;
@@ -12,10 +12,10 @@ use vruntime_sim::parallel;
 use super::{Script, Side};
 use crate::interrupt;
 
-/// Calls of a script, of which the second half counts.
+/// Number of a script's calls of the scheduler that are played. The second half is counted.
 const CALLS: usize = 12_000;
 
-/// Counts in the order of the subjects, or errors.
+/// Instructions per switch, in the order of the sides, or why there are none.
 #[derive(Debug)]
 pub(crate) struct Counted(Vec<Result<f64, String>>);
 
@@ -33,8 +33,8 @@ impl Counted {
         match self.0.iter().find_map(|count| count.as_ref().err()) {
             Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
             None => format!(
-                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. If they are counted, they decide: \
-                 they are equal in each run, while times on a shared machine differ by a few per cent."
+                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. \
+                 They are equal in each run, but times on a shared machine differ by a few percent. So claims are judged by instructions."
             ),
         }
     }
@@ -83,7 +83,8 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
     }
 }
 
-/// Performs a counted task (`--counted`), under callgrind.
+/// Performs a counted task (`--counted`), under callgrind: `play;CALLS;CONSTANT;COUNTS;SCRIPT`, or
+/// `idle-groups;NS;KERNEL;GROUPS`. CONSTANT, COUNTS and GROUPS are 0 or 1.
 pub(crate) fn perform(task: &str) -> miette::Result<()> {
     let wrong = || miette::miette!("nothing to count has the name `{task}`");
     let (kind, rest) = task.split_once(';').ok_or_else(wrong)?;

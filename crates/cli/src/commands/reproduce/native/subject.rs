@@ -1,4 +1,5 @@
-//! Subjects of measurements: a benchmark under a kernel, at a depth of groups.
+//! Subjects of measurements: a benchmark under a kernel, at a depth of groups. A [`Side`] is a subject with its script,
+//! the recorded calls of the scheduler.
 
 use miette::miette;
 use vruntime_sim::{Config, MachineSpec, parse_topology};
@@ -7,7 +8,7 @@ use vruntime_workload::program::{Group, Workload};
 
 use super::{Script, Side, at_constants, script};
 
-/// The longest mean time between two calls of the scheduler, nanoseconds.
+/// Simulated time allowed for each call of the scheduler, nanoseconds. It bounds the length of the run.
 const CALL_NS: u64 = 20_000;
 
 /// A benchmark under a kernel on one CPU at HZ=250.
@@ -90,7 +91,7 @@ mod tests {
         assert!(Script::read(b"[]").is_err());
     }
 
-    /// Knobs and constants decide as the recorded run, so all sides do equal work.
+    /// Each script plays with the recorded decisions: `script` checks this, with knobs.
     #[test]
     fn every_benchmark_can_be_played() {
         for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {
@@ -114,7 +115,7 @@ mod tests {
         for kernel in ["6.12", "2.6.23"] {
             let kernel = at_constants(vruntime_sched::kernel(kernel).unwrap());
             let (knobs, constant) = (kernel.tunables(1, 250), super::super::Constant);
-            // Complete, so that a new tunable does not compile.
+            // Lists every field, so that a new tunable without a constant does not compile.
             let constants = Knobs {
                 base_slice_ns: constant.base_slice_ns(),
                 latency_ns: constant.latency_ns(),
@@ -133,18 +134,18 @@ mod tests {
                 cpu_rc: constant.cpu_rc(),
                 energy_aware: constant.energy_aware(),
             };
-            let of_others = if kernel.name == "2.6.23" {
-                // One CPU does not use the migration cost, and 2.6.23 does not use the slice.
+            let expected = if kernel.name == "2.6.23" {
+                // On one CPU the migration cost has no effect, and 2.6.23 has no base slice.
                 let (base_slice_ns, migration_cost_ns) = (knobs.base_slice_ns, knobs.migration_cost_ns);
                 Knobs { base_slice_ns, migration_cost_ns, ..constants }
             } else {
                 Knobs { cfs_2007: knobs.cfs_2007, ..constants }
             };
-            assert_eq!(knobs, of_others, "{}", kernel.name);
+            assert_eq!(knobs, expected, "{}", kernel.name);
         }
     }
 
-    /// Counts of the scheduler alone are right, up to the root.
+    /// A player counts a switch in each group from the task's up to the root.
     #[test]
     fn a_player_counts_the_switches_of_its_script() {
         fn counted<P: vruntime_sched::Policy>(kernel: &str, tunables: fn(Knobs) -> P::Tunables) {
