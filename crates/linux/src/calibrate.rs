@@ -165,8 +165,8 @@ pub(crate) fn first_cpu() -> usize {
     probes::allowed().first().copied().unwrap_or(0)
 }
 
-/// Sends messages to another thread of the first CPU, before all other tasks if that is permitted. Returns the time of each, switch included, nanoseconds; two messages
-/// have one time.
+/// Sends messages to another thread of the first CPU, before all other tasks if that is permitted. Returns the time of
+/// each, switch included, nanoseconds; two messages have one time.
 pub(crate) fn messages_to_a_neighbour() -> Result<Vec<u64>, Error> {
     let cpus = Cpus::take();
     probes::hops(&[cpus.first; 2], NEIGHBOURS, probes::Priority::Urgent)

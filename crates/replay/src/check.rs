@@ -104,11 +104,13 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
     let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
     // A run ends early if all tasks have ended. The rest is idle time.
     let end = |index: usize| runs.get(index).map_or(0, |run| run.end.max(recorded.duration_ns));
+    let all_known = recorded.known_ns.iter().all(|&known| known >= recorded.duration_ns);
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
         groups: groups(recorded, runs),
         explained: runs.iter().zip(0..).map(|(run, index)| Explained::new(run.results, end(index))).collect(),
         cpus: (0..cpus).map(pair).collect(),
+        known_ns: if all_known { Vec::new() } else { recorded.known_ns.clone() },
         what_if_cpus: runs.get(1).map(busy),
         charged_ns: recorded.counts.charged_ns,
         elapsed_ns: (recorded.duration_ns, end(0), end(1)),

@@ -21,16 +21,18 @@ pub(crate) fn sentence(shares: &[(usize, f64)], mean: f64, of: &str) -> Option<S
     })
 }
 
-/// As [`sentence`], for all CPUs and the whole time.
-fn of_the_time(shares: &[f64]) -> Option<String> {
-    let numbered: Vec<(usize, f64)> = shares.iter().copied().enumerate().collect();
-    sentence(&numbered, shares.iter().sum::<f64>() / shares.len() as f64, "the time")
+/// As [`sentence`], for all CPUs and the whole time. None: unknown.
+fn of_the_time(shares: &[Option<f64>]) -> Option<String> {
+    let numbered = shares.iter().enumerate().filter_map(|(cpu, share)| Some((cpu, (*share)?)));
+    let numbered: Vec<(usize, f64)> = numbered.collect();
+    let sum: f64 = numbered.iter().map(|(_, share)| share).sum();
+    sentence(&numbered, sum / numbered.len() as f64, "the time")
 }
 
 impl Results {
     /// Returns how busy CPUs were with tasks. None without CPUs.
     pub fn busy_sentence(&self) -> Option<String> {
-        of_the_time(&self.cpus.iter().map(|cpu| self.share(cpu.busy_ns)).collect::<Vec<f64>>())
+        of_the_time(&self.cpus.iter().map(|cpu| Some(self.share(cpu.busy_ns))).collect::<Vec<Option<f64>>>())
     }
 }
 
@@ -46,14 +48,19 @@ pub enum ReplayRun {
 }
 
 impl ReplayCheck {
-    /// Returns the part of the time in which each CPU was busy ([`ReplayCheck::cpus`]). Empty without the run.
-    pub fn busy(&self, run: ReplayRun) -> Vec<f64> {
+    /// Returns the part of the time in which each CPU was busy ([`ReplayCheck::cpus`]). None: its recorded events are
+    /// lost or unreadable. Empty without the run.
+    pub fn busy(&self, run: ReplayRun) -> Vec<Option<f64>> {
         let (recorded, replayed, what_if) = self.elapsed_ns;
         let busy = self.cpus.iter();
+        let known = |cpu: usize| self.known_ns.get(cpu).copied().unwrap_or(recorded);
         match run {
-            ReplayRun::Recorded => busy.map(|&(ns, _)| share(ns, recorded)).collect(),
-            ReplayRun::Replayed => busy.map(|&(_, ns)| share(ns, replayed)).collect(),
-            ReplayRun::WhatIf => self.what_if_cpus.iter().flatten().map(|&ns| share(ns, what_if)).collect(),
+            ReplayRun::Recorded => {
+                let part = |(cpu, &(ns, _)): (usize, &(u64, u64))| (known(cpu) > 0).then(|| share(ns, known(cpu)));
+                busy.enumerate().map(part).collect()
+            }
+            ReplayRun::Replayed => busy.map(|&(_, ns)| Some(share(ns, replayed))).collect(),
+            ReplayRun::WhatIf => self.what_if_cpus.iter().flatten().map(|&ns| Some(share(ns, what_if))).collect(),
         }
     }
 
@@ -70,9 +77,11 @@ mod tests {
     #[test]
     fn the_sentence_says_who_was_busy_most_and_least() {
         assert_eq!(of_the_time(&[]), None);
-        assert_eq!(of_the_time(&[0.25]).as_deref(), Some("CPU 0 was busy 25.00 % of the time."));
+        assert_eq!(of_the_time(&[None]), None);
+        assert_eq!(of_the_time(&[None, Some(0.5)]).as_deref(), Some("CPU 1 was busy 50.00 % of the time."));
+        assert_eq!(of_the_time(&[Some(0.25)]).as_deref(), Some("CPU 0 was busy 25.00 % of the time."));
         assert_eq!(
-            of_the_time(&[0.25, 0.75]).as_deref(),
+            of_the_time(&[Some(0.25), Some(0.75)]).as_deref(),
             Some("The CPUs were busy 50.00 % of the time: CPU 1 most (75.00 %), CPU 0 least (25.00 %).")
         );
     }

@@ -101,6 +101,9 @@ pub struct ReplayCheck {
     /// Busy time of each CPU, nanoseconds: recorded, replayed. Simulated CPUs are also busy with interrupts while
     /// no task runs, which a trace does not show.
     pub cpus: Vec<(u64, u64)>,
+    /// For how long the recording has the events of each CPU, nanoseconds. It lacks those that were lost to the end, or
+    /// that no reader understands. Empty: all the time.
+    pub known_ns: Vec<u64>,
     /// Busy time of each CPU in the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
     /// Charged time of recorded tasks (`sched_stat_runtime`), nanoseconds; 0 if unknown.
@@ -399,6 +402,7 @@ impl ReplayCheck {
         let (recorded, replayed): (Vec<u64>, Vec<u64>) = self.cpus.iter().copied().unzip();
         let mut json = json!({
             "duration_ns": { "recorded": self.elapsed_ns.0, "replayed": self.elapsed_ns.1, "what_if": self.what_if_cpus.as_ref().map(|_| self.elapsed_ns.2) },
+            "known_ns": (!self.known_ns.is_empty()).then_some(&self.known_ns),
             "busy_ns": { "recorded": recorded, "replayed": replayed, "what_if": self.what_if_cpus },
             "check": {
                 "worst_cpu_share_off": self.worst_share().map(|(off, _)| off),
@@ -450,6 +454,7 @@ mod tests {
             groups: Vec::new(),
             explained: Vec::new(),
             cpus: vec![(400_000_000, replayed)],
+            known_ns: Vec::new(),
             what_if_cpus: Some(vec![replayed / 2, 0]),
             charged_ns: 0,
             elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),

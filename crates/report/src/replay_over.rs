@@ -256,7 +256,7 @@ impl<'a> Each<'a> {
     }
 
     fn rows_of_cpu(&self, cpu: usize) -> Row<'a> {
-        let busy = |run| self.spread(move |seed| seed.busy(run).get(cpu).copied());
+        let busy = |run| self.spread(move |seed| seed.busy(run).get(cpu).copied().flatten());
         let [recorded, replayed, what_if] = RUNS.map(busy);
         let recorded = recorded.map(|spread| spread.mean);
         Row { subject: Subject::Cpu(cpu), metric: &BUSY, recorded, replayed, what_if }

@@ -59,7 +59,7 @@ impl ReplayCheck {
         let busy = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf].map(|run| self.busy(run));
         for cpu in 0..busy.iter().map(Vec::len).max().unwrap_or(0) {
             let mut row: Vec<Cell> = vec![cpu.into()];
-            row.extend(busy.iter().map(|run| Cell::from(run.get(cpu).copied())));
+            row.extend(busy.iter().map(|run| Cell::from(run.get(cpu).copied().flatten())));
             cpus.push(row);
         }
         let mut tables = vec![tasks];
@@ -172,6 +172,7 @@ mod tests {
                 },
             ],
             cpus: vec![(400, 300)],
+            known_ns: vec![500],
             what_if_cpus: Some(vec![200, 0]),
             charged_ns: 0,
             elapsed_ns: (1000, 1000, 1000),
@@ -191,6 +192,7 @@ mod tests {
         assert_eq!((&row["what_if_share"], &row["what_if_entitled"]), (&0.2.into(), &0.25.into()));
         assert_eq!((&row["what_if_nr_throttled"], &row["replayed_share"]), (&7.into(), &serde_json::Value::Null));
         assert_eq!(tables[2].rows.len(), 2);
+        assert_eq!(tables[2].json()[0]["recorded_busy"], 0.8, "half of its events are lost");
         assert_eq!(tables[2].json()[1]["replayed_busy"], serde_json::Value::Null);
         let all = check.share_bars();
         let bars: Vec<_> = all.iter().map(|bars| (bars.rows.len(), bars.rows[0].mark, &*bars.rows[0].text)).collect();

@@ -53,7 +53,8 @@ impl ReplayCheck {
     fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
         let runs = [before, behind].map(|run| self.busy(run));
         let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
-        let busy_of = |busy: &Vec<f64>, cpu| busy.get(cpu).map_or_else(|| "-".to_owned(), |&share| percent(share));
+        let share_of = |busy: &Vec<Option<f64>>, cpu: usize| busy.get(cpu).copied().flatten();
+        let busy_of = |busy, cpu| share_of(busy, cpu).map_or_else(|| "-".to_owned(), percent);
         (0..cpus)
             .map(|cpu| std::iter::once(cpu.to_string()).chain(runs.iter().map(|run| busy_of(run, cpu))).collect())
             .collect()

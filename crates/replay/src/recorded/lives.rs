@@ -196,8 +196,19 @@ struct Cpu {
     /// Idle time before `idle_from`.
     idled: u64,
     idle_from: u64,
+    /// Since when its events are unknown. None: they are known.
+    unknown_from: Option<u64>,
     /// It is offline: without tasks, and not idle.
     offline: bool,
+}
+
+/// The use of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Time with a task.
+    pub(super) busy_ns: u64,
+    /// Time from the trace's begin to the first loss after which it has no events, or to the end.
+    pub(super) known_ns: u64,
 }
 
 /// Assembles lives.
@@ -340,12 +351,13 @@ impl Lives {
             What::Lost => {
                 self.counts.losses += 1;
                 self.forget(at, cpu);
+                self.cpus[cpu].unknown_from.get_or_insert(at);
             }
         }
     }
 
-    /// Ends the trace of at least `cpus` CPUs. Returns its length and each CPU's busy time.
-    pub(super) fn finish(&mut self, cpus: usize) -> (u64, Vec<u64>) {
+    /// Ends the trace of at least `cpus` CPUs. Returns its length and each CPU's [`Use`].
+    pub(super) fn finish(&mut self, cpus: usize) -> (u64, Vec<Use>) {
         let now = self.now;
         if cpus > self.cpus.len() {
             self.cpus.resize_with(cpus, Cpu::default);
@@ -361,7 +373,8 @@ impl Lives {
                 self.charge(cpu, thread, now);
             }
         }
-        (now, self.cpus.iter().map(|cpu| cpu.busy).collect())
+        let known = |cpu: &Cpu| cpu.unknown_from.filter(|_| cpu.current == Current::Unknown).unwrap_or(now);
+        (now, self.cpus.iter().map(|cpu| Use { busy_ns: cpu.busy, known_ns: known(cpu) }).collect())
     }
 
     pub(super) fn goes_on_until(&mut self, at: u64) {
@@ -406,6 +419,7 @@ impl Lives {
         if this.offline {
             return;
         }
+        this.unknown_from = None;
         (this.current, this.rested, this.idle_from) = (Current::Idle, true, at);
         self.idle += 1;
     }
@@ -581,6 +595,7 @@ impl Lives {
         let thread = self.thread(next);
         self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);
+        self.cpus[cpu].unknown_from = None;
         let (others, own) = (self.others_idle(cpu as u32), self.own_idle(cpu as u32));
         let rested = self.cpus[cpu].rested;
         let this = &mut self.threads[thread];

@@ -350,6 +350,8 @@ pub struct Recorded {
     pub threads: Vec<Thread>,
     /// Busy time of each CPU.
     pub busy_ns: Vec<u64>,
+    /// For how long the trace has each CPU's events: all the time, unless they are lost to the end.
+    pub known_ns: Vec<u64>,
     /// From the first to the last event.
     pub duration_ns: u64,
     /// When the machine's ticks came, if known.
@@ -600,9 +602,9 @@ impl Recorder {
 
     /// Ends the trace, and finds what all of its programs have in common.
     pub(crate) fn prepare(mut self, lateness: &Lateness) -> Prepared {
-        let (duration_ns, busy_ns) = self.lives.finish(self.cpus);
+        let (duration_ns, uses) = self.lives.finish(self.cpus);
         let ticks = self.ticks();
-        Prepared::new(self.lives, duration_ns, busy_ns, ticks, lateness, self.how)
+        Prepared::new(self.lives, duration_ns, uses, ticks, lateness, self.how)
     }
 }
 

@@ -9,7 +9,7 @@ use vruntime_workload::program::Hotplug;
 use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
 use super::habits::{Rhythm, missed_beats, rhythms};
-use super::lives::{self, Act, End, Lives};
+use super::lives::{self, Act, End, Lives, Use};
 use super::locks::Locks;
 use super::messages::{self, Messages};
 use super::placing::Marked;
@@ -47,7 +47,7 @@ pub(crate) struct Prepared {
     pub(super) locks: Locks,
     pub(super) messages: Messages,
     pub(super) duration_ns: u64,
-    pub(super) busy_ns: Vec<u64>,
+    pub(super) uses: Vec<Use>,
     pub(super) ticks: Option<Ticks>,
     pub(super) lateness: Lateness,
     pub(super) how: How,
@@ -59,7 +59,7 @@ impl Prepared {
     pub(super) fn new(
         lives: Lives,
         duration_ns: u64,
-        busy_ns: Vec<u64>,
+        uses: Vec<Use>,
         ticks: Option<Ticks>,
         lateness: &Lateness,
         how: How,
@@ -149,7 +149,7 @@ impl Prepared {
             locks,
             messages,
             duration_ns,
-            busy_ns,
+            uses,
             ticks,
             lateness,
             how,

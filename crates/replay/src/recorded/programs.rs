@@ -33,7 +33,7 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of the threads' lives.
 pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
-    let Prepared { kept, endless, rhythms, paces, locks, duration_ns, busy_ns, ticks, lateness, marked, .. } = prepared;
+    let Prepared { kept, endless, rhythms, paces, locks, duration_ns, uses, ticks, lateness, marked, .. } = prepared;
     let roles = prepared.roles(how.pools, how.goes_on);
     let roles = roles.get_or_init(|| Roles::new(prepared, how.pools, how.goes_on));
     let Roles { pools, cycle, wakes, sends, .. } = roles;
@@ -57,7 +57,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
-    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), marked, busy_ns.len());
+    let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), marked, uses.len());
     let forked = forked(
         &threads,
         |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from),
@@ -103,7 +103,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         policies: &how.policies,
-        cpus: busy_ns.len() as u32,
+        cpus: uses.len() as u32,
         duration_ns,
         goes_on: how.goes_on,
         lateness,
@@ -141,7 +141,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         talks::close(&mut workload, &prepared.messages.connections, first_link);
     }
     let said = Said { cgroups: how.cgroups.as_ref(), marked };
-    let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
+    let cgroups = placing::place(&threads, &numbers, said, uses.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
     drop(builder);
     for ((told, thread), stays) in told.iter_mut().zip(&*threads).zip(cgroups) {
@@ -150,11 +150,11 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         told.waited_ns = prepared.wakeups.then_some(thread.waited_ns);
         told.latencies.clone_from(&thread.latencies);
     }
-    let busy_ns = busy_ns.clone();
     Recorded {
         workload,
         threads: told,
-        busy_ns,
+        busy_ns: uses.iter().map(|cpu| cpu.busy_ns).collect(),
+        known_ns: uses.iter().map(|cpu| cpu.known_ns).collect(),
         duration_ns,
         ticks,
         pools: names_of_pools,

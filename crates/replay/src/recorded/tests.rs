@@ -11,6 +11,7 @@ mod handoffs;
 mod hotplug;
 mod leads;
 mod locks;
+mod losses;
 mod messages;
 mod pools;
 mod start;

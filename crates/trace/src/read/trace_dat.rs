@@ -218,6 +218,7 @@ impl<R: Read + Seek> TraceDat<R> {
             let Some((page, lost)) = begin(row.pages.page(), self.layout) else {
                 self.notes.not_understood.add(Place::Byte(row.pages.offset()));
                 row.page = row.page.without_rest();
+                row.unread = true;
                 // A CPU without events has no time for a loss.
                 if row.page.time() > 0 && !already_lost {
                     self.lose(cpu);

@@ -1,7 +1,7 @@
 //! Counts instructions with valgrind's callgrind, which are repeatable, unlike times.
 //!
-//! Each measurement runs this program twice under callgrind, up to two points. The difference of the counts excludes the
-//! setup. This needs no symbols, so it works for an installed program.
+//! Each measurement runs this program twice under callgrind, up to two points. The difference of the counts excludes
+//! the setup. This needs no symbols, so it works for an installed program.
 
 use std::io::Write as _;
 use std::process::Command;
