@@ -44,7 +44,8 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u
 }
 
 /// Returns, for each thread, whether it drives another: its system calls (wakeups in task context) cause at least half
-/// of the other's wakeups. Such a thread works for the other, even if it never sleeps because the other preempts it.
+/// of the other's wakeups. If several threads wake the other, half of an equal part is enough. Such a thread works for
+/// the other, even if it never sleeps because the other preempts it.
 pub(super) fn drivers(threads: &[Thread], counts: &dyn Fn(usize) -> bool) -> Vec<bool> {
     let mut drivers = vec![false; threads.len()];
     for (_, woken) in threads.iter().enumerate().filter(|(index, _)| counts(*index)) {
@@ -54,8 +55,10 @@ pub(super) fn drivers(threads: &[Thread], counts: &dyn Fn(usize) -> bool) -> Vec
                 *by.entry(waker).or_default() += 1;
             }
         }
+        by.retain(|_, count| *count >= FEWEST);
+        let parts = 2 * by.len();
         for (waker, count) in by {
-            drivers[waker] |= count >= FEWEST && count * 2 >= woken.stretches.len();
+            drivers[waker] |= count * parts >= woken.stretches.len();
         }
     }
     drivers

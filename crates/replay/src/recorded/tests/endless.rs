@@ -118,3 +118,19 @@ fn a_thread_that_drives_another_does_not_only_compute() {
     let by_interrupts = recorded(Context::Hardirq);
     assert_eq!((by_interrupts.counts.endless, habit(&by_interrupts, 6)), (1, Habit::Periodic));
 }
+
+/// As two servers of one client: each wakes it for one answer of two, and never sleeps. The client has one wakeup more.
+#[test]
+fn threads_that_drive_another_in_turns_do_not_only_compute() {
+    let [first, second, driven] = [task(5, "first"), task(6, "second"), task(7, "driven")];
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    script.switch(0, 0, Left::Runnable, Some(first)).switch(0, 1, Left::Runnable, Some(second));
+    script.switch(MS, 0, Left::Runnable, Some(driven)).switch(2 * MS, 0, Left::Sleeping, Some(first));
+    for round in 1..=20 {
+        let (at, cpu) = (round * 10 * MS, (round % 2) as usize);
+        script.wake(at, cpu, driven).switch(at + US, cpu, Left::Runnable, Some(driven));
+        script.switch(at + round % 3 * MS, cpu, Left::Sleeping, Some([first, second][cpu]));
+    }
+    script.event(205 * MS, 0, What::Rename { task: IDLE });
+    assert_eq!(script.finish().counts.endless, 0);
+}
