@@ -1,7 +1,7 @@
 //! Output files that appear only when complete.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,75 @@ use tempfile::TempPath;
 
 use crate::inputs;
 
-/// A file under a temporary name in its folder. [`OutputFile::keep`] renames it. Without that, it is removed, and an
-/// existing file stays.
+/// A file under a temporary name in its folder. [`OutputFile::keep`] gives it its name. Without that, it is removed,
+/// and an existing file stays.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
-    /// The temporary and the final name. `None`: written in place.
-    renamed: Option<(TempPath, PathBuf)>,
-    listed: Option<Listed>,
+    /// `None`: written in place.
+    temporary: Option<Temporary>,
+}
+
+/// A file under a temporary name, and what it becomes.
+#[derive(Debug)]
+struct Temporary {
+    path: TempPath,
+    becomes: Becomes,
+    _listed: Listed,
+}
+
+#[derive(Debug)]
+enum Becomes {
+    /// This file, by a rename.
+    File(PathBuf),
+    /// The content of this existing file, which has other names or another owner.
+    ContentOf(PathBuf),
+}
+
+impl Temporary {
+    fn keep(self) -> io::Result<()> {
+        let Self { path: temporary, becomes, .. } = self;
+        match becomes {
+            Becomes::File(path) => temporary.persist(path).map_err(|error| error.error),
+            Becomes::ContentOf(path) => copy(&temporary, &path).or_else(|error| {
+                let there = temporary.keep().map_err(|error| error.error)?;
+                Err(io::Error::new(error.kind(), format!("{error}; the whole content is in {}", there.display())))
+            }),
+        }
+    }
+
+    /// As [`Temporary::keep`], for a new file. Fails if the file exists.
+    fn keep_new(self) -> io::Result<()> {
+        match self.becomes {
+            Becomes::File(path) => self.path.persist_noclobber(path).map_err(|error| error.error),
+            Becomes::ContentOf(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+}
+
+/// Replaces the content of a file. Its names, owner and permissions stay.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mut to = OpenOptions::new().write(true).truncate(true).open(to)?;
+    io::copy(&mut from, &mut to).map(drop)
+}
+
+/// An output file that is closed between writes.
+#[derive(Debug)]
+pub(crate) struct ClosedFile {
+    path: PathBuf,
+    temporary: Option<Temporary>,
+}
+
+impl ClosedFile {
+    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        OpenOptions::new().append(true).open(&self.path)?.write_all(bytes)
+    }
+
+    /// Gives the complete file its name.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        self.temporary.map_or(Ok(()), Temporary::keep)
+    }
 }
 
 /// The temporary names of incomplete files.
@@ -57,20 +118,37 @@ impl OutputFile {
     /// Creates a file. Fails if the command has read `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         inputs::check_output(path)?;
-        match replaceable(path).and_then(|(path, there)| temporary(path, there.as_ref()).ok()) {
+        match Target::of(path).and_then(|target| target.temporary().ok()) {
             Some(file) => Ok(file),
-            None => Ok(Self { file: File::create(path)?, renamed: None, listed: None }),
+            None => Ok(Self { file: File::create(path)?, temporary: None }),
         }
+    }
+
+    /// Whether the file has a temporary name until [`OutputFile::keep`].
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
     }
 
     /// Gives the complete file its name.
     pub(crate) fn keep(self) -> io::Result<()> {
-        let Self { mut file, renamed, listed } = self;
+        let Self { mut file, temporary } = self;
         file.flush()?;
         drop(file);
-        let renamed = renamed.map_or(Ok(()), |(temporary, path)| temporary.persist(path).map_err(|error| error.error));
-        drop(listed);
-        renamed
+        temporary.map_or(Ok(()), Temporary::keep)
+    }
+
+    /// As [`OutputFile::keep`], for a new file. Fails if another program has created the file.
+    pub(crate) fn keep_new(self) -> io::Result<()> {
+        let Self { mut file, temporary } = self;
+        file.flush()?;
+        drop(file);
+        temporary.map_or(Ok(()), Temporary::keep_new)
+    }
+
+    /// Closes the file at `path`, to append to it later.
+    pub(crate) fn close(self, path: &Path) -> ClosedFile {
+        let path = self.temporary.as_ref().map_or(path, |temporary| &temporary.path).to_owned();
+        ClosedFile { path, temporary: self.temporary }
     }
 }
 
@@ -90,39 +168,51 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.keep()
 }
 
-fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".vruntime-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-
-        // The umask applies, as for every new file.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (file, temporary) = builder.tempfile_in(folder)?.into_parts();
-    if let Some(there) = there {
-        file.set_permissions(there.permissions())?;
-    }
-    let listed = Some(Listed::new(&temporary));
-    Ok(OutputFile { file, renamed: Some((temporary, path)), listed })
+/// A file that an output replaces.
+struct Target {
+    path: PathBuf,
+    /// `None`: there is none yet.
+    there: Option<fs::Metadata>,
 }
 
-/// Returns the file that a rename may replace, and its metadata. `None` if a rename would break it: devices, pipes,
-/// hard links, files of other users, standard output.
-fn replaceable(path: &Path) -> Option<(PathBuf, Option<fs::Metadata>)> {
-    if ["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
-        return None;
+impl Target {
+    /// `None` if the output must be written in place: devices, pipes, standard output.
+    fn of(path: &Path) -> Option<Self> {
+        if ["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
+            return None;
+        }
+        if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Some(Self { path: path.to_owned(), there: None });
+        }
+        let path = fs::canonicalize(path).ok()?;
+        let there = fs::metadata(&path).ok()?;
+        (there.is_file() && !inputs::is_stdout(&path)).then_some(Self { path, there: Some(there) })
     }
-    if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        return Some((path.to_owned(), None));
+
+    fn temporary(self) -> io::Result<OutputFile> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".vruntime-").suffix(".part");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+
+            // The umask applies, as for every new file.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let Self { path, there } = self;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (file, temporary) = builder.tempfile_in(folder)?.into_parts();
+        if let Some(there) = &there {
+            file.set_permissions(there.permissions())?;
+        }
+        let listed = Listed::new(&temporary);
+        let only_ours = there.as_ref().is_none_or(is_only_ours);
+        let becomes = if only_ours { Becomes::File(path) } else { Becomes::ContentOf(path) };
+        Ok(OutputFile { file, temporary: Some(Temporary { path: temporary, becomes, _listed: listed }) })
     }
-    let path = fs::canonicalize(path).ok()?;
-    let there = fs::metadata(&path).ok()?;
-    (there.is_file() && is_only_ours(&there) && !inputs::is_stdout(&path)).then_some((path, Some(there)))
 }
 
+/// Whether a rename replaces the whole file: it has no other name, and no other owner.
 #[cfg(unix)]
 fn is_only_ours(there: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -133,4 +223,58 @@ fn is_only_ours(there: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_only_ours(_there: &fs::Metadata) -> bool {
     true
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn entries(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
+    }
+
+    /// An output that is not completed leaves the old content under both names.
+    #[test]
+    fn a_file_with_two_names_changes_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        fs::write(&one, "old and long").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        let mut file = OutputFile::create(&one).unwrap();
+        file.write_all(b"new").unwrap();
+        drop(file);
+        assert_eq!((fs::read_to_string(&other).unwrap().as_str(), entries(folder.path())), ("old and long", 2));
+        write(&one, b"new").unwrap();
+        assert_eq!((fs::read_to_string(&other).unwrap().as_str(), entries(folder.path())), ("new", 2));
+    }
+
+    #[test]
+    fn a_new_file_replaces_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"ours").unwrap();
+        assert!(!path.exists(), "it is incomplete");
+        fs::write(&path, "another program's").unwrap();
+        assert_eq!(file.keep_new().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(folder.path())), ("another program's", 1));
+    }
+
+    #[test]
+    fn a_closed_file_appears_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for kept in [false, true] {
+            let file = OutputFile::create(&path).unwrap().close(&path);
+            file.append(b"a").and_then(|()| file.append(b"b")).unwrap();
+            assert!(!path.exists());
+            if kept {
+                file.keep().unwrap();
+            } else {
+                drop(file);
+                assert_eq!(entries(folder.path()), 0);
+            }
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ab");
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use vruntime_trace::{CpuId, Event, LoopTimes, Sink, TaskId, TaskInfo};
 use vruntime_workload::program::{Policy, Workload};
 use vruntime_workload::rtapp::{Calibration, Global};
 
-use crate::{inputs, leftovers};
+use crate::leftovers;
+use crate::output_file::{ClosedFile, OutputFile};
 
 /// rt-app's calibration on a present machine.
 const NS_PER_LOOP: u64 = 15;
@@ -27,14 +28,16 @@ const NAME_BYTES: usize = 255;
 const COLUMNS: &str = "#idx     perf      run   period           start             end          rel_st      slack \
                        c_duration   c_period     wu_lat\n";
 
+/// Whether a file is named like a log.
+pub(crate) fn is_log(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
+    name.and_then(|name| name.rsplit_once('-')).is_some_and(|(_, index)| index.parse::<usize>().is_ok())
+}
+
 /// Returns the files in a folder that are named like logs.
 pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
-    let is_log = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
-        name.and_then(|name| name.rsplit_once('-')).is_some_and(|(_, index)| index.parse::<usize>().is_ok())
-    };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_log).collect();
+    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_log(path)).collect();
     logs.sort();
     logs
 }
@@ -57,7 +60,7 @@ pub(crate) struct RtAppLog {
 #[derive(Debug, Default)]
 struct Log {
     /// `None` for tasks outside the workload.
-    path: Option<PathBuf>,
+    file: Option<ClosedFile>,
     rows: String,
 }
 
@@ -93,13 +96,15 @@ impl RtAppLog {
         })
     }
 
-    /// Writes the buffered rows, and removes other logs of earlier runs.
+    /// Writes the buffered rows, gives the logs their names, and removes other logs of earlier runs. After an error,
+    /// there is no log.
     pub(crate) fn finish_writing(mut self) -> io::Result<()> {
         self.flush();
-        match self.error {
-            Some(error) => Err(error),
-            None => leftovers::replace(&self.folder, "--rtapp-log", &self.names),
+        if let Some(error) = self.error {
+            return Err(error);
         }
+        self.tasks.into_iter().filter_map(|log| log.file).try_for_each(ClosedFile::keep)?;
+        leftovers::replace(&self.folder, "--rtapp-log", &self.names)
     }
 
     fn keep(&mut self, done: io::Result<()>) {
@@ -117,8 +122,8 @@ impl RtAppLog {
     /// Writes a task's rows. No file stays open, as there can be more tasks than the limit of open files.
     fn flush_task(&mut self, index: usize) {
         let log = &mut self.tasks[index];
-        let (Some(path), false) = (&log.path, log.rows.is_empty()) else { return };
-        let done = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(log.rows.as_bytes()));
+        let (Some(file), false) = (&log.file, log.rows.is_empty()) else { return };
+        let done = file.append(log.rows.as_bytes());
         self.buffered -= log.rows.len();
         log.rows.clear();
         self.keep(done);
@@ -133,11 +138,14 @@ impl RtAppLog {
         let name = log_name(&self.basename, class, task);
         let path = self.folder.join(&name);
         self.names.insert(name);
-        let done = inputs::check_output(&path)
-            .and_then(|()| File::create(&path))
-            .and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
-        self.tasks[task].path = Some(path);
-        self.keep(done);
+        let begun = OutputFile::create(&path).and_then(|mut file| {
+            file.write_all(format!("{header}{COLUMNS}").as_bytes())?;
+            Ok(file.close(&path))
+        });
+        match begun {
+            Ok(file) => self.tasks[task].file = Some(file),
+            Err(error) => self.keep(Err(error)),
+        }
     }
 
     /// Adds a row for a loop that ended at `at`.
@@ -266,5 +274,18 @@ mod tests {
         fs::remove_dir_all(folder.path()).unwrap();
         log.loop_end(10, TaskId(0), 5, &LoopTimes::default());
         assert!(log.finish_writing().is_err());
+    }
+
+    /// Logs of an interrupted or failed writer do not appear.
+    #[test]
+    fn an_incomplete_log_is_not_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let workload =
+            rtapp::parse("x.json", br#"{"tasks": {"a": {"run": 1}}}"#, &Options::default()).unwrap().workload;
+        let mut log = RtAppLog::new(folder.path(), &workload, &Global::default()).unwrap();
+        log.task(TaskId(0), &TaskInfo { name: "a", class: "a", ..TaskInfo::default() });
+        assert_eq!(logs_in(folder.path()), Vec::<PathBuf>::new());
+        drop(log);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

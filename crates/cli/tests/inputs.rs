@@ -222,6 +222,8 @@ fn what_is_not_whole_has_no_name() {
         ("run w.json --tables o --format json", "o/tasks.json"),
         ("run w.json --tables o", "o/tasks.csv"),
         ("compare w.json --kernel 6.6 --kernel 6.12 --out o", "o/6.6/trace.perfetto-trace"),
+        ("run w.json --rtapp-log o", "o/rt-app-a-0.log"),
+        ("init --force o/x.toml", "o/x.toml"),
         ("replay t.txt --html o/page.html", "o/page.html"),
         ("trace convert t.txt o/c.txt", "o/c.txt"),
         ("trace convert t.txt o/c.pftrace", "o/c.pftrace"),
@@ -252,4 +254,18 @@ fn what_is_not_whole_has_no_name() {
             fs::remove_dir_all(folder.path().join("o")).unwrap();
         }
     }
+}
+
+/// An incomplete crate of a policy is removed.
+#[test]
+fn a_policy_that_cannot_be_written_has_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" new-policy mine --vruntime \"$1\"";
+    let mut command = Command::new("sh");
+    let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    command.current_dir(folder.path()).args(["-c", limited, env!("CARGO_BIN_EXE_vruntime"), checkout]);
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && told.contains("cannot write"), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -1,6 +1,5 @@
 //! `vruntime example` and `vruntime init`.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use vruntime_report::grid;
 
 use crate::args::{ExampleOf, Init};
 use crate::examples::{self, EXAMPLES, Example};
+use crate::output_file::OutputFile;
 use crate::output_paths::OutputPaths;
 use crate::{Ended, output};
 
@@ -54,10 +54,11 @@ pub(crate) fn init(init: &Init) -> miette::Result<Ended> {
         return Err(is_taken(path));
     }
     OutputPaths::default().file("FILE", Some(path)).check()?;
-    // Another program may have created the file since the check.
-    let mut options = OpenOptions::new();
-    let options = if init.force { options.create(true).truncate(true) } else { options.create_new(true) };
-    let written = options.write(true).open(path).and_then(|mut file| file.write_all(examples::start().as_bytes()));
+    let written = OutputFile::create(path).and_then(|mut file| {
+        file.write_all(examples::start().as_bytes())?;
+        // Another program may have created the file since the check.
+        if init.force { file.keep() } else { file.keep_new() }
+    });
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => is_taken(path),
         _ => miette!("cannot write {name}: {error}"),

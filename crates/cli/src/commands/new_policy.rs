@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::args::NewPolicy;
-use crate::{Ended, output, policies};
+use crate::{Ended, output, output_file, policies};
 
 const MANIFEST: &str = include_str!("../../embedded/policy/Cargo.toml.template");
 const MAIN: &str = include_str!("../../embedded/policy/main.rs");
@@ -52,10 +52,11 @@ pub(crate) fn new_policy(asked: &NewPolicy) -> miette::Result<Ended> {
     ];
     // The versions that vruntime was tested with.
     let lock = fs::read_to_string(checkout.join("Cargo.lock")).ok().map(|lock| ("Cargo.lock", lock));
-    for (file, text) in files.into_iter().chain(lock) {
-        let path = folder.join(file);
-        let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
-        made.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
+    let written = files.into_iter().chain(lock).try_for_each(|(file, text)| write(&folder.join(file), &text));
+    if let Err(error) = written {
+        // An incomplete crate would look complete. The first error is the cause.
+        let _removed = fs::remove_dir_all(&folder);
+        return Err(error);
     }
     let folder = folder.display();
     output::print(&format!(
@@ -65,6 +66,12 @@ pub(crate) fn new_policy(asked: &NewPolicy) -> miette::Result<Ended> {
          cargo run -- compare scenario.toml --kernel 6.18 --kernel {name}\n"
     ));
     Ok(Ended::Well)
+}
+
+fn write(path: &Path, text: &str) -> miette::Result<()> {
+    let made =
+        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| output_file::write(path, text.as_bytes()));
+    made.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
 fn check_name(name: &str) -> miette::Result<()> {
