@@ -82,14 +82,25 @@ fn a_flag_lets_one_task_continue_for_each_event() {
     assert!(of(&results, "waits").cpu_ns > 1_900 * MS, "they spin all the time");
 }
 
+/// A waiter that spins at the end has waited since its last attempt, and not since the beginning.
+#[test]
+fn a_task_that_spins_at_the_end_is_not_reported() {
+    let lock = "[[task]]\nname = \"w\"\ninstance = 6\nsteps = [{ spin_lock = \"l\" }, { run = \"300us\" }, \
+                { spin_unlock = \"l\" }, { run = \"100us\" }]\n";
+    for (text, cpus) in [(lock, "6"), (MEET, "2")] {
+        let (_, outcome) = run(text, cpus, 1000);
+        assert_eq!(outcome.notes, Vec::<String>::new(), "{text}");
+    }
+}
+
 #[test]
 fn a_task_that_spins_for_ever_is_reported() {
-    let text = "[[task]]\nname = \"meets\"\nsteps = [{ spin_barrier = \"b\" }, { run = \"1ms\" }]\n\
+    let text = "[[task]]\nname = \"meets\"\nsteps = [{ run = \"2ms\" }, { spin_barrier = \"b\" }]\n\
                 [[task]]\nname = \"never\"\nstart = \"10s\"\nsteps = [{ spin_barrier = \"b\" }, { run = \"1ms\" }]\n";
     let (results, outcome) = run(text, "2", 100);
     assert_eq!(of(&results, "meets").cpu_ns, 100 * MS);
     assert!(
-        outcome.notes.iter().any(|note| note.contains("`meets` waits for barrier `b` and spins")),
+        outcome.notes.iter().any(|note| note.contains("`meets` waits for barrier `b` and spins, from 2 ms to the end")),
         "{:?}",
         outcome.notes
     );

@@ -118,6 +118,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.tasks[task as usize];
         this.wait.queued = true;
         this.next = Next::Worked;
+        // The begin of the wait, as for tasks that sleep.
+        this.due = self.core.now;
         let this = &mut self.core.cpus[cpu];
         (this.work, this.unscaled) = (CHUNK_NS, false);
         Flow::Stage
