@@ -3,9 +3,11 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use miette::miette;
+use vruntime_trace::Record;
 use vruntime_trace::read::{self, Events, TextReader};
 use vruntime_workload::cgroups::Cgroups;
 
@@ -36,6 +38,42 @@ pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
         if read::is_text(&first) { Ok(Box::new(TextReader::new(Stoppable(file)))) } else { read::from_reader(file) }
     };
     opened().map_err(|error| explain(path, &error))
+}
+
+/// Where Ctrl-C ended the reading of a trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stopped {
+    /// Number of events read.
+    pub(crate) events: u64,
+    /// Time of the last event, nanoseconds. `None` without events.
+    pub(crate) at: Option<i64>,
+}
+
+/// Passes all events to `each`, until it breaks. Returns where Ctrl-C stopped that; `None` if nothing did.
+pub(crate) fn each_event(
+    path: &Path,
+    events: &mut dyn Events,
+    mut each: impl FnMut(&Record<'_>) -> ControlFlow<()>,
+) -> miette::Result<Option<Stopped>> {
+    let mut read = Stopped::default();
+    loop {
+        let record = match events.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(_) if interrupt::asked() => return Ok(Some(read)),
+            Err(error) => return Err(explain(path, &error)),
+        };
+        if each(&record).is_break() {
+            break;
+        }
+        read = Stopped { events: read.events + 1, at: Some(record.at) };
+        if read.events.is_multiple_of(ROUND) && interrupt::asked() {
+            return Ok(Some(read));
+        }
+    }
+    // The results are complete. Ctrl-C must not end the program while it writes them.
+    interrupt::asked();
+    Ok(None)
 }
 
 /// Whether a second [`open`] reads the same.
@@ -73,8 +111,13 @@ where
     read::from_reader(kept)
 }
 
-/// A reader that ends at Ctrl-C, even without input.
+/// A reader that fails at Ctrl-C, even without input. An end of the file would look like a damaged last line.
 struct Stoppable<R>(R);
+
+/// Returns the error of a read that Ctrl-C ended. Readers repeat reads that fail as `Interrupted`.
+fn stopped() -> io::Error {
+    io::Error::other("interrupted by Ctrl-C")
+}
 
 /// The interval of checks for Ctrl-C.
 #[cfg(unix)]
@@ -93,14 +136,14 @@ impl<R: Read + std::os::fd::AsFd> Read for Stoppable<R> {
                 _ => return self.0.read(buffer),
             }
         }
-        Ok(0)
+        Err(stopped())
     }
 }
 
 #[cfg(not(unix))]
 impl<R: Read> Read for Stoppable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if interrupt::asked() { Ok(0) } else { self.0.read(buffer) }
+        if interrupt::asked() { Err(stopped()) } else { self.0.read(buffer) }
     }
 }
 

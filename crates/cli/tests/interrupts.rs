@@ -122,6 +122,66 @@ fn an_interrupted_stream_is_analysed() {
     assert!(printed.contains("Max delay"), "{printed}");
 }
 
+/// Returns the output and the error output of a command that Ctrl-C stops while it waits for more of its input.
+fn stopped(folder: &Path, arguments: &[&str], input: &[u8]) -> [String; 2] {
+    let files = ["stdout", "stderr"].map(|name| folder.join(name));
+    let [stdout, stderr] = files.each_ref().map(|path| fs::File::create(path).unwrap());
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .current_dir(folder)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(stdout)
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    child.stdin.as_mut().unwrap().write_all(input).unwrap();
+    ends(child, arguments);
+    files.map(|path| fs::read_to_string(path).unwrap())
+}
+
+/// Returns the beginning of a trace, up to the middle of a line.
+fn half_a_trace() -> Vec<u8> {
+    let mut text = fs::read(data("../../../trace/tests/data/ftrace.txt")).unwrap();
+    text.truncate(text.len() / 2);
+    while text.pop() != Some(b'\n') {}
+    text.extend(b"\n           <idle>-0       [001] d..2.  2063.99");
+    text
+}
+
+/// An interrupted conversion keeps the old file.
+#[test]
+fn an_interrupted_conversion_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["out.txt", "out.pftrace"] {
+        let out = folder.path().join(name);
+        fs::write(&out, "old").unwrap();
+        let [_, told] = stopped(folder.path(), &["trace", "convert", "-", name], &half_a_trace());
+        assert!(told.contains("stopped early at ") && told.contains(&format!("{name} is not written")), "{told}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), "old");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "no temporary file is left");
+    let [printed, told] = stopped(folder.path(), &["trace", "convert", "-", "-", "--to", "text"], &half_a_trace());
+    assert!(printed.contains("sched_switch") && told.contains("the output lacks the rest of the trace"), "{told}");
+}
+
+/// Ctrl-C is no damage of the trace, and all outputs say that they lack its rest.
+#[test]
+fn an_interrupted_reading_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    for command in ["info", "analyse"] {
+        let text = stopped(folder.path(), &["trace", command, "-"], &half_a_trace()).concat();
+        let json = stopped(folder.path(), &["trace", command, "-", "--json", "--tables", "tables"], &half_a_trace());
+        for output in [&text, &json[0], &file("tables/notes.csv")] {
+            assert!(output.contains("stopped early at "), "{output}");
+            assert!(!output.contains("cut off") && !output.contains("could not be read"), "{output}");
+        }
+        fs::remove_dir_all(folder.path().join("tables")).unwrap();
+    }
+    stopped(folder.path(), &["trace", "analyse", "-", "--html", "page.html"], &half_a_trace());
+    assert!(file("page.html").contains("stopped early at "));
+}
+
 /// Real tasks inside one instruction of hours.
 #[test]
 fn real_tasks_end_in_the_middle_of_an_instruction() {

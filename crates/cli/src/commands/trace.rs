@@ -4,6 +4,7 @@ mod analyse;
 mod convert;
 mod section;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -12,11 +13,13 @@ use vruntime_trace::read::{self, Kind, Needs, Notes, Summary, Tally, TaskSummary
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
 use crate::output_paths::OutputPaths;
-use crate::trace_file::{ROUND, explain, open};
-use crate::{Ended, interrupt, output, tables};
+use crate::trace_file::{Stopped, each_event, open};
+use crate::{Ended, output, tables};
 
 /// The default number of tasks and events.
 const SHOWN: usize = 15;
+/// What results of a reading that Ctrl-C ended lack.
+pub(super) const UNREAD: &str = "results lack the rest of the trace";
 /// For clocks such as `x86-tsc`, `counter` and `uptime`.
 pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
 
@@ -32,36 +35,42 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
     arguments.tables.output_paths(OutputPaths::default().reads([&arguments.file])).check()?;
     let mut events = open(&arguments.file)?;
     let mut summary = Summary::new();
-    let mut ended = Ended::Well;
-    while let Some(record) = events.next_record().map_err(|error| explain(&arguments.file, &error))? {
-        summary.add(&record);
-        if summary.events().is_multiple_of(ROUND) && interrupt::asked() {
-            ended = Ended::Interrupted;
-            break;
-        }
-    }
-    if interrupt::asked() {
-        ended = Ended::Interrupted;
-    }
+    let stopped = each_event(&arguments.file, &mut *events, |record| {
+        summary.add(record);
+        ControlFlow::Continue(())
+    })?;
+    let stopped_note = stopped.as_ref().map(|stopped| format!("{}: {UNREAD}", stopped_early(stopped)));
     summary.end();
     let notes = events.notes();
     let needs = read::needs(&summary, notes);
     let section = section::section(&arguments.file, notes)?;
-    let found = findings(&summary, notes, &summary.tasks());
+    let mut found = findings(&summary, notes, &summary.tasks());
+    found.splice(0..0, stopped_note.clone());
     let written =
         tables::write(&arguments.tables, "trace info", vec![summary_tables(&summary).to_vec().into()], &found);
     if arguments.json {
         let mut json = as_json(&arguments.file, &summary, notes, &needs);
+        json["stopped_early"] = json!(stopped_note);
         if let (Value::Object(fields), Some(section)) = (&mut json, &section) {
             fields.insert("recording".to_owned(), section::as_json(section));
         }
         output::print_json(&json);
     } else {
-        let section_lines = section.as_ref().map(section::lines).unwrap_or_default();
-        output::print(&as_text(&arguments.file, &summary, notes, &needs, &section_lines, arguments.all));
+        let recorded = section.as_ref().map(section::lines).unwrap_or_default();
+        let sentences = Sentences { found: &found, recorded: &recorded };
+        output::print(&as_text(&arguments.file, &summary, notes, &needs, &sentences, arguments.all));
     }
     written?;
-    Ok(ended)
+    Ok(if stopped.is_some() { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Says that Ctrl-C ended the reading of a trace, and where.
+fn stopped_early(stopped: &Stopped) -> String {
+    match (stopped.at, stopped.events) {
+        (None, _) => "stopped early before the first event".to_owned(),
+        (Some(at), 1) => format!("stopped early at {} s, after 1 event", seconds(at, 6)),
+        (Some(at), events) => format!("stopped early at {} s, after {} events", seconds(at, 6), thousands(events)),
+    }
 }
 
 /// Formats `1,234,567`.
@@ -79,8 +88,22 @@ fn seconds(nanoseconds: i64, digits: usize) -> String {
     format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
 }
 
-/// Formats the text. `recorded`: lines about a recording's section.
-fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorded: &[String], all: bool) -> String {
+/// What the text of `trace info` prints beside the counts, a sentence each.
+struct Sentences<'a> {
+    /// Findings on the file.
+    found: &'a [String],
+    /// Lines about a recording's section.
+    recorded: &'a [String],
+}
+
+fn as_text(
+    path: &Path,
+    summary: &Summary,
+    notes: &Notes,
+    needs: &Needs,
+    sentences: &Sentences<'_>,
+    all: bool,
+) -> String {
     let clock = summary.clock();
     let span = clock.span_ns();
     let digits = if summary.has_nanoseconds() { 9 } else { 6 };
@@ -116,8 +139,8 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
     let section_lines = |sentences: &[String]| {
         sentences.iter().map(|section_lines| fit_text(section_lines, "  ")).collect::<Vec<String>>()
     };
-    section("Recorded beside the events", &section_lines(recorded));
-    section("Notes", &section_lines(&findings(summary, notes, &tasks)));
+    section("Recorded beside the events", &section_lines(sentences.recorded));
+    section("Notes", &section_lines(sentences.found));
     let verdict = if needs.replayable { "A replay lacks" } else { "A replay is impossible without" };
     section(verdict, &section_lines(&needs.missing));
     // Commands stay on one line for copying.

@@ -193,6 +193,8 @@ pub struct Analyses {
     replayed: bool,
     /// Unreadable parts of the file, a sentence each.
     damage: Vec<String>,
+    /// Where the reading stopped before the end of the trace, a sentence.
+    stopped: Option<String>,
 }
 
 impl Analyses {
@@ -226,6 +228,7 @@ impl Analyses {
             overview: None,
             replayed: options.replayed,
             damage: Vec::new(),
+            stopped: None,
         }
     }
 
@@ -246,6 +249,11 @@ impl Analyses {
     /// Adds unreadable parts of the file, a sentence each, for [`Analyses::notes`].
     pub fn add_damage(&mut self, damage: Vec<String>) {
         self.damage.extend(damage);
+    }
+
+    /// Sets the sentence that says where the reading stopped before the end of the trace, for [`Analyses::notes`].
+    pub fn set_stopped(&mut self, stopped: Option<String>) {
+        self.stopped = stopped;
     }
 
     /// Returns an analysis without a result because facts on groups are unknown, with that fact. Call it after the end.
@@ -370,7 +378,7 @@ impl Analyses {
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
         let losses = losses.into_iter().chain(notes).filter(|(count, _)| *count > 0);
         let losses = losses.map(|(count, what)| format!("{what}: {count}"));
-        self.damage.iter().cloned().chain(losses).collect()
+        self.stopped.iter().chain(&self.damage).cloned().chain(losses).collect()
     }
 
     /// Returns all tables by name, and the notes.
@@ -383,6 +391,7 @@ impl Analyses {
             "tables": tables,
             "notes": self.notes(),
             "damage": self.damage,
+            "stopped_early": self.stopped,
             "faults": {
                 "losses": faults.losses,
                 "broken_switches": faults.broken,

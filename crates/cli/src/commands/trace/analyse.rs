@@ -1,18 +1,19 @@
 //! `vruntime trace analyse`.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use miette::miette;
 use serde_json::json;
 use vruntime_report::{Analyses, AnalysisKind};
 
-use super::COUNTS_FOR_TIME;
+use super::{COUNTS_FOR_TIME, UNREAD, stopped_early};
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
 use crate::output_paths::OutputPaths;
-use crate::trace_file::{ROUND, cgroups, explain, open};
-use crate::{Ended, interrupt, output, tables};
+use crate::trace_file::{cgroups, each_event, open};
+use crate::{Ended, output, tables};
 
 /// The default number of rows of a table.
 const USUAL_ROWS: usize = 25;
@@ -45,23 +46,18 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if arguments.reports.html.is_some() {
         analyses = analyses.with_overview();
     }
-    let (mut count, mut ended) = (0_u64, Ended::Well);
-    while let Some(record) = events.next_record().map_err(|error| explain(&arguments.file, &error))? {
-        analyses.add(&record);
+    let mut count = 0_u64;
+    let stopped = each_event(&arguments.file, &mut *events, |record| {
+        analyses.add(record);
         count += 1;
-        if count.is_multiple_of(ROUND) && interrupt::asked() {
-            ended = Ended::Interrupted;
-            break;
-        }
-    }
-    if interrupt::asked() {
-        ended = Ended::Interrupted;
-    }
+        ControlFlow::Continue(())
+    })?;
     analyses.end();
-    if count == 0 && ended == Ended::Interrupted {
-        return Ok(ended);
-    }
     if count == 0 {
+        if let Some(stopped) = &stopped {
+            output::note(&stopped_early(stopped));
+            return Ok(Ended::Interrupted);
+        }
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
     let mut lacking = check(&analyses, &options, Some(&arguments.file)).err();
@@ -70,6 +66,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         return Err(error);
     }
     analyses.add_damage(events.notes().damage());
+    analyses.set_stopped(stopped.as_ref().map(|stopped| format!("{}: {UNREAD}", stopped_early(stopped))));
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
@@ -97,5 +94,6 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         analyses.notes().iter().for_each(|note| output::note(note));
     }
     written?;
+    let ended = if stopped.is_some() { Ended::Interrupted } else { Ended::Well };
     lacking.map_or(Ok(ended), Err)
 }

@@ -1,21 +1,41 @@
 //! `vruntime trace convert`: a recorded trace in another format.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
-use super::thousands;
+use super::{stopped_early, thousands};
 use crate::args::{TraceConvert, TraceFormat};
 use crate::output_file::OutputFile;
 use crate::output_paths::OutputPaths;
-use crate::trace_file::{ROUND, explain, open};
-use crate::{Ended, interrupt, output};
+use crate::trace_file::{Stopped, each_event, explain, open};
+use crate::{Ended, output};
 
 enum Out {
     File(OutputFile),
     Stdout(Box<dyn Write>),
+}
+
+impl Out {
+    fn create(out: &Path) -> miette::Result<Self> {
+        if out == Path::new("-") {
+            let stdout = output::stdout().map_err(|error| output::cannot_print(&error))?;
+            return Ok(Self::Stdout(Box::new(stdout)));
+        }
+        let file = OutputFile::create(out).into_diagnostic().wrap_err_with(|| cannot(out))?;
+        Ok(Self::File(file))
+    }
+
+    /// Whether an incomplete output stays: in a pipe or a device, it is already read.
+    fn stays(&self) -> bool {
+        match self {
+            Self::File(file) => !file.is_temporary(),
+            Self::Stdout(_) => true,
+        }
+    }
 }
 
 impl Write for Out {
@@ -40,6 +60,19 @@ enum Writer {
 }
 
 impl Writer {
+    fn new(format: TraceFormat, out: Out, cpus: u32, release: Option<&str>) -> Self {
+        match format {
+            TraceFormat::Text => {
+                let writer = RecordedText::new(out, cpus);
+                Self::Text(match release {
+                    Some(release) => writer.with_release(release),
+                    None => writer,
+                })
+            }
+            TraceFormat::Perfetto => Self::Perfetto(Box::new(RecordedPerfetto::with_release(out, cpus, release))),
+        }
+    }
+
     fn record(&mut self, record: &Record<'_>) {
         match self {
             Self::Text(writer) => writer.record(record),
@@ -97,6 +130,20 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
     }
 }
 
+fn cannot(out: &Path) -> String {
+    format!("cannot write {}", out.display())
+}
+
+/// Notes that Ctrl-C ended the conversion, and what that means for the output.
+fn note_stopped(out: &Path, stopped: &Stopped, stays: bool) {
+    let effect = if stays {
+        "the output lacks the rest of the trace".to_owned()
+    } else {
+        format!("{} is not written", out.display())
+    };
+    output::note(&format!("{}: {effect}", stopped_early(stopped)));
+}
+
 pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let TraceConvert { from, out, to } = arguments;
     let format = to.map_or_else(|| format(out), Ok)?;
@@ -108,44 +155,26 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     // Writers take 0 for unknown.
     let cpus = events.notes().cpus.unwrap_or(0);
     let release = events.notes().release.clone();
-    let cannot = || format!("cannot write {}", out.display());
-    let file = match file {
-        Some(out) => Out::File(OutputFile::create(out).into_diagnostic().wrap_err_with(cannot)?),
-        None => Out::Stdout(Box::new(output::stdout().map_err(|error| output::cannot_print(&error))?)),
-    };
-    let mut writer = match format {
-        TraceFormat::Text => {
-            let writer = RecordedText::new(file, cpus);
-            Writer::Text(match &release {
-                Some(release) => writer.with_release(release),
-                None => writer,
-            })
-        }
-        TraceFormat::Perfetto => {
-            Writer::Perfetto(Box::new(RecordedPerfetto::with_release(file, cpus, release.as_deref())))
-        }
-    };
-    let (mut count, mut bare, mut flags, mut ended) = (0_u64, 0, 0, Ended::Well);
-    let mut begun = false;
-    while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
+    let output = Out::create(out)?;
+    let stays = output.stays();
+    let mut writer = Writer::new(format, output, cpus, release.as_deref());
+    let (mut bare, mut flags, mut begun) = (0, 0, false);
+    let stopped = each_event(from, &mut *events, |record| {
         begun |= !record.name.starts_with(b"PERF_RECORD_");
         // perf's names before the first event are no events, and do not start the recording.
         let early = !begun && record.is_perf_rename();
-        writer.record(&if early { Record { at: 0, ..record } } else { record });
-        count += 1;
+        writer.record(&if early { Record { at: 0, ..*record } } else { *record });
         bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
         flags += u64::from(record.context.is_some());
-        if writer.failed() {
-            break;
-        }
-        if count.is_multiple_of(ROUND) && interrupt::asked() {
-            ended = Ended::Interrupted;
-            break;
+        if writer.failed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(stopped) = &stopped {
+        note_stopped(out, stopped, stays);
+        if !stays {
+            return Ok(Ended::Interrupted);
         }
     }
-    if interrupt::asked() {
-        ended = Ended::Interrupted;
-    }
+    let ended = if stopped.is_some() { Ended::Interrupted } else { Ended::Well };
     let omitted = writer.omitted();
     let written = writer.release().map(str::to_owned);
     match writer.finish() {
@@ -153,7 +182,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         // A closed pipe is no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
         Err(error) if out == Path::new("-") => return Err(output::cannot_print(&error)),
-        Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
+        Err(error) => return Err(error).into_diagnostic().wrap_err_with(|| cannot(out)),
     }
     let notes = events.notes();
     // Our traces have no other flags.
