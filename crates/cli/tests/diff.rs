@@ -72,6 +72,31 @@ fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// Lost events can hide differences.
+#[test]
+fn lost_events_are_named() {
+    let whole = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
+    let lossy = format!("CPU:0 [LOST 500 EVENTS]\nCPU:3 [LOST 7 EVENTS]\n{whole}");
+    for (a, b) in [(&whole, &lossy), (&lossy, &whole)] {
+        let (code, out, _) = diff(a, b, &[]);
+        assert_eq!(code, Some(2), "{out}");
+        assert!(out.contains("is damaged: the recording lost 507 events, in 2 gaps"), "{out}");
+        assert!(out.contains("The damage may hide differences") && !out.contains("The same events"), "{out}");
+        let (code, out, _) = diff(a, b, &["--json"]);
+        assert!(code == Some(2) && out.contains("the recording lost 507 events, in 2 gaps"), "{out}");
+        let (_, out, _) = diff(a, b, &["--cpu", "0"]);
+        assert!(out.contains("the recording lost 500 events, in 1 gap"), "{out}");
+    }
+}
+
+/// Other damage without a difference has the status of an incomplete comparison, too.
+#[test]
+fn damage_without_a_difference_is_not_the_same() {
+    let whole = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
+    let (code, out, _) = diff(&whole, &format!("{whole}one-11 [000"), &[]);
+    assert!(code == Some(2) && out.contains("The damage may hide differences"), "{out}");
+}
+
 #[test]
 fn the_same_order_at_other_times_is_the_same() {
     let a = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);

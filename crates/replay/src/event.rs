@@ -111,7 +111,7 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
         Tracepoint::SocketState(state) if state.state == TCP_ESTABLISHED => {
             What::Connected { socket: state.socket, ports: (state.port, state.peer_port) }
         }
-        Tracepoint::Lost { .. } => What::Lost,
+        Tracepoint::Lost { events } => What::Lost { events: *events },
         _ => return None,
     })
 }

@@ -288,7 +288,8 @@ fn switches_in_columns_are_those_of_a_switch_each() {
     };
     let (lines, summary, notes) = read_lines(&fixture("compact.pftrace"), line);
     without_loss(&notes, Kind::Perfetto);
-    assert_eq!(summary.lost(), (1, 0));
+    let losses = summary.losses();
+    assert_eq!((losses.gaps, losses.uncounted, losses.events), (1, 1, 0));
     assert_eq!((summary.broken_switches(), summary.impossible_pids(), summary.clock().unordered()), (0, 0, 0));
     let expected = [
         "900 1 -1 sched_waking Waking web 10",

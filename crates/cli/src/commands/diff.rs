@@ -10,7 +10,7 @@ use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use vruntime_report::{DataTable, Kind, counted, fit_text, grid};
-use vruntime_trace::read::Events;
+use vruntime_trace::read::{Events, Losses};
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
 use crate::args::Diff;
@@ -60,8 +60,15 @@ struct Side {
     /// Compared events, and events beyond `--limit`.
     events: usize,
     not_compared: usize,
-    /// Unreadable parts of the file, in sentences.
+    /// Unreadable parts of the file, and lost events, in sentences.
     damage: Vec<String>,
+}
+
+impl Side {
+    /// Whether differences can be in parts that are not compared.
+    fn is_incomplete(&self) -> bool {
+        self.not_compared > 0 || !self.damage.is_empty()
+    }
 }
 
 /// Names of tasks. Equal pid and name are the same task in both traces, as in a recording and its replay. Otherwise,
@@ -140,7 +147,7 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     written?;
     Ok(if lanes.iter().any(|lane| lane.first.is_some()) {
         Ended::Detected
-    } else if one.not_compared + other.not_compared > 0 {
+    } else if [&one, &other].iter().any(|side| side.is_incomplete()) {
         Ended::NotMet
     } else {
         Ended::Well
@@ -172,7 +179,8 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
 fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();
-    let (mut began, mut count) = (None, 0_u64);
+    let (mut began, mut count, mut losses) = (None, 0_u64, Losses::default());
+    let is_compared = |cpu| diff.cpu.is_none_or(|compared| compared == cpu);
     let wanted = |name: &str| diff.task.is_empty() || diff.task.iter().any(|task| task == name);
     while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
         count += 1;
@@ -202,9 +210,15 @@ fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miett
                 let task = names.of(task);
                 (vec![task.clone()], format!("migrate {task} from {orig_cpu} to {dest_cpu}"))
             }
+            Tracepoint::Lost { events } => {
+                if is_compared(record.cpu) {
+                    losses.add(events);
+                }
+                continue;
+            }
             _ => continue,
         };
-        if !involved.iter().any(|name| wanted(name)) || diff.cpu.is_some_and(|cpu| cpu != record.cpu) {
+        if !involved.iter().any(|name| wanted(name)) || !is_compared(record.cpu) {
             continue;
         }
         let began = *began.get_or_insert(record.at);
@@ -219,6 +233,7 @@ fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miett
         }
     }
     side.damage = events.notes().damage();
+    side.damage.extend(losses.sentence());
     Ok((!interrupt::asked()).then_some(side))
 }
 
@@ -308,8 +323,11 @@ impl Compared<'_> {
     }
 
     fn share(&self) -> f64 {
-        let longer = self.lanes.iter().map(|lane| lane.steps.len()).max().unwrap_or(0);
-        100.0 * self.alike as f64 / longer.max(1) as f64
+        100.0 * self.alike as f64 / self.longer().max(1) as f64
+    }
+
+    fn longer(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.steps.len()).max().unwrap_or(0)
     }
 
     fn json(&self, steps: &Steps, sides: [&Side; 2]) -> Value {

@@ -64,10 +64,10 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     let counts = &recorded.counts;
     let mut notes = Notes::default();
     notes.tell(
-        counts.losses,
+        counts.losses.gaps,
         "time the trace has lost events",
         "times the trace has lost events",
-        ": the replay lacks these events",
+        &format!(": the replay lacks {}", counts.losses.words().unwrap_or_default()),
     );
     notes.tell(
         counts.broken_switches,

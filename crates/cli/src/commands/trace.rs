@@ -245,7 +245,7 @@ fn ranges(cpus: &[u32]) -> String {
 
 /// Returns findings on the quality of the file.
 fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<String> {
-    let (losses, lost) = summary.lost();
+    let losses = summary.losses();
     let clock = summary.clock();
     let sum = |what: fn(&TaskSummary) -> u64| tasks.iter().map(|task| what(task)).sum::<u64>();
     let tasks_that = |what: fn(&TaskSummary) -> bool| tasks.iter().filter(|task| what(task)).count() as u64;
@@ -255,8 +255,8 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (tally.count, format!("{what}{first}"))
     };
     let counted = [
-        (losses, "gaps where events were lost".to_owned()),
-        (lost, "events lost in these gaps, as far as the file counts them".to_owned()),
+        (losses.gaps, "gaps where events were lost".to_owned()),
+        (losses.events, "events lost in these gaps, as far as the file counts them".to_owned()),
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
             summary.missing_arrivals(),
@@ -295,7 +295,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
 
 fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Value {
     let clock = summary.clock();
-    let (losses, lost) = summary.lost();
+    let losses = summary.losses();
     let tally = |tally: &Tally| json!({ "count": tally.count, "first": tally.first.map(|place| place.to_string()) });
     let tasks: Vec<Value> = summary.tasks().into_iter().map(task_json).collect();
     let cpus: Vec<Value> = summary.cpus().map(|(cpu, events)| json!({ "cpu": cpu, "events": events })).collect();
@@ -315,8 +315,8 @@ fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Valu
         "events_by_name": by_name,
         "tasks": tasks,
         "loss": {
-            "losses": losses,
-            "lost": lost,
+            "losses": losses.gaps,
+            "lost": losses.events,
             "overwritten": notes.overwritten,
             "broken_switches": summary.broken_switches(),
             "missing_arrivals": summary.missing_arrivals(),

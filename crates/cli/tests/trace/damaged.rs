@@ -131,8 +131,9 @@ fn every_command_reports_damage() {
         said("JSON", &vruntime(&[command, &["--json"]].concat(), b"").stdout);
     }
     said("timehist", &vruntime(&["trace", "analyse", &file, "timehist"], b"").stderr);
-    for command in [&["trace", "analyse", &file][..], &["diff", &file, &file]] {
-        assert!(vruntime(&[command, &["--tables", &out]].concat(), b"").status.success());
+    // A comparison of damaged files is incomplete.
+    for (command, status) in [(&["trace", "analyse", &file][..], 0), (&["diff", &file, &file], 2)] {
+        assert_eq!(vruntime(&[command, &["--tables", &out]].concat(), b"").status.code(), Some(status));
         said("tables", &fs::read(Path::new(&out).join("notes.csv")).expect("there are notes"));
         fs::remove_dir_all(&out).unwrap();
     }
@@ -153,6 +154,7 @@ fn a_cpu_whose_data_is_cut_off_has_lost_events() {
         };
         let (info, analysed) = (json(&["trace", "info"]), json(&["trace", "analyse"]));
         assert_eq!(info["loss"]["losses"], analysed["faults"]["losses"]);
+        assert_eq!(info["loss"]["lost"], analysed["faults"]["lost"]);
         (info["loss"]["losses"].as_u64().unwrap(), info["loss"]["unterminated"].is_string())
     };
     let (before, cut) = losses(&whole);

@@ -348,8 +348,8 @@ impl Lives {
             What::Sent { socket, bytes } => self.transferred(event, (socket, bytes), true),
             What::Received { socket, bytes } => self.transferred(event, (socket, bytes), false),
             What::End => {}
-            What::Lost => {
-                self.counts.losses += 1;
+            What::Lost { events } => {
+                self.counts.losses.add(events);
                 self.forget(at, cpu);
                 self.cpus[cpu].unknown_from.get_or_insert(at);
             }

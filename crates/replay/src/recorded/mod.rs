@@ -58,6 +58,7 @@ pub(crate) use prepared::Prepared;
 use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sim::plan::Ticks;
+use vruntime_trace::read::Losses;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::{Policy, Workload};
 
@@ -200,7 +201,10 @@ pub enum What<'a> {
         bytes: u64,
     },
     /// Earlier events of this CPU are missing.
-    Lost,
+    Lost {
+        /// Their number, if the trace has it.
+        events: Option<u64>,
+    },
     /// The trace continues to here.
     End,
 }
@@ -236,8 +240,8 @@ pub struct Lateness {
 pub struct Counts {
     /// Events with times before their predecessor's.
     pub backwards: u64,
-    /// Gaps with lost events.
-    pub losses: u64,
+    /// Lost events.
+    pub losses: Losses,
     /// Switches away from a task not known to run there, after the CPU's first.
     pub broken_switches: u64,
     /// Switches from the idle task to one that acted on its CPU later.

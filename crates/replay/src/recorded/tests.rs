@@ -180,12 +180,13 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     script.running[0] = Some(b);
     script.switch(40 * MS, 0, Left::Sleeping, None).switch(50 * MS, 0, Left::Runnable, Some(b));
     script.switch(51 * MS, 0, Left::Sleeping, None);
-    script.event(60 * MS, 0, What::Lost).event(10 * MS, 1, What::Lost);
+    script.event(60 * MS, 0, What::Lost { events: Some(3) }).event(10 * MS, 1, What::Lost { events: None });
     let recorded = script.finish();
     let cpu_ns: Vec<u64> = recorded.threads.iter().map(|thread| thread.cpu_ns).collect();
     assert_eq!(cpu_ns, [MS, MS], "a what it was charged for; b not what nobody saw");
     let counts = recorded.counts;
-    assert_eq!((counts.broken_switches, counts.unwoken, counts.losses, counts.backwards), (1, 1, 2, 1));
+    assert_eq!((counts.broken_switches, counts.unwoken, counts.losses.gaps, counts.backwards), (1, 1, 2, 1));
+    assert_eq!((counts.losses.events, counts.losses.uncounted), (3, 1));
     assert_eq!(counts.running_at_start, 0, "b came later");
     assert_eq!(recorded.duration_ns, 60 * MS);
 }

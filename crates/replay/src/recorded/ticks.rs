@@ -65,7 +65,7 @@ impl TickFinder {
                     this.charged = Some(at);
                 }
             }
-            What::Switch { .. } | What::Woken { .. } | What::WokenNew { .. } | What::Lost => {
+            What::Switch { .. } | What::Woken { .. } | What::WokenNew { .. } | What::Lost { .. } => {
                 (this.charged, this.disturbed) = (None, Some(at));
             }
             _ => {}

@@ -362,7 +362,8 @@ impl Analyses {
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let losses = [
-            (faults.losses, "gaps where events were lost"),
+            (faults.losses.gaps, "gaps where events were lost"),
+            (faults.losses.events, "events lost in these gaps, as far as the file counts them"),
             (
                 self.gaps.arrivals,
                 "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)",
@@ -393,7 +394,8 @@ impl Analyses {
             "damage": self.damage,
             "stopped_early": self.stopped,
             "faults": {
-                "losses": faults.losses,
+                "losses": faults.losses.gaps,
+                "lost": faults.losses.events,
                 "broken_switches": faults.broken,
                 "missing_arrivals": self.gaps.arrivals,
                 "unwoken": faults.unwoken,

@@ -131,7 +131,10 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
             named(task);
             What::Exit
         }
-        Tracepoint::Lost { .. } => What::Lost,
+        Tracepoint::Lost { events } => {
+            world.faults.losses.add(events);
+            What::Lost
+        }
         Tracepoint::CpuhpEnter { .. } => record.online().map_or(What::Other, What::Online),
         _ => What::Other,
     };

@@ -242,6 +242,8 @@ fn losses_and_jumps_are_reported() {
     let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
     let text = analyses.text(5, 100);
     assert!(text.contains("gaps where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
+    assert!(text.contains("events lost in these gaps, as far as the file counts them: 12"), "{text}");
+    assert_eq!((&analyses.json()["faults"]["losses"], &analyses.json()["faults"]["lost"]), (&1.into(), &12.into()));
     assert_eq!(analyses.json()["elapsed_ns"], 4_000_000, "no time passes in a jump");
 }
 

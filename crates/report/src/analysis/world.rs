@@ -3,6 +3,7 @@
 //! Records and simulated events become [`Step`]s. A task is an index. A reused pid gets a second one.
 
 pub(crate) use vruntime_trace::MAX_CPUS;
+use vruntime_trace::read::Losses;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Update};
@@ -151,7 +152,7 @@ pub(crate) struct Faults {
     pub(crate) broken: u64,
     /// Tasks that ran after a sleep without a wakeup.
     pub(crate) unwoken: u64,
-    pub(crate) losses: u64,
+    pub(crate) losses: Losses,
     pub(crate) jumps: u64,
     /// Tasks that ran unseen: they were woken while waiting since a wakeup.
     pub(crate) unseen: u64,
@@ -419,7 +420,6 @@ impl World {
             self.cpus.resize(cpu as usize + 1, Cpu::default());
         }
         if what == What::Lost {
-            self.faults.losses += 1;
             self.cpus[cpu as usize].torn = false;
             self.forget(at, cpu);
             return true;
@@ -605,7 +605,7 @@ mod tests {
         assert_eq!((world.state(a).state, world.state(b).state), (State::Waiting, State::Running));
         world.apply(&step(25, 0, On::Unknown, What::Lost));
         assert_eq!((world.state(b).state, world.cpus()[0].on), (State::Unknown, On::Unknown));
-        assert_eq!(world.faults, Faults { losses: 1, ..Faults::default() });
+        assert_eq!(world.faults, Faults::default());
     }
 
     /// Our traces have no wakeup of the stopper.

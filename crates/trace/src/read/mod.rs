@@ -40,7 +40,7 @@ pub use clock::Clock;
 pub use events::{Events, detect, from_reader, is_text, open};
 pub use foreign::unsupported;
 pub use needs::{Needs, needs};
-pub use notes::{Error, Forked, Kind, Notes, Place, Tally};
+pub use notes::{Error, Forked, Kind, Losses, Notes, Place, Tally};
 pub use perf_data::PerfData;
 pub use perfetto::PerfettoTrace;
 pub use summary::{Summary, TaskSummary};

@@ -77,9 +77,9 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     if !tells("cpu_frequency") {
         say("cpu_frequency: CPU time is read as work at full speed, which is wrong if frequencies changed");
     }
-    let (losses, lost) = summary.lost();
-    let lost = lost.saturating_add(notes.overwritten.unwrap_or(0));
-    if losses > 0 || lost > 0 {
+    let losses = summary.losses();
+    let lost = losses.events.saturating_add(notes.overwritten.unwrap_or(0));
+    if losses.gaps > 0 || lost > 0 {
         missing.insert(
             usize::from(!replayable),
             format!(

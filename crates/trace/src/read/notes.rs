@@ -83,6 +83,54 @@ impl Tally {
     }
 }
 
+/// Lost events of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Number of gaps, each on one CPU.
+    pub gaps: u64,
+    /// Number of gaps without a number of events.
+    pub uncounted: u64,
+    /// Number of events lost in the other gaps.
+    pub events: u64,
+}
+
+impl Losses {
+    /// Adds a gap, with its number of events if the file has it.
+    pub fn add(&mut self, events: Option<u64>) {
+        self.gaps += 1;
+        self.uncounted += u64::from(events.is_none());
+        self.events = self.events.saturating_add(events.unwrap_or(0));
+    }
+
+    /// Adds the gaps of another CPU.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            gaps: self.gaps + other.gaps,
+            uncounted: self.uncounted + other.uncounted,
+            events: self.events.saturating_add(other.events),
+        }
+    }
+
+    /// Returns the number of lost events in words. `None` without gaps.
+    pub fn words(&self) -> Option<String> {
+        let Self { gaps, uncounted, events } = *self;
+        let words = match events {
+            _ if gaps == 0 => return None,
+            0 if uncounted > 0 => "an unknown number of events".to_owned(),
+            1 => "1 event".to_owned(),
+            events => format!("{events} events"),
+        };
+        Some(if uncounted > 0 && events > 0 { format!("at least {words}") } else { words })
+    }
+
+    /// Returns the losses as a sentence. `None` without gaps.
+    pub fn sentence(&self) -> Option<String> {
+        let gaps = if self.gaps == 1 { "1 gap".to_owned() } else { format!("{} gaps", self.gaps) };
+        self.words().map(|words| format!("the recording lost {words}, in {gaps}"))
+    }
+}
+
 /// A thread that existed before the first event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forked {
@@ -249,5 +297,25 @@ impl std::error::Error for Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_counted_as_far_as_the_file_counts_them() {
+        let of = |gaps: &[Option<u64>]| {
+            let mut losses = Losses::default();
+            for &events in gaps {
+                losses.add(events);
+            }
+            losses.sentence()
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[Some(1)]).unwrap(), "the recording lost 1 event, in 1 gap");
+        assert_eq!(of(&[None]).unwrap(), "the recording lost an unknown number of events, in 1 gap");
+        assert_eq!(of(&[Some(500), None]).unwrap(), "the recording lost at least 500 events, in 2 gaps");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::clock::Clock;
 use super::head::MAX_CPUS;
+use super::notes::Losses;
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 
 /// The most event names counted; kernels have some 2000.
@@ -69,8 +70,7 @@ impl TaskSummary {
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     events: u64,
-    lost: u64,
-    losses: u64,
+    losses: Losses,
     /// The running task, and since when; none after a loss.
     current: Option<(i32, i64)>,
     /// That time, if guessed; at least this.
@@ -137,8 +137,7 @@ impl Summary {
         }
         if let Tracepoint::Lost { events } = record.point {
             let row = &mut self.cpus[cpu];
-            row.losses += 1;
-            row.lost = row.lost.saturating_add(events.unwrap_or(0));
+            row.losses.add(events);
             row.current = None;
             return;
         }
@@ -455,9 +454,9 @@ impl Summary {
         self.named_cpus
     }
 
-    /// Returns the numbers of losses, and of counted lost events.
-    pub fn lost(&self) -> (u64, u64) {
-        self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
+    /// Returns the lost events of all CPUs.
+    pub fn losses(&self) -> Losses {
+        self.cpus.iter().fold(Losses::default(), |losses, cpu| losses.plus(cpu.losses))
     }
 
     /// Counts switches from tasks not on the CPU.
