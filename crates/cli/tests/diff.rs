@@ -40,7 +40,7 @@ fn a_place_that_never_ends_is_not_shown_to_its_end() {
     };
     let (ours, theirs, hunk) = shown(&["--hunks", "1"]);
     assert_eq!((ours, theirs), (21, 21), "20 of each, and dots: {hunk}");
-    assert!(hunk.ends_with("  ... and 560 more events lines here (--lines)\n"), "{hunk}");
+    assert!(hunk.ends_with("  ... and 560 more events here (--lines)\n"), "{hunk}");
     let (ours, theirs, hunk) = shown(&["--hunks", "1", "--lines", "10000"]);
     assert_eq!((ours, theirs), (300, 300));
     assert!(!hunk.contains("..."), "{hunk}");
@@ -57,7 +57,7 @@ fn a_place_of_many_small_differences_is_not_shown_to_its_end() {
     let (_, hunk) = text.split_once("of each trace):\n\n").expect("they part");
     assert_eq!(code, Some(2));
     assert!(hunk.lines().count() <= 50, "{} lines: {hunk}", hunk.lines().count());
-    assert!(hunk.contains(" more events lines here (--lines)"), "{hunk}");
+    assert!(hunk.contains(" more events here (--lines)"), "{hunk}");
 }
 
 fn diff(a: &str, b: &str, more: &[&str]) -> (Option<i32>, String, String) {
@@ -95,6 +95,18 @@ fn damage_without_a_difference_is_not_the_same() {
     let whole = trace(&[("two", 1.0), ("one", 1.004), ("two", 1.008)]);
     let (code, out, _) = diff(&whole, &format!("{whole}one-11 [000"), &[]);
     assert!(code == Some(2) && out.contains("The damage may hide differences"), "{out}");
+}
+
+/// A share of 100 % means that all events are alike.
+#[test]
+fn a_share_is_rounded_down() {
+    let mut turns: Vec<(&str, f64)> =
+        (0..4738_u32).map(|turn| (["two", "one"][turn as usize % 2], 1.0 + f64::from(turn) / 1e3)).collect();
+    let a = trace(&turns);
+    turns[4737].0 = "three";
+    let (code, out, _) = diff(&a, &trace(&turns), &[]);
+    let row = out.lines().find(|line| line.contains(" 4737 ")).expect("a row");
+    assert!(code == Some(2) && row.contains(" 99.9 ") && !row.contains("100.0"), "{out}");
 }
 
 #[test]

@@ -330,6 +330,11 @@ impl Compared<'_> {
         self.lanes.iter().map(|lane| lane.steps.len()).max().unwrap_or(0)
     }
 
+    /// Returns the share in per mille, rounded down: 100 % means that all events are alike.
+    fn per_mille(&self) -> usize {
+        self.alike.saturating_mul(1000) / self.longer().max(1)
+    }
+
     fn json(&self, steps: &Steps, sides: [&Side; 2]) -> Value {
         let event = |lane: usize, index: usize| {
             let &step = self.lanes[lane].steps.get(index)?;
@@ -403,7 +408,7 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
             lane.lanes[0].steps.len().to_string(),
             lane.lanes[1].steps.len().to_string(),
             lane.alike.to_string(),
-            format!("{:.1}", lane.share()),
+            format!("{}.{}", lane.per_mille() / 10, lane.per_mille() % 10),
             lane.first.map_or_else(|| "-".to_owned(), |(after, _)| after.to_string()),
             lane.parts_at().map_or_else(|| "never".to_owned(), milliseconds),
             milliseconds(lane.shift_ns),
@@ -486,6 +491,6 @@ fn hunk(text: &mut String, lane: &Compared<'_>, steps: &Steps, group: &[DiffOp],
     }
     if hidden > 0 {
         let more = counted(hidden as u64, "more event", "more events");
-        let _ = writeln!(text, "  ... and {more} lines here (--lines)");
+        let _ = writeln!(text, "  ... and {more} here (--lines)");
     }
 }
