@@ -21,6 +21,8 @@ pub(crate) struct OutputPaths {
     folders: Vec<Named>,
     /// Files in the folders with derived names, if known before the run.
     derived: Vec<Named>,
+    /// The folder of `--rtapp-log`.
+    log_folder: Option<PathBuf>,
     /// Inputs, which must not be overwritten.
     inputs: Vec<PathBuf>,
 }
@@ -66,7 +68,9 @@ impl OutputPaths {
     pub(crate) fn rtapp_log(self, folder: Option<&Path>) -> Self {
         // The tasks are not known yet, but only an existing log can be an input.
         let there = folder.map_or_else(Vec::new, rtapp_log::logs_in);
-        self.folder("--rtapp-log", folder, &[]).derived("--rtapp-log", there)
+        Self { log_folder: folder.map(Path::to_owned), ..self }
+            .folder("--rtapp-log", folder, &[])
+            .derived("--rtapp-log", there)
     }
 
     fn derived(mut self, option: &'static str, paths: Vec<PathBuf>) -> Self {
@@ -114,12 +118,28 @@ impl OutputPaths {
         for folder in &self.folders {
             taken.entry(whole(&folder.path)).or_insert(folder);
         }
+        for derived in &self.derived {
+            taken.entry(whole(&derived.path)).or_insert(derived);
+        }
         for file in self.files.iter().filter(|file| !is_device(&file.path)) {
+            self.check_no_log(file)?;
             let Some(other) = taken.insert(whole(&file.path), file) else { continue };
             let (path, options) = (file.path.display(), [other.option, file.option]);
             // The error suggests changing the option that names a file.
             let named = if file.kind == "file" { file } else { other };
             return Err(miette!(help = named.another(), "both {} and {} would write {path}", options[0], options[1]));
+        }
+        Ok(())
+    }
+
+    /// Fails for a file that is named like a log of `--rtapp-log`, in its folder. Tasks, and so the logs, are not known
+    /// yet.
+    fn check_no_log(&self, file: &Named) -> miette::Result<()> {
+        let Some(folder) = &self.log_folder else { return Ok(()) };
+        let path = whole(&file.path);
+        if path.parent() == Some(&whole(folder)) && rtapp_log::is_log(&path) {
+            let path = file.path.display();
+            return Err(miette!(help = file.another(), "{path} is named like a log, which --rtapp-log writes there"));
         }
         Ok(())
     }
@@ -268,9 +288,10 @@ fn cannot(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// Writes a file whose path was checked.
+/// Writes a file whose path was checked. Its folder can be one that the command creates.
 pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
-    output_file::write(path, text.as_bytes()).into_diagnostic().wrap_err_with(|| cannot(path))
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| output_file::write(path, text.as_bytes())).into_diagnostic().wrap_err_with(|| cannot(path))
 }
 
 #[cfg(test)]
@@ -364,6 +385,30 @@ mod tests {
         assert_eq!(both(&out.join("page.html")), "");
         let null = Some(Path::new("/dev/null"));
         assert!(OutputPaths::default().file("--html", null).file("--out", null).check().is_ok());
+    }
+
+    fn tables(folder: &Path) -> OutputPaths {
+        let tables = Tables { folder: Some(folder.to_owned()), ..Tables::default() };
+        tables.output_paths(OutputPaths::default())
+    }
+
+    #[test]
+    fn derived_names_are_written_once() {
+        let there = tempfile::tempdir().unwrap();
+        let folder = there.path().join("missing");
+        let why = |outputs: OutputPaths| outputs.check().map_or_else(|error| message_of(&error), |()| String::new());
+        let page = |name: &str| why(tables(&folder).file("--html", Some(&folder.join(name))));
+        assert!(page("classes.csv").starts_with("both --tables and --html would write "), "{}", page("classes.csv"));
+        assert!(page("classes.csv").ends_with("(name another file with --html)"), "{}", page("classes.csv"));
+        assert_eq!(page("page.html"), "");
+        let out = why(tables(&folder).folder("--out", Some(&folder), &["comparison.csv"]));
+        assert!(out.starts_with("both --tables and --out would write "), "{out}");
+        let logged = |name: &str| {
+            let outputs = OutputPaths::default().rtapp_log(Some(&folder));
+            why(outputs.file("--html", Some(&folder.join(name))))
+        };
+        assert!(logged("rt-app-w-4.log").contains("is named like a log, which --rtapp-log writes there (name another"));
+        assert_eq!(logged("page.html"), "");
     }
 
     #[cfg(target_os = "linux")]
