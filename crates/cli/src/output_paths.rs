@@ -109,7 +109,9 @@ impl OutputPaths {
         self.folders.iter().try_for_each(folder)?;
         self.check_distinct()?;
         self.check_inputs()?;
-        self.files.iter().try_for_each(|named| self.file_can_be(named))
+        // The check of the folder covers files that do not exist.
+        let exists = |named: &&Named| named.path.symlink_metadata().is_ok();
+        self.files.iter().chain(self.derived.iter().filter(exists)).try_for_each(|named| self.file_can_be(named))
     }
 
     /// Checks that no two options name one file.
@@ -409,6 +411,18 @@ mod tests {
         };
         assert!(logged("rt-app-w-4.log").contains("is named like a log, which --rtapp-log writes there (name another"));
         assert_eq!(logged("page.html"), "");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pipes_under_derived_names_are_refused() {
+        for name in ["classes.csv", "rt-app-w-0.log"] {
+            let there = tempfile::tempdir().unwrap();
+            let made = std::process::Command::new("mkfifo").arg(there.path().join(name)).status().unwrap();
+            assert!(made.success());
+            let why = message_of(&tables(there.path()).rtapp_log(Some(there.path())).check().unwrap_err());
+            assert!(why.contains("it is a named pipe") && why.contains("(name another folder with --"), "{why}");
+        }
     }
 
     #[cfg(target_os = "linux")]
