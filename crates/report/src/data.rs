@@ -145,6 +145,24 @@ pub(crate) fn instant(ns: i64) -> String {
     format!("{sign}{}.{:09}", ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
 }
 
+/// How much a text for a terminal shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The most rows of a table.
+    pub rows: usize,
+    /// The most switches of `timehist`.
+    pub switches: usize,
+    /// The option of the command that shows all.
+    pub option: &'static str,
+}
+
+impl Shown {
+    /// Shows `rows` rows and all switches, in a command with `--all`.
+    pub const fn rows(rows: usize) -> Self {
+        Self { rows, switches: usize::MAX, option: "--all" }
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataTable {
@@ -175,24 +193,24 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// Returns title and first `rows` rows for a terminal, and a note on omitted ones.
-    pub fn text(&self, rows: usize) -> String {
+    /// Returns title and the first rows for a terminal, and a note on omitted ones.
+    pub fn text(&self, shown: Shown) -> String {
         if self.rows.is_empty() {
             return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
         }
         let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
-        let table = grid(&self.heads(), left, self.lines(rows));
-        let more = match self.rows.len().saturating_sub(rows) {
+        let table = grid(&self.heads(), left, self.lines(shown.rows));
+        let more = match self.rows.len().saturating_sub(shown.rows) {
             0 => String::new(),
-            more => format!("and {more} more (--all shows them)\n"),
+            more => format!("and {more} more ({} shows them)\n", shown.option),
         };
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
     /// As [`DataTable::text`], but without the first `spare` columns on a narrow terminal, with a note.
-    pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
-        let (table, left_out) = self.narrowed(spare, rows, has_room);
-        let mut text = table.text(rows);
+    pub(crate) fn text_without(&self, spare: &[&str], shown: Shown) -> String {
+        let (table, left_out) = self.narrowed(spare, shown.rows, has_room);
+        let mut text = table.text(shown);
         if !left_out.is_empty() {
             let line = format!("too wide for {} (--json has all)", left_out.join(", "));
             text.extend([fit_text(&line, "").as_str(), "\n"]);
@@ -259,10 +277,10 @@ mod tests {
         let columns =
             [("task", "Task", Kind::Text), ("delay_ns", "Delay", Kind::Nanoseconds), ("part", "Part", Kind::Share)];
         let mut table = DataTable::new("delays", "Who waited", &columns);
-        assert_eq!(table.text(5), "Who waited: none\n");
+        assert_eq!(table.text(Shown::rows(5)), "Who waited: none\n");
         table.push(vec!["a\nb".into(), 1_500_000_u64.into(), 0.25.into()]);
         table.push(vec!["c".into(), None::<u64>.into(), f64::NAN.into()]);
-        let text = table.text(1);
+        let text = table.text(Shown::rows(1));
         assert!(
             text.contains("a\\nb  1.50 ms  25.00 %") && text.ends_with("and 1 more (--all shows them)\n"),
             "{text}"

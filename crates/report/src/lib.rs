@@ -79,7 +79,7 @@ pub use busy::ReplayRun;
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Figure, Variant, spread_data, spread_json, spread_table};
 pub use cputime::CpuTimes;
-pub use data::{Cell, Column, DataTable, Kind};
+pub use data::{Cell, Column, DataTable, Kind, Shown};
 pub use detect::{Detected, Detector};
 pub use explain::Explained;
 pub use frequency::CpuFrequency;

@@ -3,7 +3,7 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    AnalysisOptions, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
+    AnalysisOptions, Shown, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
     spread_data, spread_table,
 };
 use vruntime_workload::rtapp::Global;
@@ -143,6 +143,11 @@ const BENCHMARKS: usize = 20;
 /// The most printed violations of a run; JSON has more.
 const TOLD: usize = 8;
 
+/// Returns the most rows of a table. This command has no `--all`.
+fn shown(rows: usize) -> Shown {
+    Shown { option: "--json", ..Shown::rows(rows) }
+}
+
 /// Formats a run's violations, one sentence each.
 fn detections(run: &Done) -> Option<String> {
     let detected = run.detected.as_ref()?;
@@ -219,7 +224,7 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     let head: Vec<String> = head.lines().map(fitted).collect();
     let mut parts = vec![format!("{}\n", head.join("\n")), results_table(&first.results)];
     if let Some(series) = &first.series {
-        parts.push(format!("Over time, seed {}:\n\n{}", first.seed, series.table().text(SERIES_ROWS)));
+        parts.push(format!("Over time, seed {}:\n\n{}", first.seed, series.table().text(shown(SERIES_ROWS))));
     }
     parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|printed| {
         let lines = printed.lines.join("\n");
@@ -242,7 +247,7 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     }
     parts.extend(runs.iter().filter_map(detections));
     if let Some(analyses) = first.analyses.as_ref().filter(|_| analysed) {
-        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(ANALYSED_ROWS, usize::MAX)));
+        parts.push(format!("Analyses of seed {}:\n\n{}", first.seed, analyses.text(shown(ANALYSED_ROWS))));
     }
     parts.push(digests(runs));
     parts.join("\n")

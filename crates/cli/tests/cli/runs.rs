@@ -60,6 +60,17 @@ fn groups_get_what_they_are_entitled_to() {
     assert!((got("iron", "cpu_ns") - 0.05).abs() < 0.005, "{groups}");
 }
 
+/// A note on omitted rows names an option of the command.
+#[test]
+fn omitted_rows_are_shown_by_an_option_that_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.toml").display().to_string();
+    let task = |n: u32| format!("[[task]]\nname = \"task{n}\"\nrun = \"1ms\"\n");
+    fs::write(&file, (0..40).map(task).collect::<String>()).unwrap();
+    let printed = well(&["run", &file, "--duration", "200ms", "--analyse", "latency"]);
+    assert!(printed.contains("more rows (--json shows them)") && !printed.contains("--all"), "{printed}");
+}
+
 /// The kernel's files at an instant; a snapshot changes nothing.
 #[test]
 fn the_scheduler_can_be_looked_at() {

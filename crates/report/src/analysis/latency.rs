@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use super::world::{On, State, Step, What, World};
 use super::{Analysis, Options};
-use crate::data::{DataTable, Kind};
+use crate::data::{DataTable, Kind, Shown};
 use crate::printable::printable;
 use crate::units::counted;
 
@@ -188,7 +188,8 @@ impl Analysis for Latencies {
     }
 
     /// perf's columns.
-    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
+    fn text(&self, world: &World, shown: Shown) -> String {
+        let rows = shown.rows;
         let rule = |length: usize| format!(" {}\n", "-".repeat(length));
         let mut text = rule(139);
         text.push_str(
@@ -228,7 +229,7 @@ impl Analysis for Latencies {
         text.push_str(&rule(51));
         if all.len() > rows {
             let more = counted((all.len() - rows) as u64, "more row", "more rows");
-            let _ = writeln!(text, "and {more} (--all shows them)");
+            let _ = writeln!(text, "and {more} ({} shows them)", shown.option);
         }
         text
     }

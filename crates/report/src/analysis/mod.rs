@@ -45,7 +45,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use vruntime_trace::{CpuMask, Record};
 
-use crate::data::DataTable;
+use crate::data::{DataTable, Shown};
 use crate::table::fit_text;
 use crate::throttle_state::ThrottleCause;
 pub use cgroups::MachineGroups;
@@ -172,10 +172,10 @@ trait Analysis: fmt::Debug + Send + Sync {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// Returns text for a terminal: at most `rows` rows per table, and `lines` lines of switches.
-    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
+    /// Returns text for a terminal.
+    fn text(&self, world: &World, shown: Shown) -> String {
         let tables = self.tables(world);
-        tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
+        tables.iter().map(|table| table.text_without(self.spare(), shown)).collect::<Vec<String>>().join("\n")
     }
     /// Returns keys of columns that a narrow terminal omits.
     fn spare(&self) -> &'static [&'static str] {
@@ -350,8 +350,8 @@ impl Analyses {
 
     /// Returns text for a terminal, with at most `rows` rows per table and `lines` lines of `timehist`. Notes follow,
     /// unless it is for machines.
-    pub fn text(&self, rows: usize, lines: usize) -> String {
-        let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
+    pub fn text(&self, shown: Shown) -> String {
+        let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, shown));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
         let lines: Vec<String> = notes.iter().map(|note| fit_text(note, "  ")).collect();
         let known = (!notes.is_empty()).then(|| format!("Notes:\n{}\n", lines.join("\n")));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::bins::{Bins, Load};
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
-use crate::data::{Cell, DataTable, Kind};
+use crate::data::{Cell, DataTable, Kind, Shown};
 use crate::units::counted;
 
 /// Counted lengths: 0, 1, 2, 3, 4 and more.
@@ -206,8 +206,8 @@ impl Analysis for RunQueues {
         vec![table, over_time]
     }
 
-    fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
-        let table = self.tables(world).swap_remove(0).text(rows);
+    fn text(&self, world: &World, shown: Shown) -> String {
+        let table = self.tables(world).swap_remove(0).text(shown);
         format!("{table}{}", self.picture(world.elapsed()))
     }
 }

@@ -103,7 +103,7 @@ fn latencies_and_who_caused_them() {
     assert_eq!((&queue["max"], &queue["max_at_ns"]), (&3.into(), &2_500_000.into()));
     // 8 ms: 1 alone, 0.5 with B, 2.5 with C, 1 all three (A preempted), 2 A and B, 1 A.
     assert_eq!(queue["length_3"], 3.5 / 8.0);
-    let text = analyses.text(10, 100);
+    let text = analyses.text(Shown::rows(10));
     assert!(text.contains("  b:8                   |      2.000 ms |        1 | avg:   4.000 ms"), "{text}");
 }
 
@@ -112,9 +112,9 @@ fn timehist_has_a_line_a_switch_and_a_summary() {
     let analyses = analyse(&[AnalysisKind::TimeHist], &AnalysisOptions::default(), &story());
     let tables = analyses.tables();
     assert_eq!(tables[0].rows.len(), 5);
-    let few = analyses.text(10, 2);
+    let few = analyses.text(Shown { switches: 2, ..Shown::rows(10) });
     assert!(few.contains("\nand 3 more switches (--all shows them)\n") && few.lines().count() == 3 + 2 + 1, "{few}");
-    let text = analyses.text(10, 100);
+    let text = analyses.text(Shown::rows(10));
     // B: woken at 2 ms, ran from 6 to 8.
     assert!(
         text.contains("       0.008000 [0000]  b[8]                                0.000      4.000      2.000"),
@@ -194,7 +194,7 @@ fn migrations_of_a_trace_that_has_no_event_of_them() {
     assert!(said.contains("at least 2 migrations"), "{said}");
     let still = [switch(0, 1_000, IDLE, "R", A), switch(0, 2_000, A, "S", IDLE)].concat();
     let analyses = analyse(&[AnalysisKind::Migrations], &AnalysisOptions::default(), &still);
-    assert!(analyses.tables()[0].text(5).contains("record sched_migrate_task"));
+    assert!(analyses.tables()[0].text(Shown::rows(5)).contains("record sched_migrate_task"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn losses_and_jumps_are_reported() {
         switch(0, 900_000_000, A, "S", IDLE)
     );
     let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
-    let text = analyses.text(5, 100);
+    let text = analyses.text(Shown::rows(5));
     assert!(text.contains("gaps where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
     assert!(text.contains("events lost in these gaps, as far as the file counts them: 12"), "{text}");
     assert_eq!((&analyses.json()["faults"]["losses"], &analyses.json()["faults"]["lost"]), (&1.into(), &12.into()));
@@ -271,7 +271,7 @@ proptest! {
             let options = AnalysisOptions { each_task: true, task: Some("a".to_owned()), replayed: false };
             let analyses = analyse(&AnalysisKind::ALL, &options, &text);
             let elapsed = analyses.json()["elapsed_ns"].as_u64().unwrap();
-            prop_assert!(!analyses.text(100, 100).is_empty());
+            prop_assert!(!analyses.text(Shown::rows(100)).is_empty());
             for table in analyses.tables() {
                 for row in table.json().as_array().unwrap() {
                     if let Some(could) = row.get("could_ns").and_then(Value::as_u64) {

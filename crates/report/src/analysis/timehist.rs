@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::names::Name;
 use super::world::{On, Step, What, World};
 use super::{Analysis, Options};
-use crate::data::{DataTable, Kind};
+use crate::data::{DataTable, Kind, Shown};
 use crate::printable::printable;
 use crate::units::counted;
 
@@ -258,14 +258,15 @@ impl Analysis for TimeHist {
         vec![table, summary]
     }
 
-    fn text(&self, world: &World, rows: usize, lines: usize) -> String {
+    fn text(&self, world: &World, shown: Shown) -> String {
         if !self.keep {
-            return self.summary_table(world).text(rows);
+            return self.summary_table(world).text(shown);
         }
-        let mut text = self.lines_text(world, lines);
-        let left = self.lines.len().saturating_sub(lines);
+        let mut text = self.lines_text(world, shown.switches);
+        let left = self.lines.len().saturating_sub(shown.switches);
         if left > 0 {
-            let _ = writeln!(text, "and {} (--all shows them)", counted(left as u64, "more switch", "more switches"));
+            let more = counted(left as u64, "more switch", "more switches");
+            let _ = writeln!(text, "and {more} ({} shows them)", shown.option);
         }
         if self.more > 0 {
             let more = counted(self.more, "more switch, which was", "more switches, which were");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use miette::miette;
 use serde_json::json;
-use vruntime_report::{Analyses, AnalysisKind};
+use vruntime_report::{Analyses, AnalysisKind, Shown};
 
 use super::{COUNTS_FOR_TIME, UNREAD, stopped_early};
 use crate::args::TraceAnalyse;
@@ -81,13 +81,14 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         json["file"] = json!(arguments.file.display().to_string());
         output::print_json(&json);
     } else {
-        let (rows, lines) = if arguments.all {
-            (usize::MAX, usize::MAX)
+        let shown = if arguments.all {
+            Shown::rows(usize::MAX)
         } else {
             // Scripts read all of timehist, as of perf's, unless --rows is given.
-            (arguments.rows.unwrap_or(USUAL_ROWS), arguments.rows.unwrap_or(usize::MAX))
+            let switches = arguments.rows.unwrap_or(usize::MAX);
+            Shown { switches, ..Shown::rows(arguments.rows.unwrap_or(USUAL_ROWS)) }
         };
-        output::print(&analyses.text(rows, lines));
+        output::print(&analyses.text(shown));
     }
     // The text has notes at its end, and JSON and tables in `notes`. `timehist` has no room for them.
     if !arguments.json && analyses.is_for_machines() {
