@@ -6,6 +6,7 @@ use vruntime_report::{
     AnalysisOptions, Shown, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
     spread_data, spread_table,
 };
+use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check, may_be_there};
@@ -40,6 +41,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     }
     if let (Some(at), Some(end)) = (run.debug_at, ends) {
         is_before(at, end)?;
+    }
+    if plan.config.machine.residents.is_none() {
+        run.task.iter().try_for_each(|task| is_named(task, &input.workload))?;
     }
     let wanted = (!run.analyse.is_empty()).then(|| asked(&run.analyse, false)).transpose()?;
     // Background tasks of a measured machine have other names.
@@ -88,8 +92,9 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         (Some((_, options)), Some(analyses)) => check(analyses, options, None),
         _ => Ok(()),
     };
-    let debugged = run.debug_at.zip(runs.first()).map(|(at, done)| debug(at, &run.task, done)).transpose()?;
-    if let Some(text) = &debugged {
+    // Without the kernel's files, the results are printed before the error.
+    let debugged = run.debug_at.zip(runs.first()).map(|(at, done)| debug(at, &run.task, done)).transpose();
+    if let Ok(Some(text)) = &debugged {
         output::print(text);
     } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
@@ -105,6 +110,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     }
     written?;
     analysed?;
+    debugged?;
     let found = |run: &Done| run.detected.as_ref().is_some_and(|detected| !detected.violations.is_empty());
     Ok(if runs.iter().any(|run| run.outcome.interrupted) {
         Ended::Interrupted
@@ -172,6 +178,14 @@ fn detections(run: &Done) -> Option<String> {
         let _ = writeln!(text, "detect, seed {seed}: and {more} more; --json lists the first 64");
     }
     Some(text)
+}
+
+/// Fails if the file has no task that `--task` names.
+fn is_named(task: &str, workload: &Workload) -> miette::Result<()> {
+    may_be_there(task, workload).map_err(|error| {
+        let help = error.help().map(|help| help.to_string()).unwrap_or_default();
+        miette!(help = help, "there is no task `{task}` in the file")
+    })
 }
 
 /// Fails if the time of `--debug-at` is not before the end of the run.

@@ -60,6 +60,26 @@ fn groups_get_what_they_are_entitled_to() {
     assert!((got("iron", "cpu_ns") - 0.05).abs() < 0.005, "{groups}");
 }
 
+const ENDS_EARLY: &str = "machine = \"1\"\nduration = \"100ms\"\n\
+    [[task]]\nname = \"short\"\nsteps = [{ run = \"1ms\" }]\nloops = 1\n\
+    [[task]]\nname = \"long\"\nrun = \"1ms\"\n";
+
+/// The results of a run are not lost with a task that ended before `--debug-at`.
+#[test]
+fn a_task_that_has_ended_leaves_the_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.toml").display().to_string();
+    fs::write(&file, ENDS_EARLY).unwrap();
+    let output = vruntime(&["run", &file, "--debug-at", "50ms", "--task", "short"]);
+    let (printed, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(printed.contains("digest") && printed.contains("long"), "{printed}");
+    assert!(told.contains("there is no task `short` at 0.05 s"), "{told}");
+    // A misspelt name costs no run.
+    let told = fails(&["run", &file, "--debug-at", "50ms", "--task", "shorty"]);
+    assert!(told.contains("there is no task `shorty` in the file") && told.contains("long, short"), "{told}");
+}
+
 /// A note on omitted rows names an option of the command.
 #[test]
 fn omitted_rows_are_shown_by_an_option_that_exists() {
