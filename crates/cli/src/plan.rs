@@ -28,7 +28,7 @@ pub(crate) fn run_info(plan: &Plan, changes: &[String], name: &str, duration_ns:
         host_cpus: plan.config.machine.host_cpus,
         duration_ns,
         hz: plan.config.machine.hz,
-        preempt: plan.config.preempt.name().to_owned(),
+        preempt: plan.config.effective_preempt().name().to_owned(),
         autogroup: plan.config.autogroup,
         gate: plan.config.gate,
         costs: plan.costs.to_owned(),

@@ -9,6 +9,7 @@ use vruntime_workload::scenario::Preempt;
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
+use crate::history;
 use crate::idle::{IdleDepth, IdleState};
 use crate::stalls::Stall;
 
@@ -110,6 +111,14 @@ pub struct Config {
 const THREADS_MAX: usize = 1 << 18;
 
 impl Config {
+    /// Returns the preemption model that the kernel has: before 6.13, `lazy` is as `voluntary`.
+    pub fn effective_preempt(&self) -> Preempt {
+        match self.preempt {
+            Preempt::Lazy if !self.kernel.is_at_least(history::LAZY) => Preempt::Voluntary,
+            preempt => preempt,
+        }
+    }
+
     /// Returns a run with seed 0 until the workload ends.
     pub fn new(kernel: Kernel, machine: MachineSpec) -> Self {
         Self {

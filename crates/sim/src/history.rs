@@ -4,7 +4,6 @@ use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::has_feature;
 use vruntime_workload::program::{Changed, CpuMax, Group, GroupChange, Partition, Policy, Settings, Task, Workload};
-use vruntime_workload::scenario::Preempt;
 
 use crate::config::Config;
 use crate::error::{Error, Who};
@@ -70,9 +69,8 @@ pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
 
 /// Returns a note on the replacement of lazy preemption.
 pub(crate) fn preemption_note(config: &Config) -> Option<String> {
-    let kernel = &config.kernel;
-    (config.preempt == Preempt::Lazy && !kernel.is_at_least(LAZY))
-        .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", kernel.name))
+    (config.preempt != config.effective_preempt())
+        .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", config.kernel.name))
 }
 
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {

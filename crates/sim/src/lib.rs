@@ -268,7 +268,7 @@ where
 {
     let spec = &config.machine;
     let mut scheduler = SchedConfig::new(&config.kernel, &spec.topology, spec.hz);
-    if config.preempt == Preempt::Lazy && config.kernel.is_at_least(history::LAZY) {
+    if config.effective_preempt() == Preempt::Lazy {
         scheduler.preemption = Preemption::Lazy;
     }
     scheduler.callers = Callers::One;

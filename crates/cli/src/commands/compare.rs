@@ -213,7 +213,7 @@ impl<'a> Ran<'a> {
             file,
             policies::words(&plan.kernel),
             machine_words(plan),
-            plan.config.preempt.name()
+            plan.config.effective_preempt().name()
         )
     }
 }

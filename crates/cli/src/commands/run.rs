@@ -288,7 +288,7 @@ fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
         policies::words(&plan.kernel),
         machine_words(plan),
         config.machine.hz,
-        config.preempt.name(),
+        config.effective_preempt().name(),
         plan.costs,
         end as f64 / 1e9,
     )

@@ -80,6 +80,19 @@ fn a_task_that_has_ended_leaves_the_results() {
     assert!(told.contains("there is no task `shorty` in the file") && told.contains("long, short"), "{told}");
 }
 
+/// Kernels without lazy preemption state the model that they use.
+#[test]
+fn the_stated_preemption_is_the_simulated_one() {
+    let run =
+        |kernel: &str| well(&["run", "groups.toml", "--kernel", kernel, "--preempt", "lazy", "--duration", "10ms"]);
+    assert!(run("6.12").contains("preempt voluntary,"), "{}", run("6.12"));
+    assert!(run("6.18").contains("preempt lazy,"), "{}", run("6.18"));
+    let both = ["compare", "groups.toml", "--kernel", "6.1", "--kernel", "6.18", "--preempt", "lazy", "--repeat", "1"];
+    let compared = well(&[&both[..], &["--duration", "10ms"]].concat()).replace('\n', " ");
+    let stated = |model: &str| compared.matches(&format!("preempt {model}")).count();
+    assert_eq!((stated("voluntary"), stated("lazy")), (1, 1), "{compared}");
+}
+
 /// A note on omitted rows names an option of the command.
 #[test]
 fn omitted_rows_are_shown_by_an_option_that_exists() {
