@@ -14,7 +14,9 @@ use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classe
 use super::file_names::file_names;
 use super::replay_input::tell_left_out;
 use super::saved::{self, Saved};
-use super::{LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, tell_notes};
+use super::{
+    LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, stopped_early, tell_notes,
+};
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
 use crate::output_paths::OutputPaths;
@@ -332,7 +334,10 @@ impl<'a> Compared<'a> {
         let of_run = |(label, done): &(String, &Done)| {
             done.outcome.notes.iter().map(|note| format!("{label}: {note}")).collect::<Vec<String>>()
         };
-        let notes = self.checks.iter().flat_map(Checked::damage).chain(firsts.iter().flat_map(of_run));
+        let stopped = self.ran.iter().flat_map(|ran| {
+            ran.runs.iter().filter_map(stopped_early).map(|stopped| format!("{}: {stopped}", ran.side.label))
+        });
+        let notes = stopped.chain(self.checks.iter().flat_map(Checked::damage)).chain(firsts.iter().flat_map(of_run));
         tables::write(&compare.reports.tables, "compare", parts.collect(), &notes.collect::<Vec<String>>())
     }
 

@@ -95,6 +95,13 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
     json
 }
 
+/// Returns the note on a run that Ctrl-C stopped.
+fn stopped_early(run: &Done) -> Option<String> {
+    let seconds = run.outcome.end as f64 / 1e9;
+    let note = || format!("seed {} stopped early at {seconds} s: results lack the rest of the run", run.seed);
+    run.outcome.interrupted.then(note)
+}
+
 fn finished(runs: &[Done]) -> usize {
     runs.iter().filter(|run| !run.outcome.interrupted).count()
 }

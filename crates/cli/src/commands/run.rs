@@ -11,7 +11,7 @@ use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check, may_be_there};
 use super::html;
-use super::{LEFT, digests, leave_results, over_seeds, runs_json, tell_notes};
+use super::{LEFT, digests, leave_results, over_seeds, runs_json, stopped_early, tell_notes};
 use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
@@ -136,7 +136,8 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     let mut all = first.results.tables();
     all.extend(series.into_iter().chain(found).chain(over_seeds));
     let analysed = first.analyses.as_ref().map(|analyses| analyses.notes()).unwrap_or_default();
-    let notes = [first.outcome.notes.clone(), analysed].concat();
+    let stopped = runs.iter().filter_map(stopped_early).collect();
+    let notes = [stopped, first.outcome.notes.clone(), analysed].concat();
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
 }
 

@@ -53,6 +53,20 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(printed.contains("stopped early") && printed.contains("digest"), "{printed}");
 }
 
+/// The tables of an interrupted run or comparison have a note on it.
+#[test]
+fn ctrl_c_is_noted_beside_the_tables() {
+    let tables = tempfile::tempdir().unwrap();
+    let folder = tables.path().display().to_string();
+    let options = ["forever.json", "--machine", "2", "--duration", "100000s", "--tables", &folder];
+    let notes = || fs::read_to_string(tables.path().join("notes.csv")).unwrap();
+    stopped(&[&["run"][..], &options].concat(), "trace.txt");
+    assert!(notes().contains("seed 1 stopped early at "), "{}", notes());
+    let kernels = ["--kernel", "6.1", "--kernel", "6.12", "--repeat", "1"];
+    stopped(&[&["compare"][..], &options, &kernels].concat(), "6.1/trace.txt");
+    assert!(notes().contains("6.1: seed 1 stopped early at "), "{}", notes());
+}
+
 /// No seed has ended: there is no table over seeds, nor its head.
 #[test]
 fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
