@@ -43,7 +43,7 @@ fn features_json(kernel: &Kernel) -> Value {
         json
     });
     let tunables = kernel.own_tunables().map(|(name, what)| {
-        let values = SIZES.map(|cpus| (cpus.to_string(), Value::from(value(&kernel.tunables(cpus, 250), name))));
+        let values = SIZES.map(|cpus| (cpus.to_string(), value(&kernel.tunables(cpus, 250), name)));
         json!({"tunable": name, "what": what, "value_by_cpus": Map::from_iter(values)})
     });
     json!({
@@ -153,7 +153,16 @@ fn has_classes(kernel: &Kernel) -> bool {
     has_feature(kernel.name, Feature::CpuRcScaling)
 }
 
-fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
+/// Returns a tunable's value: a number as the kernel shows it.
+fn value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> Value {
+    match name {
+        // The kernel's -1: no limit.
+        "sched_rt_runtime_us" if knobs.rt_runtime_ns == u64::MAX => Value::from(-1),
+        _ => Value::from(plain_value(knobs, name)),
+    }
+}
+
+fn plain_value(knobs: &vruntime_sched::tunables::Knobs, name: &str) -> u64 {
     match name {
         "latency_ns" => knobs.latency_ns,
         "wakeup_granularity_ns" => knobs.wakeup_granularity_ns,

@@ -3,6 +3,7 @@
 use std::fs;
 
 use assert_cmd::Command;
+use serde_json::Value;
 
 use crate::support::*;
 
@@ -102,6 +103,22 @@ fn omitted_rows_are_shown_by_an_option_that_exists() {
     fs::write(&file, (0..40).map(task).collect::<String>()).unwrap();
     let printed = well(&["run", &file, "--duration", "200ms", "--analyse", "latency"]);
     assert!(printed.contains("more rows (--json shows them)") && !printed.contains("--all"), "{printed}");
+}
+
+/// Values of tunables are the kernel's, also without a limit.
+#[test]
+fn no_limit_of_real_time_tasks_is_minus_one() {
+    let unlimited = ["kernels", "--features", "6.1+kernel.sched_rt_runtime_us=-1"];
+    let printed = well(&unlimited);
+    let row = printed.lines().find(|line| line.starts_with("sched_rt_runtime_us ")).expect("a row");
+    assert!(row.split_whitespace().nth(1) == Some("-1"), "{row}");
+    let json: Value = serde_json::from_str(&well(&[&unlimited[..], &["--json"]].concat())).unwrap();
+    let tunables = json["tunables"].as_array().unwrap();
+    let row = tunables
+        .iter()
+        .find(|row| row["tunable"] == "kernel.sched_rt_runtime_us")
+        .or_else(|| tunables.iter().find(|row| row["tunable"] == "sched_rt_runtime_us"));
+    assert_eq!(row.unwrap()["value_by_cpus"]["8"], -1);
 }
 
 /// The kernel's files at an instant; a snapshot changes nothing.
