@@ -258,12 +258,12 @@ pub fn refused(
     what_if: Option<&Workload>,
     rules: &Rules,
 ) -> Option<vruntime_workload::Error> {
-    let vruntime_sim::Error::Refused { task, error, .. } = error else { return None };
+    let vruntime_sim::Error::Refused { task, errno, error, .. } = error else { return None };
     // A copy is rejected as its original, which precedes it.
     let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
     let thread = recorded.threads.iter().position(|thread| is_named(&thread))?;
     // The rule decides when the task requests it.
-    let refusal = vruntime_sim::Error::Refused { task: task.clone(), now: 0, error: error.clone() };
+    let refusal = vruntime_sim::Error::Refused { task: task.clone(), now: 0, errno, error: error.clone() };
     let mut changed = what_if.into_iter().flat_map(|workload| &workload.tasks);
     let now = changed.find(|changed| changed.name == *task);
     // From the start, or from a wait beside an idle CPU.

@@ -36,6 +36,11 @@ fn wrong(error: &dyn fmt::Display) -> String {
     halves(error).0
 }
 
+/// Adds the error number to a message without it.
+fn with_errno(message: &str, errno: &str) -> String {
+    if message.contains(errno) { message.to_owned() } else { format!("{message} ({errno})") }
+}
+
 /// The source of an impossible request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -241,12 +246,14 @@ pub enum Error {
         task: String,
     },
     /// The kernel refuses `sched_setattr` or `sched_setaffinity` of a deadline task.
-    #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
+    #[error("task `{task}`{}: {}", at(*.now), with_errno(&wrong(error), errno))]
     Refused {
         /// The task.
         task: String,
         /// Nanoseconds after the start.
         now: u64,
+        /// The error number of the call, such as `EBUSY`.
+        errno: &'static str,
         /// The reason, and how to fix it.
         error: SchedError,
     },

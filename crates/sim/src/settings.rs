@@ -98,7 +98,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let number = errno(&error, affinity);
         let error = match error {
             SchedError::NoRtRuntime { group } => Error::NoRtRuntime { task, now, group: self.group_path(group) },
-            error => Error::Refused { task, now, error },
+            error => Error::Refused { task, now, errno: number, error },
         };
         self.is_refused(error, number);
     }

@@ -227,6 +227,38 @@ fn what_the_kernel_refuses_is_refused() {
     assert!(matches!(refused(vec![(50 * MS, of_task(0, settings))]), Error::Refused { now, .. } if now == 50 * MS));
 }
 
+/// Refused parameters of a change leave the task as it was, with a note.
+#[test]
+fn a_change_with_refused_parameters_changes_nothing() {
+    let dated = |runtime, deadline, period| {
+        let policy = Policy::Deadline { runtime, deadline, period, reclaim: false, overrun: false };
+        of_task(0, Settings { policy: Some(policy), ..Settings::default() })
+    };
+    for change in [dated(1000, 10 * MS, 10 * MS), dated(20 * MS, 10 * MS, 10 * MS), dated(MS, 9000 * MS, 9000 * MS)] {
+        let workload = grouped(vec![hog("a", 1)], vec![(50 * MS, change)]);
+        let config = Config { duration: Some(100 * MS), end_if_refused: false, ..exact("6.12", "1") };
+        let notes = simulate(&workload, &config, &mut Log::default()).unwrap().notes;
+        let [note] = &notes[..] else { panic!("{notes:?}") };
+        assert!(note.contains("task `a` at 50.000 ms") && note.contains("(EINVAL)"), "{note}");
+        assert!(note.contains("the task kept its settings"), "{note}");
+        let strict = Config { end_if_refused: true, ..config };
+        let error = simulate(&workload, &strict, &mut Log::default()).unwrap_err();
+        assert!(matches!(error, Error::Refused { now, errno: "EINVAL", .. } if now == 50 * MS), "{error}");
+    }
+}
+
+/// The error of a refused admission names its number.
+#[test]
+fn a_refused_admission_names_its_number() {
+    let greedy =
+        Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
+    let settings = Settings { policy: Some(greedy), ..Settings::default() };
+    let workload = grouped(vec![hog("a", 1)], vec![(50 * MS, of_task(0, settings))]);
+    let config = Config { duration: Some(100 * MS), end_if_refused: true, ..exact("6.12", "1") };
+    let error = simulate(&workload, &config, &mut Log::default()).unwrap_err().to_string();
+    assert!(error.contains("(EBUSY)"), "{error}");
+}
+
 #[test]
 fn observers_receive_changes() {
     #[derive(Default)]

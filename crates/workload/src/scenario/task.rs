@@ -189,13 +189,15 @@ fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
         PolicyName::Fifo => Policy::Fifo { priority },
         PolicyName::RoundRobin => Policy::RoundRobin { priority },
         PolicyName::Deadline => {
+            // The kernel can refuse a change, and the run continues.
+            let may_be_refused = other_period == Period::Nothing && runtime.is_some();
             let runtime = runtime.unwrap_or(0);
             let period = period.unwrap_or(runtime);
             let deadline = deadline.unwrap_or(period);
             // Invalid times have been reported.
             let unread = ["runtime", "deadline", "period"].into_iter().zip(times);
             let unread = unread.filter(|(key, time)| time.is_none() && fields.get(key).is_some()).count();
-            if unread == 0 && (runtime < 1024 || runtime > deadline || deadline > period) {
+            if unread == 0 && !may_be_refused && (runtime < 1024 || runtime > deadline || deadline > period) {
                 let us = |ns: u64| format!("{} us", ns as f64 / 1000.0);
                 let message = format!(
                     "the kernel refuses these deadline parameters: a runtime of {}, a deadline of {}, a period of {}",
