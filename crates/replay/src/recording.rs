@@ -155,7 +155,8 @@ impl Reader {
         }
         if !needs.replayable {
             let why = needs.missing.first().map_or("it has no events", String::as_str);
-            let help = format!("this command records the events that a replay needs:\n{}", needs.record.join("\n"));
+            let command = format!("this command records the events that a replay needs:\n{}", needs.record.join("\n"));
+            let help = notes.damage().into_iter().chain([command]).collect::<Vec<String>>().join("\n");
             return Err(Error::new(format!("{name} cannot be replayed, for it lacks {why}")).with_help(help));
         }
         if cpus > MAX_CPUS {

@@ -172,6 +172,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
         Some(cpu) => ("leave --cpu out, or name another", format!(" on CPU {cpu}")),
         None => ("vruntime trace info describes it", String::new()),
     };
+    let help = side.damage.iter().cloned().chain([help.to_owned()]).collect::<Vec<String>>().join("\n");
     Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
 }
 

@@ -140,6 +140,21 @@ fn every_command_reports_damage() {
     assert!(!said("diff", &vruntime(&["diff", &file, &file], b"").stdout).contains("The same events"));
 }
 
+/// The error of a trace whose events are cut off says so.
+#[test]
+fn a_trace_without_its_events_is_reported_as_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(Path::new(DATA).join("trace-v6.dat")).unwrap();
+    let path = folder.path().join("cut.dat");
+    fs::write(&path, &whole[..whole.len() * 7 / 10]).unwrap();
+    let file = path.display().to_string();
+    for command in [&["trace", "analyse", &file][..], &["diff", &file, &file], &["replay", &file]] {
+        let output = vruntime(command, b"");
+        let told = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.status.code() == Some(1) && told.contains("may have been cut off"), "{command:?}: {told}");
+    }
+}
+
 /// A file ends before its last CPU's data does: that CPU's further activity is unknown.
 #[test]
 fn a_cpu_whose_data_is_cut_off_has_lost_events() {

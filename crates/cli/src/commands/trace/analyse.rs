@@ -15,6 +15,8 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{cgroups, each_event, open};
 use crate::{Ended, output, tables};
 
+/// The help for a file without damage.
+const NO_EVENT: &str = "vruntime trace info prints what the file has, and how to record events";
 /// The default number of rows of a table.
 const USUAL_ROWS: usize = 25;
 
@@ -58,7 +60,9 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
             output::note(&stopped_early(stopped));
             return Ok(Ended::Interrupted);
         }
-        return Err(miette!("there is no event in {}", arguments.file.display()));
+        let (file, damage) = (arguments.file.display(), events.notes().damage());
+        let help = if damage.is_empty() { NO_EVENT.to_owned() } else { damage.join("\n") };
+        return Err(miette!(help = help, "there is no event in {file}"));
     }
     let mut lacking = check(&analyses, &options, Some(&arguments.file)).err();
     // With several analyses, prints the others first.
