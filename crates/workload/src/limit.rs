@@ -13,14 +13,16 @@ const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// From here on, a single whole number is a quota in microseconds. The kernel accepts none below.
 const LEAST_US: u64 = 1000;
 
-/// Parses a limit, without checking ranges: `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2`
-/// (CPUs), `500m/10ms` (CPUs/period), `max` or `max 100000`.
+/// Parses a limit, without checking ranges: `20ms/100ms`, `20ms`, `200000 100000` or `200000/100000`, `200000` (us),
+/// `500m`, `0.5`, `2` (CPUs), `500m/10ms` (CPUs/period), `max` or `max 100000`.
 pub fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
     // `500m` is half a CPU, not minutes.
     let time = |text: &str| if text.trim_end().ends_with('m') { None } else { parse_duration(text).ok() };
-    let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
+    let (quota, period) = if let Some((quota, period)) = in_microseconds(text) {
+        (Some(us(quota)?), us(period)?)
+    } else if let Some((quota, period)) = text.split_once('/') {
         let period = time(period)?;
         let quota = quota.trim_end();
         (Some(millicores(quota, period).or_else(|| cpus(quota, period)).or_else(|| time(quota))?), period)
@@ -41,6 +43,14 @@ pub fn cpu_max(text: &str) -> Option<CpuMax> {
         (quota, period)
     };
     Some(quota.map_or(CpuMax::Unlimited, |quota| CpuMax::Limited(Bandwidth { quota, period, burst: 0 })))
+}
+
+/// Returns quota and period of `200000/100000`: whole numbers that the kernel accepts as microseconds.
+fn in_microseconds(text: &str) -> Option<(&str, &str)> {
+    let (quota, period) = text.split_once('/')?;
+    let (quota, period) = (quota.trim(), period.trim());
+    let accepted = |text: &str| text.parse::<u64>().is_ok_and(|us| us >= LEAST_US);
+    (accepted(quota) && accepted(period)).then_some((quota, period))
 }
 
 /// The quota of `500m` (Kubernetes: half a CPU), in each `period`.
@@ -65,6 +75,7 @@ mod tests {
             ("1500us / 5ms", (1.5, 5)),
             ("20ms", (20.0, 100)),
             ("20000 50000", (20.0, 50)),
+            ("20000/50000", (20.0, 50)),
             (" 20000 ", (20.0, 100)),
             ("500m", (50.0, 100)),
             ("0.5", (50.0, 100)),

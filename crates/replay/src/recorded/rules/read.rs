@@ -88,10 +88,8 @@ impl Rules {
         while index < actions.len() {
             let mut word = actions[index].clone();
             index += 1;
-            if ["max=", "cpu.max="].iter().any(|key| text[word.clone()].starts_with(key))
-                && let Some(next) =
-                    actions.get(index).filter(|next| text[(*next).clone()].bytes().all(|byte| byte.is_ascii_digit()))
-            {
+            let is_limit = ["max=", "cpu.max="].iter().any(|key| text[word.clone()].starts_with(key));
+            if let Some(next) = actions.get(index).filter(|next| is_limit && is_period(&text[(*next).clone()])) {
                 word.end = next.end;
                 index += 1;
             }
@@ -100,10 +98,11 @@ impl Rules {
             } else if let value @ ("closed" | "open") = &text[word.clone()] {
                 Entry { key: "loop", key_span: word.clone(), value: value.to_owned(), span: word }
             } else {
-                pair(text, &word).ok_or_else(|| {
+                let entry = pair(text, &word).ok_or_else(|| {
                     error(word.clone(), format!("`{}` is not key=value", &text[word.clone()]), "this word")
                         .with_help(FORM)
-                })?
+                })?;
+                if is_limit { unquoted(entry) } else { entry }
             };
             let key = values::of_file(entry.key);
             if keys.contains(&key) {
@@ -369,6 +368,19 @@ fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
     match (words.first(), words.last()) {
         (Some(first), Some(last)) => first.start..last.end,
         _ => part,
+    }
+}
+
+/// Whether a word is the second half of a limit: a whole number, and the quote after it.
+fn is_period(word: &str) -> bool {
+    word.strip_suffix('"').unwrap_or(word).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Removes the quotes of a value, as scenarios have them: `max="50000 100000"`.
+fn unquoted(entry: Entry<'_>) -> Entry<'_> {
+    match entry.value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
+        Some(value) => Entry { value: value.to_owned(), span: entry.span.start + 1..entry.span.end - 1, ..entry },
+        None => entry,
     }
 }
 

@@ -120,6 +120,8 @@ fn a_rule_sets_burst_and_period() {
     };
     assert_eq!(limit("web*: group=/a max=500m/10ms burst=4ms").unwrap(), expected(5, 10, 4));
     assert_eq!(limit("web*: group=/a burst=4000 max=20000 100000").unwrap(), expected(20, 100, 4));
+    assert_eq!(limit("web*: group=/a burst=4000 max=20000/100000").unwrap(), expected(20, 100, 4));
+    assert_eq!(limit("web*: group=/a max=\"20000 100000\" burst=4000").unwrap(), expected(20, 100, 4));
     assert_eq!(limit("web*: group=/a max=max burst=0").unwrap(), None);
     let wrong = |rule: &str| limit(rule).unwrap_err().to_string();
     assert!(wrong("web*: group=/a burst=4ms").contains("without a limit: group `/a`"));
