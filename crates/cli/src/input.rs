@@ -70,10 +70,19 @@ pub(crate) fn is_workload(path: &Path) -> bool {
     if path == Path::new("-") || matches!(known, Some("toml" | "json")) {
         return true;
     }
+    first_mark(path).is_none_or(|first| first == b'{')
+}
+
+/// Whether a file begins with nothing but spaces and empty lines.
+pub(crate) fn is_blank(path: &Path) -> bool {
+    first_mark(path).is_none()
+}
+
+/// Returns the first byte of a file's beginning that is no white space.
+fn first_mark(path: &Path) -> Option<u8> {
     let mut start = [0; 64];
     let read = fs::File::open(path).and_then(|mut file| file.read(&mut start));
-    let first = read.ok().and_then(|count| start[..count].iter().copied().find(|byte| !byte.is_ascii_whitespace()));
-    first.is_none_or(|first| first == b'{')
+    read.ok().and_then(|count| start[..count].iter().copied().find(|byte| !byte.is_ascii_whitespace()))
 }
 
 /// Reads a workload from a file, or from standard input for `-`. Prints warnings; with `strict` they are errors.

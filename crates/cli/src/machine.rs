@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
+use miette::miette;
 use serde_json::{Value, json};
 use vruntime_replay::plat_info::{Clocks, PlatInfo};
 use vruntime_report::counted;
@@ -32,7 +33,15 @@ pub(crate) fn known(text: &str) -> miette::Result<Machine> {
         }
         return Ok(machine);
     }
-    Machine::described(text).map_err(|error| plan::report(&error))
+    Machine::described(text).map_err(|error| no_machine(path).unwrap_or_else(|| plan::report(&error)))
+}
+
+/// Returns the error of a text that names a file or a folder, and no machine. `None` if there is none of that name.
+fn no_machine(path: &Path) -> Option<miette::Report> {
+    let there = path.metadata().ok()?;
+    let kind = if there.is_dir() { "a folder" } else { "a file with another ending" };
+    let help = "name a file that ends with .toml (vruntime calibrate), .xml (lstopo) or .yml (LISA), or describe the machine: 8, \"pack:2 core:4\"";
+    Some(miette!(help = help, "`{}` is {kind}, and describes no machine", path.display()))
 }
 
 /// Returns the shape of the machine that `text` names, or describes. Prints what a file has that is ignored.

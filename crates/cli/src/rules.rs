@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use miette::miette;
 use vruntime_replay::recorded::Thread;
 use vruntime_replay::recorded::rules::{Overruled, Rules};
 use vruntime_report::counted;
@@ -22,6 +23,9 @@ pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
             let bytes = input::contents(path, "name a file of rules, such as map.toml (docs/replay.md)")?;
             rules.add_file(text, &bytes)?;
+        } else if !text.contains(':') && path.is_file() {
+            let help = "end its name with .toml: such a file has [[rule]] tables (docs/replay.md)";
+            return Err(miette!(help = help, "`{text}` is a file whose name does not end with .toml"));
         } else {
             rules.add(text)?;
         }

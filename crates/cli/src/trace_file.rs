@@ -165,7 +165,7 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let help = match error {
         read::Error::Io(error) => input::help_with(path, error, wanted),
         read::Error::NoEvents { .. } | read::Error::WithoutEvents { .. }
-            if path != Path::new("-") && input::is_workload(path) =>
+            if path != Path::new("-") && !input::is_blank(path) && input::is_workload(path) =>
         {
             format!("it looks like a workload, which `vruntime run {}` runs", path.display())
         }

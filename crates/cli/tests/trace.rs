@@ -84,6 +84,17 @@ fn standard_input_and_losses() {
 
 #[test]
 fn what_is_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        fails(&["trace", "info", &path.display().to_string()], b"")
+    };
+    let wide: Vec<u8> = "\u{feff}# tracer: nop\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf_16 = told("wide.txt", &wide);
+    assert!(utf_16.contains("a text in UTF-16 is not read") && utf_16.contains("iconv"), "{utf_16}");
+    let blank = told("blank.txt", &[b'\n'; 100]);
+    assert!(!blank.contains("workload") && blank.contains("has no events in 100 lines"), "{blank}");
     insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
     assert!(fails(&["trace", "info", "-"], b"").contains("the file is empty"));

@@ -54,6 +54,10 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
 ///
 /// If the text is no XML or has no PUs. The offset counts bytes.
 pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
+    if text.trim().is_empty() {
+        let help = "write the file with `lstopo --of xml FILE`";
+        return Err(ParseTopologyError::new(0, 0, "the file is empty".to_owned(), help));
+    }
     if let Some(offset) = too_deep(text) {
         let message = format!("elements are nested more than {MAX_DEPTH} levels deep");
         return Err(ParseTopologyError::new(offset, 0, message, "write the file with `lstopo --of xml FILE`"));
@@ -434,6 +438,7 @@ mod tests {
 
     #[test]
     fn what_is_no_machine() {
+        assert_eq!(parse_lstopo("\n").unwrap_err().message, "the file is empty");
         assert!(parse_lstopo("<topology><object></topology>").unwrap_err().message.starts_with("not XML"));
         assert!(parse_lstopo("<html/>").unwrap_err().message.contains("html"));
         assert!(parse_lstopo("<topology/>").unwrap_err().message.contains("no object of type PU"));

@@ -6,7 +6,7 @@ use super::notes::Error;
 use super::scan::{digits, trim_start, word};
 
 /// Magic bytes of binary files, their names, and how to get a supported trace.
-const BINARY: [(&[u8], &str, &str); 13] = [
+const BINARY: [(&[u8], &str, &str); 15] = [
     (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
     (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
@@ -19,6 +19,9 @@ const BINARY: [(&[u8], &str, &str); 13] = [
     (b"\x75\xd1\x1d\x57", CTF, CTF_HELP),
     (b"\xc1\x1f\xfc\xc1", CTF, CTF_HELP),
     (b"\xc1\xfc\x1f\xc1", CTF, CTF_HELP),
+    // Byte order marks, as PowerShell's `>` writes them.
+    (b"\xff\xfe", UTF_16, UTF_16_HELP),
+    (b"\xfe\xff", UTF_16, UTF_16_HELP),
     (b"\x78\x9c", ZLIB, ZLIB_HELP),
     (b"\x78\xda", ZLIB, ZLIB_HELP),
 ];
@@ -26,6 +29,8 @@ const BINARY: [(&[u8], &str, &str); 13] = [
 const CTF: &str = "a CTF trace (Common Trace Format: LTTng, `perf data convert --to-ctf`)";
 const CTF_HELP: &str = "if it was made from a perf.data, name that file; else record with trace-cmd, perf or Perfetto: \
                         trace-cmd record -e sched -o trace.dat COMMAND";
+const UTF_16: &str = "a text in UTF-16";
+const UTF_16_HELP: &str = "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > trace.txt";
 const ZLIB: &str = "a file compressed by zlib";
 const ZLIB_HELP: &str = "uncompress it: zlib-flate -uncompress < FILE > trace.txt";
 const ATRACE: &str = "what `atrace -z` prints";
