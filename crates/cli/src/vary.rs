@@ -1,6 +1,9 @@
 //! `compare --vary`: values of a rule, an option or a tunable, in all combinations.
 
+use clap::ValueEnum;
 use miette::miette;
+
+use crate::args::{Compare, PreemptName};
 
 /// A combination of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +14,8 @@ pub(crate) struct Point {
     pub(crate) rules: Vec<String>,
     pub(crate) kernel: Option<String>,
     pub(crate) machine: Option<String>,
+    pub(crate) preempt: Option<PreemptName>,
+    pub(crate) hz: Option<u32>,
     /// As of `--feature`.
     pub(crate) features: Vec<String>,
     /// As of `--set`.
@@ -32,6 +37,28 @@ pub(crate) fn points(vary: &[String]) -> miette::Result<Vec<Point>> {
     Ok(if vary.is_empty() { Vec::new() } else { points })
 }
 
+/// Options whose values `--vary` can take. A tunable or a rule can be in several.
+const OPTIONS: [&str; 4] = ["kernel", "machine", "preempt", "hz"];
+
+/// Rejects an option that has values in `--vary` twice, or in `--vary` and beside it.
+pub(crate) fn check(compare: &Compare) -> miette::Result<()> {
+    let model = &compare.options.model;
+    let beside = [!compare.kernel.is_empty(), !compare.machine.is_empty(), model.preempt.is_some(), model.hz.is_some()];
+    for (option, beside) in OPTIONS.into_iter().zip(beside) {
+        let is_of = |text: &&String| text.trim().split_once('=').is_some_and(|(key, _)| key == option);
+        let varied = compare.vary.iter().filter(is_of).count();
+        if varied > 0 && beside {
+            let help = format!("write all values in one of them, as in --vary {option}=A,B");
+            return Err(miette!(help = help, "--{option} and --vary {option}= both choose the {option}"));
+        }
+        if varied > 1 {
+            let help = format!("write all values in one of them, as in --vary {option}=A,B");
+            return Err(miette!(help = help, "--vary {option}= is given twice"));
+        }
+    }
+    Ok(())
+}
+
 impl Point {
     fn with(&self, other: &Self) -> Self {
         let join = |one: &[String], other: &[String]| [one, other].concat();
@@ -42,6 +69,8 @@ impl Point {
             rules: join(&self.rules, &other.rules),
             kernel: other.kernel.clone().or_else(|| self.kernel.clone()),
             machine: other.machine.clone().or_else(|| self.machine.clone()),
+            preempt: other.preempt.or(self.preempt),
+            hz: other.hz.or(self.hz),
             features: join(&self.features, &other.features),
             set: join(&self.set, &other.set),
         }
@@ -50,12 +79,12 @@ impl Point {
 
 /// Parses the values of one `--vary`.
 fn axis(text: &str) -> miette::Result<Vec<Point>> {
-    let help = "give a rule, such as 'cgroup=/pod: max=250m,500m,1,max', or 'kernel=6.1,6.12', 'machine=4,8', \
-                'feature=RUN_TO_PARITY,NO_RUN_TO_PARITY' or a tunable, such as 'base_slice_ns=700000,3000000'; `|` separates values \
-                with commas";
+    let help = "give a rule, such as 'cgroup=/pod: max=250m,500m,1,max', or 'kernel=6.1,6.12', 'machine=4,8', 'preempt=none,full', \
+                'hz=250,1000', 'feature=RUN_TO_PARITY,NO_RUN_TO_PARITY' or a tunable, such as 'base_slice_ns=700000,3000000'; \
+                `|` separates values with commas";
     let text = text.trim();
     let wrong = |what: &str| miette!(help = help, "--vary `{text}` {what}");
-    let named = ["kernel=", "machine=", "feature="].into_iter().find(|name| text.starts_with(name));
+    let named = text.split('=').next().filter(|key| OPTIONS.contains(key) || *key == "feature");
     // Names may contain colons: `: ` takes precedence.
     let rule = if named.is_some() { None } else { text.split_once(": ").or_else(|| text.split_once(':')) };
     let (fixed, last) = match rule {
@@ -76,19 +105,37 @@ fn axis(text: &str) -> miette::Result<Vec<Point>> {
         return Err(wrong("has one value, and nothing to compare it with"));
     }
     let point = |value: &&str| {
-        let value = (*value).to_owned();
         let setting = format!("{key}={value}");
         match (rule, named) {
             (Some((who, _)), _) => {
-                Point { rules: vec![format!("{}: {fixed}{setting}", who.trim())], label: setting, ..Point::default() }
+                let rules = vec![format!("{}: {fixed}{setting}", who.trim())];
+                Ok(Point { rules, label: setting, ..Point::default() })
             }
-            (None, Some("kernel=")) => Point { label: value.clone(), kernel: Some(value), ..Point::default() },
-            (None, Some("machine=")) => Point { label: value.clone(), machine: Some(value), ..Point::default() },
-            (None, Some(_)) => Point { label: value.clone(), features: vec![value], ..Point::default() },
-            (None, None) => Point { label: setting.clone(), set: vec![setting], ..Point::default() },
+            (None, Some(option)) => option_point(option, value).map_err(|why| wrong(&why)),
+            (None, None) => Ok(Point { label: setting.clone(), set: vec![setting], ..Point::default() }),
         }
     };
-    Ok(values.iter().map(point).collect())
+    values.iter().map(point).collect()
+}
+
+/// Returns the point of an option's value, or why it is none.
+fn option_point(option: &str, value: &str) -> Result<Point, String> {
+    let text = value.to_owned();
+    let point = Point { label: format!("{option}={value}"), ..Point::default() };
+    Ok(match option {
+        "kernel" => Point { label: text.clone(), kernel: Some(text), ..point },
+        "machine" => Point { label: text.clone(), machine: Some(text), ..point },
+        "preempt" => {
+            let preempt = PreemptName::from_str(value, false);
+            let preempt = preempt.map_err(|_| format!("has the value `{value}`, not none, voluntary, lazy or full"))?;
+            Point { preempt: Some(preempt), ..point }
+        }
+        "hz" => {
+            let hz = value.parse().ok().filter(|hz| (1..=10_000).contains(hz));
+            Point { hz: Some(hz.ok_or_else(|| format!("has the value `{value}`, not 1 to 10000"))?), ..point }
+        }
+        _ => Point { label: text.clone(), features: vec![text], ..point },
+    })
 }
 
 #[cfg(test)]
@@ -124,11 +171,14 @@ mod tests {
         assert_eq!(labels(&["machine=pack:1 core:2|pack:2 core:2"]), ["pack:1 core:2", "pack:2 core:2"]);
         assert_eq!(points(&["hz_like=1,2".to_owned()]).unwrap()[1].set, ["hz_like=2"]);
         assert!(points(&[]).unwrap().is_empty());
+        assert_eq!(labels(&["preempt=none,full", "hz=100,1000"]).len(), 4);
+        assert_eq!(points(&["hz=100,1000".to_owned()]).unwrap()[1].hz, Some(1000));
+        assert_eq!(points(&["preempt=none,full".to_owned()]).unwrap()[1].preempt, Some(PreemptName::Full));
     }
 
     #[test]
     fn what_has_no_two_values_is_refused() {
-        for text in ["cgroup=/pod: max", "kernel=6.12", "a: nice=1,", "nothing"] {
+        for text in ["cgroup=/pod: max", "kernel=6.12", "a: nice=1,", "nothing", "hz=0,100", "preempt=none,some"] {
             assert!(points(&[text.to_owned()]).is_err(), "{text}");
         }
     }

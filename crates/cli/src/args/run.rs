@@ -69,7 +69,8 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
     /// Run each file with every value: 'cgroup=/app: max=500m,1,max', 'kernel=6.1,6.12', 'machine=4,8',
-    /// 'feature=A,NO_A' or 'base_slice_ns=700000,3000000'; can be repeated for all combinations
+    /// 'preempt=none,full', 'hz=250,1000', 'feature=A,NO_A' or 'base_slice_ns=700000,3000000'; can be repeated for all
+    /// combinations
     #[arg(long, value_name = "RULE|NAME=VALUES")]
     pub(crate) vary: Vec<String>,
     /// The kernel of the recorded machine, for the replay as recorded (default: the trace's, else 6.18)

@@ -59,6 +59,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let compare = &runnable;
     let options = &compare.options;
     let rules = rules::read(&compare.map)?;
+    vary::check(compare)?;
     let points = vary::points(&compare.vary)?;
     let mut all_rules = vec![rules.clone()];
     if !points.is_empty() {
@@ -429,6 +430,45 @@ fn rules_of(point: &Point, compare: &Compare) -> miette::Result<Rules> {
     rules::read(&[&compare.map[..], &point.rules].concat())
 }
 
+/// Returns the kernels of a file's sides: those of the command line, else the file's, else the default.
+fn kernels(compare: &Compare, input: &Input) -> Vec<Option<String>> {
+    let given = if compare.kernel.is_empty() { kernels_of(input) } else { compare.kernel.clone() };
+    if given.is_empty() { vec![None] } else { given.into_iter().map(Some).collect() }
+}
+
+/// Returns the machines of a file's sides: those of the command line, else the default.
+fn machines(compare: &Compare) -> Vec<Option<String>> {
+    if compare.machine.is_empty() { vec![None] } else { compare.machine.iter().cloned().map(Some).collect() }
+}
+
+/// Returns each kernel with each machine.
+fn products(kernels: &[Option<String>], machines: &[Option<String>]) -> Vec<[Option<String>; 2]> {
+    let of_kernel =
+        |kernel: &Option<String>| machines.iter().map(|machine| [kernel.clone(), machine.clone()]).collect::<Vec<_>>();
+    kernels.iter().flat_map(of_kernel).collect()
+}
+
+/// Returns every combination of `--vary` with the kernels and machines that it does not choose. The numbers are those
+/// of the combinations' what-ifs.
+fn combinations(points: &[Point], compare: &Compare, input: &Input) -> Vec<(usize, Point)> {
+    let varies = |of: fn(&Point) -> bool| points.iter().any(of);
+    let kernels = if varies(|point| point.kernel.is_some()) { vec![None] } else { kernels(compare, input) };
+    let machines = if varies(|point| point.machine.is_some()) { vec![None] } else { machines(compare) };
+    let products = products(&kernels, &machines);
+    let [many_kernels, many_machines] = [kernels.len() > 1, machines.len() > 1];
+    let combined = products.into_iter().flat_map(|[kernel, machine]| {
+        points.iter().enumerate().map(move |(index, point)| {
+            let named = [kernel.as_ref().filter(|_| many_kernels), machine.as_ref().filter(|_| many_machines)];
+            let parts = named.into_iter().flatten().chain([&point.label]).map(String::as_str);
+            let label = parts.collect::<Vec<&str>>().join(", ");
+            let [kernel, machine] =
+                [point.kernel.clone().or(kernel.clone()), point.machine.clone().or(machine.clone())];
+            (index, Point { label, kernel, machine, ..point.clone() })
+        })
+    });
+    combined.collect()
+}
+
 /// Returns the sides of `--vary`: each file with every combination of values.
 fn varied<'a>(
     inputs: &'a [Input],
@@ -443,22 +483,21 @@ fn varied<'a>(
     for (at, ((((input, path), file), workloads), trace)) in
         inputs.iter().zip(&compare.files).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
-        for (point, workload) in points.iter().zip(workloads) {
+        for (index, point) in &combinations(points, compare, input) {
+            let workload = workloads.get(*index).and_then(Option::as_deref);
             let mut model = compare.options.model.clone();
+            (model.preempt, model.hz) = (point.preempt.or(model.preempt), point.hz.or(model.hz));
             model.feature.extend(point.features.iter().cloned());
             for text in &point.set {
                 model.set.push(setting(text).map_err(|why| miette!("--vary {text}: {why}"))?);
             }
-            let kernel = point.kernel.clone().or_else(|| compare.kernel.first().cloned());
-            let kernel = kernel.or_else(|| kernels_of(input).into_iter().next());
-            let machine = point.machine.as_deref().or(compare.machine.first().map(String::as_str));
-            let mut plan = plan(input, kernel.as_deref(), machine, &model)?;
+            let mut plan = plan(input, point.kernel.as_deref(), point.machine.as_deref(), &model)?;
             plan.config.duration = compare.options.duration;
             plan.config.strict = compare.options.strict;
             plan.config.end_if_refused = compare.options.strict;
             let rules = rules_of(point, compare)?;
             rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
-            let mut workload = Cow::Borrowed(workload.as_deref().unwrap_or(&input.workload));
+            let mut workload = Cow::Borrowed(workload.unwrap_or(&input.workload));
             if matches!(input.says, Says::Trace(_)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
@@ -507,21 +546,8 @@ fn sides<'a>(
     for (at, ((((input, path), file), what_if), trace)) in
         inputs.iter().zip(paths).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
-        let mut kernels: Vec<Option<String>> = compare.kernel.iter().cloned().map(Some).collect();
-        if kernels.is_empty() {
-            kernels = kernels_of(input).into_iter().map(Some).collect();
-        }
-        if kernels.is_empty() {
-            kernels.push(None);
-        }
-        let mut machines: Vec<Option<&str>> = compare.machine.iter().map(|machine| Some(machine.as_str())).collect();
-        if machines.is_empty() {
-            machines.push(None);
-        }
-        for (kernel, machine) in
-            kernels.iter().flat_map(|kernel| machines.iter().map(move |machine| (kernel, *machine)))
-        {
-            let mut plan = plan(input, kernel.as_deref(), machine, &compare.options.model)?;
+        for [kernel, machine] in products(&kernels(compare, input), &machines(compare)) {
+            let mut plan = plan(input, kernel.as_deref(), machine.as_deref(), &compare.options.model)?;
             plan.config.duration = compare.options.duration;
             plan.config.strict = compare.options.strict;
             plan.config.end_if_refused = compare.options.strict;

@@ -101,3 +101,33 @@ fn values_of_a_rule_are_columns() {
     let told = fails(&[&of[..], &["--vary", "cgroup=/shop: max=1"]].concat());
     assert!(told.contains("one value"), "{told}");
 }
+
+/// `--vary` does not drop a kernel or machine that it does not choose.
+#[test]
+fn values_are_combined_with_all_kernels_and_machines() {
+    let of = ["compare", "web", "--duration", "50ms", "--repeat", "1", "--json"];
+    let columns = |more: &[&str]| {
+        let json = json(&[&of[..], more].concat());
+        let runs = json["runs"].as_array().expect("a list").clone();
+        let used =
+            runs.iter().map(|run| format!("{} {} {}", run["kernel"], run["machine"]["cpus"], run["machine"]["hz"]));
+        (json["variants"].clone(), used.collect::<Vec<String>>().join("; ").replace('"', ""))
+    };
+    let (labels, used) = columns(&["--kernel", "5.15", "--kernel", "6.12", "--vary", "machine=2,4"]);
+    assert_eq!(labels, serde_json::json!(["5.15, 2", "5.15, 4", "6.12, 2", "6.12, 4"]), "{used}");
+    assert_eq!(used.matches("5.15").count(), 2, "{used}");
+    let (labels, used) = columns(&["--machine", "2", "--machine", "4", "--vary", "kernel=5.15,6.12"]);
+    assert_eq!(labels, serde_json::json!(["2, 5.15", "2, 6.12", "4, 5.15", "4, 6.12"]), "{used}");
+    let (labels, _) = columns(&["--vary", "hz=100,1000", "--vary", "preempt=none,full"]);
+    assert_eq!(labels.as_array().map(Vec::len), Some(4), "{labels}");
+    // The kernels of the file.
+    let demo = json(&["compare", "demo", "--duration", "50ms", "--repeat", "1", "--json", "--vary", "machine=8,16"]);
+    assert_eq!(demo["variants"], serde_json::json!(["6.1, 8", "6.1, 16", "6.12, 8", "6.12, 16"]));
+    for (option, value) in [("kernel", "6.1"), ("machine", "4"), ("hz", "100"), ("preempt", "none")] {
+        let vary = format!("{option}={value},{value}");
+        let told = fails(&[&of[..], &[&format!("--{option}"), value, "--vary", &vary]].concat());
+        assert!(told.contains(&format!("--{option} and --vary {option}= both choose")), "{told}");
+        let told = fails(&[&of[..], &["--vary", &vary, "--vary", &vary]].concat());
+        assert!(told.contains("twice"), "{told}");
+    }
+}
