@@ -91,6 +91,15 @@ fn the_known_causes_are_named() {
     assert_eq!(found["explained_share"].as_f64().map(|share| (100.0 * share).round()), Some(100.0));
 }
 
+/// A tunable in a kernel's name is a difference, and no innocent one is blamed for it.
+#[test]
+fn a_tunable_in_a_kernels_name_is_found() {
+    let short = ["--metric", "share(fair)", "--seeds", "1"];
+    assert_eq!(explained_by(URGENT, "5.10", "5.10+sched_rt_runtime_us=-1", &short), ["sched_rt_runtime_us"]);
+    let more = ["--metric", "switches_per_s(hog)", "--seeds", "2"];
+    assert_eq!(explained_by(HALF, "6.12", "6.14+base_slice_ns=300000", &more), ["base_slice_ns"]);
+}
+
 /// Two kernels differ in one behaviour: bisect finds that behaviour only.
 #[test]
 fn one_behaviour_flipped_by_hand_is_found() {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Behaviour, FEATURES, Impossible, Kernel, Of, PolicyKind, table};
+use super::{Behaviour, FEATURES, Impossible, Kernel, Of, PolicyKind, TUNABLES, table};
 use crate::features::Feature;
 
 /// A difference of two kernels.
@@ -20,7 +20,14 @@ pub enum Difference {
     BaseSlice,
     /// How long a task is cache-hot.
     MigrationCost,
+    /// Another tunable that was set by hand, by its name in [`TUNABLES`].
+    Tunable(&'static str),
 }
+
+/// The names of the base slice.
+const SLICE: &[&str] = &["base_slice_ns", "min_granularity_ns"];
+/// The names of the time for which a task is cache-hot.
+const COST: &[&str] = &["migration_cost_ns"];
 
 impl Difference {
     /// Returns its name, as a behaviour, feature or tunable.
@@ -31,6 +38,7 @@ impl Difference {
             Self::Feature(feature) => feature.name(),
             Self::BaseSlice => "base_slice_ns",
             Self::MigrationCost => "migration_cost_ns",
+            Self::Tunable(name) => name,
         }
     }
 
@@ -44,7 +52,7 @@ impl Difference {
                 Some(Of::Releases(since, Some(until))) => format!("{since} to before {until}"),
                 _ => String::new(),
             },
-            Self::BaseSlice | Self::MigrationCost => String::new(),
+            Self::BaseSlice | Self::MigrationCost | Self::Tunable(_) => String::new(),
         }
     }
 
@@ -56,6 +64,7 @@ impl Difference {
             Self::Feature(feature) => FEATURES.iter().find(|row| row.feature == feature).map_or("", |row| row.what),
             Self::BaseSlice => "the slice of a task without a custom slice",
             Self::MigrationCost => "a task that ran less than this ago is cache-hot",
+            Self::Tunable(name) => TUNABLES.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| what),
         }
     }
 
@@ -72,6 +81,7 @@ impl Difference {
             Self::Behaviour(behaviour) => behaviour.row().switch.to_string(),
             Self::BaseSlice => "write /sys/kernel/debug/sched/base_slice_ns".to_string(),
             Self::MigrationCost => "write /sys/kernel/debug/sched/migration_cost_ns".to_string(),
+            Self::Tunable(name) => format!("leave {name} at its default"),
             Self::Policy => String::new(),
         }
     }
@@ -107,10 +117,32 @@ impl Kernel {
             .filter(|&one| self.features.has(one) != other.features.has(one) && !(policy && of_policy(&one)))
             .filter(|one| one.without_effect().is_none())
             .map(Difference::Feature);
-        let slices = (self.base_slice_ns != other.base_slice_ns).then_some(Difference::BaseSlice);
-        let costs = (self.migration_cost_ns != other.migration_cost_ns).then_some(Difference::MigrationCost);
+        // A value set by hand is not scaled by CPUs, as the default is.
+        let slice = |kernel: &Self| kernel.set_by_hand(SLICE).ok_or(kernel.base_slice_ns);
+        let slices = (slice(self) != slice(other)).then_some(Difference::BaseSlice);
+        let cost = |kernel: &Self| kernel.set_by_hand(COST).unwrap_or(kernel.migration_cost_ns);
+        let costs = (cost(self) != cost(other)).then_some(Difference::MigrationCost);
         let policy = policy.then_some(Difference::Policy);
-        Some(policy.into_iter().chain(behaviours).chain(features).chain(slices).chain(costs).collect())
+        let numbers = slices.into_iter().chain(costs).chain(self.tunable_differences(other));
+        Some(policy.into_iter().chain(behaviours).chain(features).chain(numbers).collect())
+    }
+
+    /// Returns the tunables that were set by hand to different values, or in one kernel only.
+    fn tunable_differences<'k>(&'k self, other: &'k Self) -> impl Iterator<Item = Difference> + use<'k> {
+        let names = TUNABLES.iter().map(|(name, _)| *name).filter(|name| !SLICE.contains(name) && !COST.contains(name));
+        names.filter(|&name| self.set_by_hand(&[name]) != other.set_by_hand(&[name])).map(Difference::Tunable)
+    }
+
+    /// Returns the value to which a tunable of one of these names was set.
+    pub(super) fn set_by_hand(&self, names: &[&str]) -> Option<u64> {
+        self.overrides.iter().rfind(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| *value)
+    }
+
+    /// Takes over the value of a tunable, set or not.
+    fn take_tunable(&mut self, other: &Self, names: &[&str]) {
+        self.overrides.retain(|(name, _)| !names.contains(&name.as_str()));
+        let theirs = other.overrides.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        self.overrides.extend(theirs.cloned());
     }
 
     /// Returns the kernel with some differences of another, and with those that they need or contradict. Also returns
@@ -148,14 +180,23 @@ impl Kernel {
             }
             Difference::Behaviour(one) => self.behaviours.set(one, other.behaviours.has(one)),
             Difference::Feature(one) => self.features.set(one, other.features.has(one)),
-            Difference::BaseSlice => self.base_slice_ns = other.base_slice_ns,
-            Difference::MigrationCost => self.migration_cost_ns = other.migration_cost_ns,
+            Difference::BaseSlice => {
+                self.base_slice_ns = other.base_slice_ns;
+                self.take_tunable(other, SLICE);
+            }
+            Difference::MigrationCost => {
+                self.migration_cost_ns = other.migration_cost_ns;
+                self.take_tunable(other, COST);
+            }
+            Difference::Tunable(name) => self.take_tunable(other, &[name]),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
     use crate::kernels::{kernel, kernels};
 
@@ -176,5 +217,25 @@ mod tests {
                 }
             }
         }
+    }
+    /// A tunable of a kernel's name (`6.12+base_slice_ns=3000000`) is a difference like others.
+    #[test]
+    fn tunables_set_by_hand_are_differences() {
+        let with = |name: &str, values: &[(&str, u64)]| {
+            let mut kernel = kernel(name).unwrap();
+            values.iter().for_each(|(name, value)| kernel.set(name, *value).unwrap());
+            kernel
+        };
+        let (from, to) = (kernel("6.12").unwrap(), with("6.12", &[("kernel.sched_rt_runtime_us", 1)]));
+        assert_eq!(from.differences(&to), Some(vec![Difference::Tunable("sched_rt_runtime_us")]));
+        let (moved, _) = to.taking(&from, &[Difference::Tunable("sched_rt_runtime_us")]);
+        assert_eq!(moved.tunables(4, 250).rt_runtime_ns, from.tunables(4, 250).rt_runtime_ns);
+        let to = with("6.12", &[("base_slice_ns", 3_000_000), ("migration_cost_ns", 1)]);
+        assert_eq!(from.differences(&to), Some(vec![Difference::BaseSlice, Difference::MigrationCost]));
+        let (moved, _) = from.taking(&to, &[Difference::BaseSlice]);
+        assert_eq!(moved.tunables(8, 250).base_slice_ns, 3_000_000);
+        // Equal values are no difference, even where the defaults differ.
+        let older = with("6.1", &[("min_granularity_ns", 3_000_000)]);
+        assert!(!older.differences(&to).unwrap().contains(&Difference::BaseSlice));
     }
 }
