@@ -100,6 +100,18 @@ fn a_tunable_in_a_kernels_name_is_found() {
     assert_eq!(explained_by(HALF, "6.12", "6.14+base_slice_ns=300000", &more), ["base_slice_ns"]);
 }
 
+/// What changed outside the scheduler is named, too.
+#[test]
+fn changes_of_kernel_paths_are_found() {
+    let pipe = include_str!("../../../scenarios/reports/pipe.toml");
+    let more = ["--metric", "loops(stress-ng-writer)", "--seeds", "2", "--duration", "300ms", "--preempt", "lazy"];
+    let found = bisect(pipe, "6.12", "6.14", &more);
+    let names = found["explained_by"].to_string();
+    assert!(names.contains("LAZY_PREEMPTION") || names.contains("PIPE_WAKES_IN_VAIN"), "{found}");
+    let more = ["--metric", "loops(stress-ng-writer)", "--seeds", "2", "--duration", "300ms", "--preempt", "full"];
+    assert_eq!(explained_by(pipe, "6.14", "6.14+PIPE_WAKES_IN_VAIN", &more), ["PIPE_WAKES_IN_VAIN"]);
+}
+
 /// Two kernels differ in one behaviour: bisect finds that behaviour only.
 #[test]
 fn one_behaviour_flipped_by_hand_is_found() {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::policy::Limited;
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{CpuPlace, GroupWeight, Policy, Rq, Scheduler, Shared};
@@ -245,7 +246,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             timers_armed: 0,
             preempt_full,
             messages: if long { Way::Long } else { Way::Short },
-            pipes_wake_in_vain: history::pipes_wake_in_vain(&config.kernel),
+            pipes_wake_in_vain: config.kernel.behaviours.has(Behaviour::PipeWakesInVain),
             steps: 0,
             max_steps: 1_000_000 + 100 * workload.tasks.len() as u64,
             spin: Spin::NONE,

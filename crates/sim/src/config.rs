@@ -2,6 +2,7 @@
 
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::energy::EnergyModel;
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, Kernel, Topology};
 use vruntime_workload::resident::Resident;
@@ -9,7 +10,6 @@ use vruntime_workload::scenario::Preempt;
 
 use crate::costs::Costs;
 use crate::frequency::Frequencies;
-use crate::history;
 use crate::idle::{IdleDepth, IdleState};
 use crate::stalls::Stall;
 
@@ -114,7 +114,7 @@ impl Config {
     /// Returns the preemption model that the kernel has: before 6.13, `lazy` is as `voluntary`.
     pub fn effective_preempt(&self) -> Preempt {
         match self.preempt {
-            Preempt::Lazy if !self.kernel.is_at_least(history::LAZY) => Preempt::Voluntary,
+            Preempt::Lazy if !self.kernel.behaviours.has(Behaviour::LazyPreemption) => Preempt::Voluntary,
             preempt => preempt,
         }
     }

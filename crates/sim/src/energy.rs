@@ -1,6 +1,7 @@
 //! Energy-aware wakeups.
 
 use vruntime_sched::energy::EnergyModel;
+use vruntime_sched::kernels::Behaviour;
 
 use crate::config::{Config, MachineSpec};
 use crate::frequency::Governor;
@@ -22,13 +23,10 @@ pub(crate) fn note(config: &Config) -> Option<String> {
         "all CPUs have the same capacity".to_owned()
     } else if places.iter().enumerate().any(|(cpu, place)| places[..cpu].iter().any(|other| other.core == place.core)) {
         "its cores have several threads".to_owned()
-    } else if !config.kernel.is_at_least(FIRST) {
+    } else if !config.kernel.behaviours.has(Behaviour::Eas) {
         format!("Linux {} does not do so yet", config.kernel.name)
     } else {
         return None;
     };
     Some(format!("wakeups do not look at the machine's energy model: {why}"))
 }
-
-/// The first energy-aware kernel.
-const FIRST: [u32; 3] = [5, 0, 0];

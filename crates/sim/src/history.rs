@@ -2,17 +2,11 @@
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
-use vruntime_sched::kernels::has_feature;
+use vruntime_sched::kernels::{Behaviour, has_feature};
 use vruntime_workload::program::{Changed, CpuMax, Group, GroupChange, Partition, Policy, Settings, Task, Workload};
 
 use crate::config::Config;
 use crate::error::{Error, Who};
-
-/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5, which gave writers their own
-/// queue, to 6.13.
-pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
-    kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
-}
 
 /// A feature and its first version.
 struct Novelty {
@@ -39,8 +33,6 @@ const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
 const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
 const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
 const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
-/// Lazy preemption.
-pub(crate) const LAZY: [u32; 3] = [6, 13, 0];
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 
 /// Returns the first task with a slice that the kernel ignores, initially or by a change.
@@ -48,7 +40,7 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
     let sliced = |settings: &Settings| {
         matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
     };
-    if kernel.is_at_least(SLICES.version) {
+    if kernel.behaviours.has(Behaviour::CustomSlices) {
         return None;
     }
     let changed = workload.changes.iter().find_map(|change| match &change.what {

@@ -90,7 +90,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
     pub(crate) messages: Way,
-    /// See [`crate::history::pipes_wake_in_vain`].
+    /// Whether a reader of a full pipe wakes a writer even without a free page.
     pub(crate) pipes_wake_in_vain: bool,
     /// Instructions since time last passed, and the limit.
     pub(crate) steps: u64,

@@ -38,6 +38,8 @@ pub enum Area {
     Cpusets,
     /// CPU frequency and energy.
     Frequency,
+    /// Preemption models, and kernel paths outside the scheduler that wake tasks.
+    Kernel,
     /// The kernel's output about itself.
     Debug,
 }
@@ -58,6 +60,7 @@ impl Area {
             Self::Deadline => "deadline",
             Self::Cpusets => "cpusets",
             Self::Frequency => "frequency",
+            Self::Kernel => "kernel",
             Self::Debug => "debug",
         }
     }

@@ -305,6 +305,13 @@ behaviours! {
     NewidleRate NEWIDLE_RATE: Balance "7.1".."" Read
         "bound the chance of a newly-idle balance by 1, and raise it for CPUs that seldom idle" by "NO_NI_RATE";
 
+    // Outside the scheduler. 5.5 gave the writers of a pipe their own queue.
+    PipeWakesInVain PIPE_WAKES_IN_VAIN: Kernel "5.5".."6.14" Remembered
+        "let a reader of a full pipe wake a writer even if no page is free";
+    // 6.13: "sched: Add Lazy preemption model" (commit 7c70cb94d29c).
+    LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Remembered
+        "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt";
+
     // What kernels print.
     Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat";
     Schedstat15 SCHEDSTAT_15: Debug "2.6.24".."" Remembered "print version 15 of /proc/schedstat";

@@ -91,7 +91,7 @@ impl Behaviour {
     /// Whether the behaviour can make a difference under a policy.
     pub fn concerns(self, policy: PolicyKind) -> bool {
         match (self.row().area, policy) {
-            (Area::Debug, _) => true,
+            (Area::Debug | Area::Kernel, _) => true,
             (Area::O1, _) => policy == PolicyKind::O1,
             (Area::Cfs, _) => policy == PolicyKind::Cfs,
             (Area::Eevdf, _) => policy == PolicyKind::Eevdf,
