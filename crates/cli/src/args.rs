@@ -34,7 +34,7 @@ pub(crate) use self::record::Record;
 pub(crate) use self::replay::{MAX_EVENT_COST, Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
-pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables, setting};
+pub(crate) use self::shared::{Model, Options, PreemptName, Reports, Seeds, TableFormat, Tables, setting};
 pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, TraceFormat, TraceInfo};
 
 /// Predicts how a workload would be scheduled by another Linux kernel or on another machine.

@@ -112,6 +112,29 @@ fn changes_of_kernel_paths_are_found() {
     assert_eq!(explained_by(pipe, "6.14", "6.14+PIPE_WAKES_IN_VAIN", &more), ["PIPE_WAKES_IN_VAIN"]);
 }
 
+/// A change within the noise has no cause and no shares.
+#[test]
+fn nothing_explains_a_change_within_the_noise() {
+    let more = ["--metric", "share(c)", "--duration", "100ms", "--seeds", "3"];
+    let found = bisect(LIMITED, "6.12", "6.12+TASK_THROTTLE", &more);
+    assert_eq!(found["within_noise"], true, "{found}");
+    assert_eq!(found["explained_by"], serde_json::json!([]), "{found}");
+    assert!(found["explained_share"].is_null(), "{found}");
+    let effects = found["effects"].as_array().expect("it is a list");
+    assert!(!effects.is_empty() && effects.iter().all(|effect| effect["share"].is_null()), "{found}");
+}
+
+/// The budget counts simulated events, so the search ends at the same run each time.
+#[test]
+fn a_budget_ends_the_search() {
+    let more = ["--metric", "switches_per_s(a)", "--seeds", "2", "--budget", "1"];
+    let found = bisect(LIMITED, "6.1", "6.18", &more);
+    assert_eq!(found["ended_early"], true, "{found}");
+    assert!(found["answer"].as_str().is_some_and(|says| says.contains("ended early, after 1 million")), "{found}");
+    let again = bisect(LIMITED, "6.1", "6.18", &more);
+    assert_eq!(found, again);
+}
+
 /// Two kernels differ in one behaviour: bisect finds that behaviour only.
 #[test]
 fn one_behaviour_flipped_by_hand_is_found() {

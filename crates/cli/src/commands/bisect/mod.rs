@@ -44,6 +44,11 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     }
 }
 
+/// Returns the most events that a search simulates.
+fn budget(bisect: &Bisect) -> u64 {
+    u64::from(bisect.budget) * 1_000_000
+}
+
 fn checked_outputs(bisect: &Bisect) -> OutputPaths {
     let scenarios = [&bisect.from, &bisect.to].map(PathBuf::from);
     let named = scenarios.iter().filter(|_| bisect.file.is_none());
@@ -90,7 +95,7 @@ fn between_kernels(
     let of = differences.len();
     let space = Space::Kernels { workload: &workload, from: &from.config, to: &to.config, differences };
     let what = format!("{} on {}, {} seeds", input.title(), machine_words(&from), bisect.seeds);
-    let sides = Sides { space, input, seeds: bisect.seeds, figure: None };
+    let sides = Sides { space, input, seeds: bisect.seeds, figure: None, budget: budget(bisect), events: 0, runs: 0 };
     run(bisect, figure, sides, of, [&bisect.from, &bisect.to], &what, notes)
 }
 
@@ -105,7 +110,15 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     let (of, machine) = (files.len(), bisect.machine.as_deref());
     let what = format!("{} and {}, {} seeds", bisect.from, bisect.to, bisect.seeds);
     let what = machine.map_or(what.clone(), |machine| format!("{what}, on {machine}"));
-    let sides = Sides { space: Space::Files(Box::new(files)), input: &input, seeds: bisect.seeds, figure: None };
+    let sides = Sides {
+        space: Space::Files(Box::new(files)),
+        input: &input,
+        seeds: bisect.seeds,
+        figure: None,
+        budget: budget(bisect),
+        events: 0,
+        runs: 0,
+    };
     let short = [&bisect.from, &bisect.to].map(|name| html::short(Path::new(name)));
     let names = if short[0] == short[1] { [bisect.from.clone(), bisect.to.clone()] } else { short };
     run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())
@@ -141,7 +154,17 @@ fn run(
     };
     let words = sides.space.words(from, to);
     let what = what.to_owned();
-    let report = Report { from, to, what, figure: &figure, found: &found, words, seeds: bisect.seeds, notes };
+    let report = Report {
+        from,
+        to,
+        what,
+        figure: &figure,
+        found: &found,
+        words,
+        seeds: bisect.seeds,
+        budget: bisect.budget,
+        notes,
+    };
     // Prints the results before errors of writing.
     let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&report.page(), path));
     if bisect.json {
@@ -166,7 +189,8 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
         return Err(unknown_subject(&figure, &first.results));
     }
     sides.figure = Some(figure.clone());
-    let found = search::search(sides, of, (first, last))?;
+    let matters = figure.matters(first.mean(), last.mean());
+    let found = search::search(sides, of, (first, last), matters)?;
     Ok(Some((figure, found)))
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Report<'a> {
     /// Descriptions, by numbers of differences.
     pub(super) words: Vec<Words>,
     pub(super) seeds: u16,
+    /// Millions of events.
+    pub(super) budget: u32,
     /// Unverified facts of the kernels, and notes on a trace.
     pub(super) notes: Vec<String>,
 }
@@ -37,13 +39,11 @@ impl Report<'_> {
             Words { name, releases, .. } if releases.is_empty() => format!("`{name}`"),
             Words { name, releases, .. } => format!("`{name}` ({releases})"),
         });
-        names.collect::<Vec<_>>().join(" and ")
-    }
-
-    /// Whether the figure differs by more than the noise.
-    fn differs(&self) -> bool {
-        let found = self.found;
-        found.total().abs() > found.noise() && self.figure.matters(found.from.mean(), found.to.mean())
+        let names: Vec<String> = names.collect();
+        match &names[..] {
+            [] | [_] => names.concat(),
+            [others @ .., last] => format!("{} and {last}", others.join(", ")),
+        }
     }
 
     fn answer(&self) -> String {
@@ -60,27 +60,61 @@ impl Report<'_> {
             figure.text(found.from.mean()),
             figure.text(found.to.mean()),
         );
-        if !self.differs() {
+        if !found.differs {
             return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
         }
         if found.together.is_empty() {
-            return format!("{moved} No set of differences was found that explains it.");
+            return format!("{moved} {}", self.unexplained());
         }
         let of = figure.text(total.abs());
         let share = percent(found.joint, total);
-        let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.names(&found.together));
+        let or_fewer = if found.is_smallest { "" } else { " or some of them" };
+        let mut text = format!("{moved} {share} % of the {of} comes from {}{or_fewer}.", self.names(&found.together));
         let switches: Vec<&str> = found.together.iter().map(|&one| self.words[one].switch.as_str()).collect();
         let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
         if !switches.is_empty() {
             text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
         }
-        let rest = total - found.joint;
-        if rest.abs() <= noise {
-            text.push_str(" The rest is within the spread of the seeds.");
-        } else {
-            text.extend([" The rest, ", &figure.text(rest), ", comes from the other differences together."]);
-        }
+        text.extend([" ", &self.rest()]);
+        text.extend(self.early().map(|early| format!(" {early}")));
         text
+    }
+
+    /// Says that no set explains the change.
+    fn unexplained(&self) -> String {
+        let all = self.all_together().map_or_else(String::new, |all| format!(" {all}"));
+        let early = self.early().map_or_else(String::new, |early| format!(" {early}"));
+        format!("No set of differences was found that explains more than half of it.{all}{early}")
+    }
+
+    /// Describes the effect of all differences, if it ran.
+    fn all_together(&self) -> Option<String> {
+        let (whole, total) = (self.found.whole?, self.found.total());
+        let only = if self.found.goal().is_near(whole) { "" } else { "only " };
+        let rest = if only.is_empty() { "" } else { ": the rest is not in the tables of behaviours and features" };
+        let (of, share) = (self.figure.text(whole), percent(whole, total));
+        Some(format!("All {} differences together make {only}{of} ({share} %){rest}.", self.found.of))
+    }
+
+    /// Describes what the set leaves.
+    fn rest(&self) -> String {
+        let found = self.found;
+        let rest = found.total() - found.joint;
+        if rest.abs() <= found.noise() {
+            return "The rest is within the spread of the seeds.".to_owned();
+        }
+        let of = self.figure.text(rest);
+        match self.all_together() {
+            Some(all) => format!("The rest is {of}. {all}"),
+            None => format!("The rest is {of}, whose cause was not searched for."),
+        }
+    }
+
+    /// Says that the budget ended the search.
+    fn early(&self) -> Option<String> {
+        let budget = self.budget;
+        let words = || format!("The search ended early, after {budget} million simulated events (`--budget`).");
+        self.found.stopped.then(words)
     }
 
     /// Describes the number of differences and runs.
@@ -111,8 +145,9 @@ impl Report<'_> {
         format!("{}{with}", self.words[effect.difference].what)
     }
 
-    fn share(&self, effect: &Effect) -> i64 {
-        percent(effect.mean(), self.found.total()) as i64
+    /// Returns the part of the change in percent. `None`: the change is within the noise, and has no parts.
+    fn share(&self, effect: &Effect) -> Option<i64> {
+        self.found.differs.then(|| percent(effect.mean(), self.found.total()) as i64)
     }
 
     fn explains(&self, effect: &Effect) -> &'static str {
@@ -130,7 +165,7 @@ impl Report<'_> {
                 self.words[effect.difference].name.clone(),
                 self.by(effect.alone),
                 self.by(effect.left_out),
-                format!("{} %", self.share(effect)),
+                self.share(effect).map_or_else(|| "-".to_owned(), |share| format!("{share} %")),
                 self.explains(effect).to_owned(),
                 self.what_of(effect),
             ]
@@ -160,7 +195,7 @@ impl Report<'_> {
                 "switch": some(&words.switch),
                 "alone": effect.alone.unwrap_or(0.0),
                 "left_out": effect.left_out.unwrap_or(0.0),
-                "share": part(effect.mean(), total),
+                "share": found.differs.then(|| part(effect.mean(), total)),
                 "with": names(&effect.with),
             })
         };
@@ -177,10 +212,12 @@ impl Report<'_> {
             "to": {"kernel": to, "mean": found.to.mean(), "values": found.to.values},
             "answer": self.answer(),
             "noise": found.noise(),
-            "within_noise": !self.differs(),
+            "within_noise": !found.differs,
             "explained_by": names(&found.together),
             "explained": found.joint,
-            "explained_share": part(found.joint, total),
+            "explained_share": found.differs.then(|| part(found.joint, total)),
+            "all_together": found.whole,
+            "ended_early": found.stopped,
             "effects": found.effects.iter().map(effect).collect::<Vec<Value>>(),
             "differences": found.of,
             "combinations": found.combinations,
@@ -204,29 +241,36 @@ impl Report<'_> {
             mark: None,
             text: format!("{} ({} %)", figure.text(by), percent(by, total)),
         };
-        let singles = self.moving().filter(|_| total != 0.0).take(24);
+        let singles = self.moving().filter(|_| found.differs).take(24);
         let mut rows: Vec<Bar> =
             singles.map(|effect| bar(self.words[effect.difference].name.clone(), effect.mean())).collect();
         if found.together.len() > 1 {
             rows.insert(0, bar(format!("{} together", self.names(&found.together).replace('`', "")), found.joint));
         }
-        page.bars(Bars {
-            title: "What moved the figure".to_owned(),
-            entry: "Effects".to_owned(),
-            sub: format!(
-                "The mean of two effects of each difference: added to {from}, and removed from {to}. A negative part is against \
-                 the difference, {}.",
-                figure.text(total)
-            ),
-            label: String::new(),
-            rows,
-        });
+        if found.differs {
+            page.bars(self.bars(rows));
+        }
         page.tables(TableGroup {
             title: "Differences".to_owned(),
             sub: "Single effects. A dash: the difference changes no event.".to_owned(),
             tables: vec![(String::new(), self.table())],
         });
         page
+    }
+
+    fn bars(&self, rows: Vec<Bar>) -> Bars {
+        let Self { from, to, figure, found, .. } = self;
+        Bars {
+            title: "What moved the figure".to_owned(),
+            entry: "Effects".to_owned(),
+            sub: format!(
+                "The mean of two effects of each difference: added to {from}, and removed from {to}. A negative part is against \
+                 the difference, {}.",
+                figure.text(found.total())
+            ),
+            label: String::new(),
+            rows,
+        }
     }
 
     fn table(&self) -> DataTable {
@@ -242,6 +286,9 @@ impl Report<'_> {
         ];
         let mut table = DataTable::new("bisect", "What each difference does", &columns);
         let measure = |by: Option<f64>| by.map_or(Cell::Nothing, |by| self.measure(by));
+        let total = self.found.total();
+        let share =
+            |effect: &Effect| if self.found.differs { part(effect.mean(), total).into() } else { Cell::Nothing };
         for effect in &self.found.effects {
             let words = &self.words[effect.difference];
             table.push(vec![
@@ -250,7 +297,7 @@ impl Report<'_> {
                 words.certainty.into(),
                 measure(effect.alone),
                 measure(effect.left_out),
-                part(effect.mean(), self.found.total()).into(),
+                share(effect),
                 self.explains(effect).into(),
                 self.what_of(effect).into(),
             ]);

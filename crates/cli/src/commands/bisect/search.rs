@@ -1,7 +1,8 @@
 //! Searches for the differences of two sides (kernels or files) that move a figure.
 //!
 //! Each difference runs alone on the first side, and left out of the second. Its share is the mean of both effects.
-//! Groups run first, and are halved only if they change an event with any seed.
+//! Groups run first, and are halved only if they change an event with the first seed. Then sets of the largest effects
+//! run together. If none of them explains the change, the set of all differences is halved.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +41,28 @@ pub(super) trait Between {
 
     /// Runs combinations, and returns their runs in order.
     fn run(&mut self, variants: &[Self::Variant], seeds: Seeds) -> Result<Vec<Ran>, Self::Error>;
+
+    /// Returns the number of combinations that the budget still allows.
+    fn left(&self, seeds: Seeds, stage: Stage) -> usize;
+}
+
+/// Stages of the search. Each has a third of the budget, and what earlier ones left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    Alone,
+    LeftOut,
+    Together,
+}
+
+impl Stage {
+    /// Returns the thirds of the budget that are spent at its end.
+    pub(super) const fn thirds(self) -> u64 {
+        match self {
+            Self::Alone => 1,
+            Self::LeftOut => 2,
+            Self::Together => 3,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,13 +105,21 @@ pub(super) struct Combination {
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
+    /// Whether the figure differs by more than the noise, and by enough to matter.
+    pub(super) differs: bool,
     /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
     /// Number of differences.
     pub(super) of: usize,
-    /// The smallest set found that explains the change, and its joint effect.
+    /// Effect of all differences together. `None`: the combination is impossible, or did not run.
+    pub(super) whole: Option<f64>,
+    /// The smallest set found that explains the change, and its joint effect. Empty if no set explains most of it.
     pub(super) together: Vec<usize>,
     pub(super) joint: f64,
+    /// Whether the budget ended the search.
+    pub(super) stopped: bool,
+    /// Whether every smaller set was tried. If not, some of `together` may not be needed.
+    pub(super) is_smallest: bool,
     pub(super) combinations: usize,
     pub(super) log: Vec<Combination>,
 }
@@ -102,13 +133,51 @@ impl Found {
     pub(super) fn noise(&self) -> f64 {
         self.from.noise().max(self.to.noise())
     }
+
+    pub(super) fn goal(&self) -> Goal {
+        Goal { total: self.total(), noise: self.noise() }
+    }
+}
+
+/// A change to be explained.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal {
+    total: f64,
+    noise: f64,
+}
+
+impl Goal {
+    /// Whether the rest that an effect leaves is a tenth of the change at most, or within the noise.
+    pub(super) fn is_near(self, joint: f64) -> bool {
+        (self.total - joint).abs() <= (self.total.abs() * ENOUGH).max(self.noise)
+    }
+
+    /// Whether an effect is more than half of the change.
+    pub(super) fn is_most(self, joint: f64) -> bool {
+        joint * self.total.signum() > self.total.abs() / 2.0
+    }
+
+    fn is_met(self, joint: f64) -> bool {
+        self.is_near(joint) && self.is_most(joint)
+    }
+
+    /// Whether the noise of the two means that it compares can make up the rest.
+    fn may_be_met(self, joint: f64) -> bool {
+        self.is_most(joint) && (self.total - joint).abs() <= 2.0 * self.noise
+    }
 }
 
 /// A single difference, its runs, and the differences that it needs.
 type Single = (usize, Ran, Vec<usize>);
 
+/// A set of differences, and its joint effect on the first side.
+type Joint = (Vec<usize>, f64);
+
 struct Search<'a, B> {
     sides: &'a mut B,
+    stage: Stage,
+    stopped: bool,
+    is_smallest: bool,
     combinations: usize,
     log: Vec<Combination>,
 }
@@ -119,12 +188,50 @@ const ENOUGH: f64 = 0.1;
 /// The size of the first groups. Most differences change nothing.
 const GROUP: usize = 6;
 
-/// Searches `0..differences`. `ends` are the runs of the two sides.
-pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, Ran)) -> Result<Found, B::Error> {
-    let mut search = Search { sides, combinations: 2, log: Vec::new() };
+/// Searches `0..differences`. `ends` are the runs of the two sides. `matters`: their figures differ by enough to matter.
+pub(super) fn search<B: Between>(
+    sides: &mut B,
+    differences: usize,
+    ends: (Ran, Ran),
+    matters: bool,
+) -> Result<Found, B::Error> {
+    let mut search =
+        Search { sides, stage: Stage::Together, stopped: false, is_smallest: true, combinations: 2, log: Vec::new() };
     let (first, last) = ends;
+    let goal = Goal { total: last.mean() - first.mean(), noise: first.noise().max(last.noise()) };
+    let differs = matters && goal.total.abs() > goal.noise;
+    let all: Vec<usize> = (0..differences).collect();
+    let whole = search.joints(vec![all.clone()], &first)?.pop().map(|(_, whole)| whole);
+    search.stage = Stage::Alone;
     let alone = search.singles(false, &first, differences)?;
+    search.stage = Stage::LeftOut;
     let left_out = search.singles(true, &last, differences)?;
+    search.stage = Stage::Together;
+    let mut effects = effects(alone, left_out, &first, &last);
+    // Effects in the direction of the whole first, those against it last.
+    let towards = |effect: &Effect| effect.mean() * goal.total.signum();
+    effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
+    let (together, joint) =
+        if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
+    effects.sort_by(|a, b| b.mean().abs().total_cmp(&a.mean().abs()).then(a.difference.cmp(&b.difference)));
+    Ok(Found {
+        from: first,
+        to: last,
+        differs,
+        effects,
+        of: differences,
+        whole,
+        together,
+        joint,
+        stopped: search.stopped,
+        is_smallest: search.is_smallest,
+        combinations: search.combinations,
+        log: search.log,
+    })
+}
+
+/// Returns the effects of single differences, from their runs on both sides.
+fn effects(alone: Vec<Single>, left_out: Vec<Single>, first: &Ran, last: &Ran) -> Vec<Effect> {
     let mut effects: BTreeMap<usize, Effect> = BTreeMap::new();
     let mut note = |(difference, ran, with): Single, forward: bool| {
         let fresh = || Effect { difference, alone: None, left_out: None, with: Vec::new() };
@@ -138,75 +245,80 @@ pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, 
         effect.with.sort_unstable();
         effect.with.dedup();
     };
-    for one in alone {
-        note(one, true);
-    }
-    for one in left_out {
-        note(one, false);
-    }
-    let mut effects: Vec<Effect> = effects.into_values().collect();
-    let total = last.mean() - first.mean();
-    // Effects in the direction of the whole first, those against it last.
-    let towards = |effect: &Effect| effect.mean() * total.signum();
-    effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
-    let noise = first.noise().max(last.noise());
-    let (together, joint) = search.explain(&effects, &first, total, noise)?;
-    effects.sort_by(|a, b| b.mean().abs().total_cmp(&a.mean().abs()).then(a.difference.cmp(&b.difference)));
-    Ok(Found {
-        from: first,
-        to: last,
-        effects,
-        of: differences,
-        together,
-        joint,
-        combinations: search.combinations,
-        log: search.log,
-    })
+    alone.into_iter().for_each(|one| note(one, true));
+    left_out.into_iter().for_each(|one| note(one, false));
+    effects.into_values().collect()
 }
 
 /// The runs of a combination, and the differences taken.
 type Run = (Ran, Vec<usize>);
 
 impl<B: Between> Search<'_, B> {
-    /// Runs sets of differences on one side. `None`: impossible.
-    fn run(&mut self, sets: &[Vec<usize>], backward: bool) -> Result<Vec<Option<Run>>, B::Error> {
-        let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
-        let possible: Vec<B::Variant> = variants.iter().flatten().map(|(variant, _)| variant.clone()).collect();
-        self.combinations += possible.len();
-        let mut ran = self.sides.run(&possible, Seeds::All)?.into_iter();
-        let runs = variants.into_iter().map(|variant| {
-            let (_, taken) = variant?;
-            Some((ran.next()?, taken))
-        });
-        let runs: Vec<Option<Run>> = runs.collect();
-        self.log.extend(runs.iter().flatten().map(|(ran, taken)| Combination {
-            backward,
-            taken: taken.clone(),
-            values: ran.values.clone(),
-        }));
-        Ok(runs)
+    /// Whether the budget does not allow another combination.
+    fn is_spent(&self) -> bool {
+        self.sides.left(Seeds::All, self.stage) == 0
     }
 
-    /// Returns the sets that change any event, and the impossible ones. Stops at the first seed with a change.
-    fn changing(&mut self, sets: Vec<Vec<usize>>, backward: bool, base: &Ran) -> Result<Vec<Vec<usize>>, B::Error> {
-        let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
-        let mut changes: Vec<bool> = variants.iter().map(Option::is_none).collect();
-        for seeds in [Seeds::First, Seeds::Rest] {
-            let open: Vec<usize> = (0..sets.len()).filter(|&at| !changes[at]).collect();
-            let run: Vec<B::Variant> =
-                open.iter().filter_map(|&at| variants[at].as_ref().map(|(variant, _)| variant.clone())).collect();
-            if seeds == Seeds::First {
-                self.combinations += run.len();
-            }
-            let digests = if seeds == Seeds::First { &base.digests[..1] } else { &base.digests[1..] };
-            if run.is_empty() || digests.is_empty() {
+    /// Runs variants while the budget lasts. `None`: it did not last.
+    fn budgeted(&mut self, variants: &[B::Variant], seeds: Seeds) -> Result<Vec<Option<Ran>>, B::Error> {
+        let mut done: Vec<Option<Ran>> = Vec::new();
+        while done.len() < variants.len() {
+            let open = &variants[done.len()..];
+            let some = self.sides.left(seeds, self.stage).min(open.len());
+            if some == 0 {
+                self.stopped = true;
                 break;
             }
-            for (at, ran) in open.into_iter().zip(self.sides.run(&run, seeds)?) {
-                changes[at] = ran.digests != digests;
-            }
+            done.extend(self.sides.run(&open[..some], seeds)?.into_iter().map(Some));
         }
-        Ok(sets.into_iter().zip(changes).filter(|(_, changes)| *changes).map(|(set, _)| set).collect())
+        done.resize(variants.len(), None);
+        Ok(done)
+    }
+
+    /// Runs sets of differences on one side. `None`: impossible, or beyond the budget.
+    fn run(&mut self, sets: &[Vec<usize>], backward: bool, seeds: Seeds) -> Result<Vec<Option<Run>>, B::Error> {
+        let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
+        let possible: Vec<B::Variant> = variants.iter().flatten().map(|(variant, _)| variant.clone()).collect();
+        let mut ran = self.budgeted(&possible, seeds)?.into_iter();
+        let runs = variants.into_iter().map(|variant| {
+            let (_, taken) = variant?;
+            Some((ran.next()??, taken))
+        });
+        Ok(runs.collect())
+    }
+
+    fn note(&mut self, backward: bool, (ran, taken): &Run) {
+        self.log.push(Combination { backward, taken: taken.clone(), values: ran.values.clone() });
+    }
+
+    /// Runs sets with all seeds on the first side. Returns those that ran, with their effects.
+    fn joints(&mut self, sets: Vec<Vec<usize>>, first: &Ran) -> Result<Vec<Joint>, B::Error> {
+        let runs = self.run(&sets, false, Seeds::All)?;
+        let mut joints = Vec::new();
+        for (set, run) in sets.into_iter().zip(runs).filter_map(|(set, run)| Some((set, run?))) {
+            self.combinations += 1;
+            self.note(false, &run);
+            joints.push((set, run.0.mean() - first.mean()));
+        }
+        Ok(joints)
+    }
+
+    /// Returns the sets that change any event with the first seed, with their runs. Impossible sets have none.
+    fn changing(
+        &mut self,
+        sets: Vec<Vec<usize>>,
+        backward: bool,
+        base: &Ran,
+    ) -> Result<Vec<(Vec<usize>, Option<Run>)>, B::Error> {
+        let is_possible: Vec<bool> = sets.iter().map(|set| self.sides.variant(backward, set).is_some()).collect();
+        let runs = self.run(&sets, backward, Seeds::First)?;
+        self.combinations += runs.iter().flatten().count();
+        let changes = |(run, possible): (&Option<Run>, bool)| match run {
+            Some((ran, _)) => ran.digests.first() != base.digests.first(),
+            None => !possible,
+        };
+        let changes: Vec<bool> = runs.iter().zip(is_possible).map(changes).collect();
+        Ok(sets.into_iter().zip(runs).zip(changes).filter(|(_, changes)| *changes).map(|(set, _)| set).collect())
     }
 
     /// Returns the differences that change any event one at a time.
@@ -215,71 +327,127 @@ impl<B: Between> Search<'_, B> {
         let all: Vec<usize> = (0..differences).collect();
         let mut groups: Vec<Vec<usize>> = all.chunks(GROUP).map(<[usize]>::to_vec).collect();
         while !groups.is_empty() {
-            let (singles, several): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.len() == 1);
-            let ran = self.run(&singles, backward)?;
-            for (single, (ran, taken)) in singles.into_iter().zip(ran).filter_map(|(single, ran)| Some((single, ran?)))
-            {
-                if ran.digests != base.digests {
-                    let with = taken.into_iter().filter(|one| *one != single[0]).collect();
-                    found.push((single[0], ran, with));
-                }
-            }
+            let changing = self.changing(groups, backward, base)?;
+            let (singles, several): (Vec<_>, Vec<_>) = changing.into_iter().partition(|(group, _)| group.len() == 1);
             groups = Vec::new();
-            for group in self.changing(several, backward, base)? {
+            for (group, _) in several {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([left.to_vec(), right.to_vec()]);
             }
+            let singles = singles.into_iter().filter_map(|(single, run)| Some((single, run?))).collect();
+            found.extend(self.completed(singles, backward)?);
         }
         Ok(found)
     }
 
-    /// Returns a small set that explains the change, and its joint effect. Adds the largest effects first, then removes
-    /// unneeded ones.
+    /// Runs single differences with the other seeds, too.
+    fn completed(&mut self, singles: Vec<(Vec<usize>, Run)>, backward: bool) -> Result<Vec<Single>, B::Error> {
+        let sets: Vec<Vec<usize>> = singles.iter().map(|(single, _)| single.clone()).collect();
+        let rests = self.run(&sets, backward, Seeds::Rest)?;
+        let mut found = Vec::new();
+        for ((single, (mut ran, taken)), rest) in singles.into_iter().zip(rests) {
+            let Some((rest, _)) = rest else { continue };
+            ran.values.extend(rest.values);
+            ran.digests.extend(rest.digests);
+            let run = (ran, taken);
+            self.note(backward, &run);
+            let (ran, taken) = run;
+            found.push((single[0], ran, taken.into_iter().filter(|one| *one != single[0]).collect()));
+        }
+        Ok(found)
+    }
+
+    /// Returns a small set that explains the change, and its joint effect.
+    ///
+    /// Differences with an own effect beyond the noise come first, the largest first. Only if these do not explain the
+    /// change, the others are asked: then the set of all is made smaller.
     fn explain(
         &mut self,
         effects: &[Effect],
+        all: &[usize],
+        whole: Option<f64>,
         first: &Ran,
-        total: f64,
-        noise: f64,
-    ) -> Result<(Vec<usize>, f64), B::Error> {
-        let explains = |joint: f64| (total - joint).abs() <= (total.abs() * ENOUGH).max(noise.min(total.abs() / 4.0));
-        let ranked: Vec<usize> = effects.iter().map(|effect| effect.difference).collect();
-        let prefixes: Vec<Vec<usize>> = (1..=ranked.len()).map(|count| ranked[..count].to_vec()).collect();
-        let mut best: (Vec<usize>, f64) = (Vec::new(), 0.0);
-        for some in prefixes.chunks(4) {
-            let ran = self.run(some, false)?;
-            let ran = some.iter().zip(&ran).filter_map(|(set, ran)| Some((set, ran.as_ref()?)));
-            let joints = ran.map(|(set, (ran, _))| (set.clone(), ran.mean() - first.mean()));
-            for (set, joint) in joints {
-                if (total - joint).abs() < (total - best.1).abs() {
-                    best = (set, joint);
+        goal: Goal,
+    ) -> Result<Joint, B::Error> {
+        let (own, others): (Vec<&Effect>, Vec<&Effect>) =
+            effects.iter().partition(|effect| effect.mean().abs() > goal.noise);
+        let number = |effect: &&Effect| effect.difference;
+        let nearest = self.prefix(&own.iter().map(number).collect::<Vec<usize>>(), first, goal)?;
+        if goal.is_met(nearest.1) {
+            return self.shrink(nearest, first, goal);
+        }
+        if goal.may_be_met(nearest.1) {
+            let total = nearest.1;
+            return self.shrink(nearest, first, Goal { total, ..goal });
+        }
+        if let Some(whole) = whole.filter(|whole| goal.is_most(*whole)) {
+            let mut ranked: Vec<usize> = own.iter().chain(&others).map(number).collect();
+            let silent: Vec<usize> = all.iter().copied().filter(|one| !ranked.contains(one)).collect();
+            ranked.extend(silent);
+            return self.shrink((ranked, whole), first, Goal { total: whole, ..goal });
+        }
+        Ok(if goal.is_most(nearest.1) { nearest } else { Joint::default() })
+    }
+
+    /// Returns the first of the larger and larger prefixes that explains the change, else the nearest.
+    fn prefix(&mut self, ranked: &[usize], first: &Ran, goal: Goal) -> Result<Joint, B::Error> {
+        let mut nearest = Joint::default();
+        let lengths = std::iter::successors(Some(1), |length| Some(2 * length));
+        let mut lengths: Vec<usize> = lengths.take_while(|length| *length < ranked.len()).collect();
+        lengths.extend(Some(ranked.len()).filter(|length| *length > 0));
+        for some in lengths.chunks(4) {
+            let sets = some.iter().map(|&length| ranked[..length].to_vec()).collect();
+            for joint in self.joints(sets, first)? {
+                if (goal.total - joint.1).abs() < (goal.total - nearest.1).abs() {
+                    nearest = joint;
                 }
-                if explains(best.1) {
-                    return self.shrink(best, first, explains);
+                if goal.is_met(nearest.1) {
+                    return Ok(nearest);
                 }
+            }
+        }
+        Ok(nearest)
+    }
+
+    /// Leaves out parts of a set while the rest explains as much: halves first, single differences last.
+    fn shrink(&mut self, mut best: Joint, first: &Ran, goal: Goal) -> Result<Joint, B::Error> {
+        let mut size = best.0.len() / 2;
+        while size > 0 && best.0.len() > 1 {
+            let parts = best.0.chunks(size).map(<[usize]>::to_vec).collect();
+            let smaller = self.without(&best.0, parts, first, goal)?;
+            self.is_smallest = smaller.is_some() || !self.is_spent();
+            match smaller {
+                Some(smaller) => {
+                    best = smaller;
+                    size = size.min(best.0.len() / 2).max(1);
+                }
+                None => size /= 2,
             }
         }
         Ok(best)
     }
 
-    fn shrink(
+    /// Leaves out all parts of a set that are not needed, or the last of them. `None`: each is needed.
+    fn without(
         &mut self,
-        mut best: (Vec<usize>, f64),
+        set: &[usize],
+        parts: Vec<Vec<usize>>,
         first: &Ran,
-        explains: impl Fn(f64) -> bool,
-    ) -> Result<(Vec<usize>, f64), B::Error> {
-        while best.0.len() > 1 {
-            let without = |index: usize| {
-                best.0.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, one)| *one).collect::<Vec<_>>()
-            };
-            let smaller: Vec<Vec<usize>> = (0..best.0.len()).map(without).collect();
-            let ran = self.run(&smaller, false)?;
-            let ran = smaller.into_iter().zip(ran).filter_map(|(set, ran)| Some((set, ran?)));
-            let joints = ran.map(|(set, (ran, _))| (set, ran.mean() - first.mean()));
-            let Some(next) = joints.into_iter().rfind(|(_, joint)| explains(*joint)) else { break };
-            best = next;
+        goal: Goal,
+    ) -> Result<Option<Joint>, B::Error> {
+        let kept = |part: &[usize]| set.iter().copied().filter(|one| !part.contains(one)).collect::<Vec<usize>>();
+        let smaller = parts.iter().map(|part| kept(part)).filter(|set| !set.is_empty()).collect();
+        let enough: Vec<Joint> =
+            self.joints(smaller, first)?.into_iter().filter(|(_, joint)| goal.is_met(*joint)).collect();
+        if enough.len() > 1 {
+            let common = set.iter().copied().filter(|one| enough.iter().all(|(set, _)| set.contains(one)));
+            let common: Vec<usize> = common.collect();
+            let joint = if common.is_empty() { None } else { self.joints(vec![common], first)?.pop() };
+            if let Some(joint) = joint.filter(|(_, joint)| goal.is_met(*joint)) {
+                return Ok(Some(joint));
+            }
         }
-        Ok(best)
+        Ok(enough.into_iter().next_back())
     }
 }
 
@@ -291,8 +459,12 @@ mod tests {
     struct Model {
         differences: usize,
         figure: fn(&[bool]) -> f64,
+        /// How far seeds shift it.
+        spread: f64,
         /// Number of runs, one per combination and seed.
         runs: usize,
+        /// Most runs.
+        budget: usize,
     }
 
     impl Between for Model {
@@ -312,29 +484,51 @@ mod tests {
         }
 
         fn run(&mut self, variants: &[Vec<bool>], seeds: Seeds) -> Result<Vec<Ran>, ()> {
-            let seeds = match seeds {
-                Seeds::First => 1,
-                Seeds::Rest => 3,
-                Seeds::All => 4,
-            };
-            self.runs += seeds * variants.len();
-            let ran = variants.iter().map(|there| (self.figure)(there));
-            Ok(ran
-                .map(|value| Ran {
-                    values: vec![value; seeds],
-                    digests: vec![value.to_bits(); seeds],
-                    results: Vec::new(),
-                })
-                .collect())
+            self.runs += number(seeds).count() * variants.len();
+            Ok(variants.iter().map(|there| self.ran(there, seeds)).collect())
+        }
+
+        fn left(&self, seeds: Seeds, stage: Stage) -> usize {
+            (self.budget * stage.thirds() as usize / 3).saturating_sub(self.runs) / number(seeds).count()
         }
     }
 
-    fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
-        let mut model = Model { differences: 40, figure, runs: 0 };
+    fn number(seeds: Seeds) -> std::ops::Range<u64> {
+        match seeds {
+            Seeds::First => 0..1,
+            Seeds::Rest => 1..4,
+            Seeds::All => 0..4,
+        }
+    }
+
+    impl Model {
+        /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
+        fn ran(&self, there: &[bool], seeds: Seeds) -> Ran {
+            let value = (self.figure)(there);
+            let values: Vec<f64> = number(seeds).map(|seed| value + self.spread * chance(there, seed)).collect();
+            let digests = values.iter().map(|value| value.to_bits()).collect();
+            Ran { values, digests, results: Vec::new() }
+        }
+    }
+
+    /// Returns a random number from -1 to 1 for a combination and a seed.
+    fn chance(there: &[bool], seed: u64) -> f64 {
+        let mixed = there
+            .iter()
+            .fold(seed + 1, |mixed, &one| (mixed ^ u64::from(one)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+        (mixed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+
+    fn searched(figure: fn(&[bool]) -> f64, spread: f64, budget: usize) -> (Found, usize) {
+        let mut model = Model { differences: 40, figure, spread, runs: 0, budget };
         let mut ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
         let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
-        let found = search(&mut model, 40, (first, last)).unwrap();
+        let found = search(&mut model, 40, (first, last), true).unwrap();
         (found, model.runs)
+    }
+
+    fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
+        searched(figure, 0.0, usize::MAX / 3)
     }
 
     #[test]
@@ -344,7 +538,7 @@ mod tests {
         assert_eq!(found.effects.len(), 1);
         assert!((found.joint + 7.0).abs() < 1e-9);
         // One by one, with 4 seeds, 40 differences in both directions take 320 runs.
-        assert!(runs < 130, "{runs} runs");
+        assert!(runs < 100, "{runs} runs");
     }
 
     /// Two differences without an effect alone: only leaving one out of the second side shows them.
@@ -361,5 +555,72 @@ mod tests {
         assert!(matches!(found.together[..], [38 | 39]), "{found:?}");
         let with: Vec<&[usize]> = found.effects.iter().map(|effect| &effect.with[..]).collect();
         assert_eq!(with, [[39], [38]]);
+    }
+
+    /// Any two of three suffice, and a fourth is needed: no single one has an effect on either side.
+    #[test]
+    fn an_interaction_without_single_effects_is_found() {
+        let (found, _) = found(|there| {
+            let some = [there[5], there[20], there[33]].into_iter().filter(|one| *one).count();
+            if some > 1 { 20.0 } else { 10.0 }
+        });
+        assert_eq!(found.effects.len(), 0);
+        assert_eq!(found.together.len(), 2, "{found:?}");
+        assert!(found.together.iter().all(|one| [5, 20, 33].contains(one)));
+    }
+
+    /// The table lacks what changed the figure.
+    #[test]
+    fn no_set_is_named_that_explains_less_than_half() {
+        let mut model = Model {
+            differences: 40,
+            figure: |there| if there[7] { 13.0 } else { 10.0 },
+            spread: 0.0,
+            runs: 0,
+            budget: usize::MAX / 3,
+        };
+        let first = model.ran(&[false; 40], Seeds::All);
+        let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], results: Vec::new() };
+        let found = search(&mut model, 40, (first, last), true).unwrap();
+        assert_eq!((found.together.len(), found.whole), (0, Some(3.0)));
+    }
+
+    /// Noise never adds an innocent difference to a true one: 30 others change events, and shift every seed.
+    #[test]
+    fn no_difference_within_the_noise_is_blamed_beside_one_beyond_it() {
+        for size in [3_u32, 4, 6, 10] {
+            let figure = match size {
+                3 => |there: &[bool]| if there[11] { 3.0 } else { 0.0 },
+                4 => |there: &[bool]| if there[12] { 4.0 } else { 0.0 },
+                6 => |there: &[bool]| if there[13] { 6.0 } else { 0.0 },
+                _ => |there: &[bool]| if there[14] { 10.0 } else { 0.0 },
+            };
+            let (found, _) = searched(figure, 1.0, usize::MAX / 3);
+            assert!(found.effects.len() > 30, "all change events");
+            assert_eq!(found.together.len(), 1, "{size}: {:?} {}", found.together, found.joint);
+        }
+    }
+
+    #[test]
+    fn a_change_within_the_noise_has_no_cause() {
+        let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
+        let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+        let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], results: Vec::new() };
+        let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
+        assert!(!found.differs && found.together.is_empty());
+    }
+
+    /// A budget bounds the runs. What is known then is still there.
+    #[test]
+    fn a_search_ends_at_its_budget() {
+        let cause = |there: &[bool]| if there[17] { 30.0 } else { 10.0 };
+        for budget in [16, 60, 120, 400] {
+            let (found, runs) = searched(cause, 1.0, budget);
+            assert!(runs <= budget && found.stopped, "{runs} of {budget}");
+            assert!(found.whole.is_some());
+            assert!(budget < 60 || found.together.contains(&17), "{budget}: {:?}", found.together);
+        }
+        let (found, _) = searched(cause, 1.0, 4000);
+        assert!(!found.stopped && found.together == [17]);
     }
 }

@@ -8,7 +8,7 @@ use vruntime_sched::kernels::Difference;
 use vruntime_sim::Config;
 use vruntime_workload::program::Workload;
 
-use super::search::{Between, Ran, Seeds};
+use super::search::{Between, Ran, Seeds, Stage};
 use super::settings::Files;
 use crate::input::Input;
 use crate::simulate::{self, Job};
@@ -92,6 +92,20 @@ pub(super) struct Sides<'a> {
     pub(super) seeds: u16,
     /// The figure, once known.
     pub(super) figure: Option<Figure>,
+    /// The most events to simulate, and those of the runs so far.
+    pub(super) budget: u64,
+    pub(super) events: u64,
+    pub(super) runs: u64,
+}
+
+impl Sides<'_> {
+    fn numbers(&self, seeds: Seeds) -> std::ops::Range<u64> {
+        match seeds {
+            Seeds::First => 0..1,
+            Seeds::Rest => 1..u64::from(self.seeds),
+            Seeds::All => 0..u64::from(self.seeds),
+        }
+    }
 }
 
 impl<'a> Between for Sides<'a> {
@@ -114,12 +128,7 @@ impl<'a> Between for Sides<'a> {
     }
 
     fn run(&mut self, variants: &[Variant<'a>], seeds: Seeds) -> miette::Result<Vec<Ran>> {
-        let seeds: Vec<u64> = match seeds {
-            Seeds::First => 0..1,
-            Seeds::Rest => 1..u64::from(self.seeds),
-            Seeds::All => 0..u64::from(self.seeds),
-        }
-        .collect();
+        let seeds: Vec<u64> = self.numbers(seeds).collect();
         if seeds.is_empty() || variants.is_empty() {
             return Ok(vec![Ran { values: Vec::new(), digests: Vec::new(), results: Vec::new() }; variants.len()]);
         }
@@ -141,6 +150,8 @@ impl<'a> Between for Sides<'a> {
         if interrupt::asked() {
             return Err(miette::miette!("interrupted"));
         }
+        self.runs += done.len() as u64;
+        self.events += done.iter().map(|run| run.outcome.events).sum::<u64>();
         let of_variants = done.chunks(seeds.len()).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
             let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
@@ -149,6 +160,14 @@ impl<'a> Between for Sides<'a> {
             Ran { values, digests: runs.iter().map(|run| run.digest).collect(), results }
         });
         Ok(of_variants.collect())
+    }
+
+    /// Expects of each run the mean events of the runs so far.
+    fn left(&self, seeds: Seeds, stage: Stage) -> usize {
+        let seeds = self.numbers(seeds).count() as u64;
+        let events = (self.budget / 3 * stage.thirds()).saturating_sub(self.events);
+        let of_combination = self.events.div_ceil(self.runs.max(1)).saturating_mul(seeds);
+        events.checked_div(of_combination).map_or(usize::MAX, |left| left as usize)
     }
 }
 
