@@ -4,6 +4,7 @@
 pub mod behaviours;
 mod differences;
 mod settings;
+mod switches;
 mod table;
 mod versions;
 

@@ -25,7 +25,7 @@ pub enum Difference {
 }
 
 /// The names of the base slice.
-const SLICE: &[&str] = &["base_slice_ns", "min_granularity_ns"];
+pub(super) const SLICE: &[&str] = &["base_slice_ns", "min_granularity_ns"];
 /// The names of the time for which a task is cache-hot.
 const COST: &[&str] = &["migration_cost_ns"];
 
@@ -65,24 +65,6 @@ impl Difference {
             Self::BaseSlice => "the slice of a task without a custom slice",
             Self::MigrationCost => "a task that ran less than this ago is cache-hot",
             Self::Tunable(name) => TUNABLES.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| what),
-        }
-    }
-
-    /// Returns how a real kernel that has it switches it; empty if only another kernel does.
-    pub fn switch(self, on: bool) -> String {
-        match self {
-            Self::Feature(feature) => {
-                let no = if on { "NO_" } else { "" };
-                format!("echo {no}{} > /sys/kernel/debug/sched/features", feature.name())
-            }
-            Self::Behaviour(behaviour) if behaviour.row().switch.starts_with("NO_") => {
-                format!("echo {} > /sys/kernel/debug/sched/features", behaviour.row().switch)
-            }
-            Self::Behaviour(behaviour) => behaviour.row().switch.to_string(),
-            Self::BaseSlice => "write /sys/kernel/debug/sched/base_slice_ns".to_string(),
-            Self::MigrationCost => "write /sys/kernel/debug/sched/migration_cost_ns".to_string(),
-            Self::Tunable(name) => format!("leave {name} at its default"),
-            Self::Policy => String::new(),
         }
     }
 }

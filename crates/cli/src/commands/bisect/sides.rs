@@ -56,15 +56,16 @@ impl<'a> Space<'a> {
     /// Describes the differences. `from` and `to` name the sides.
     pub(super) fn words(&self, from: &str, to: &str) -> Vec<Words> {
         match self {
-            Self::Kernels { to: last, differences, .. } => {
-                differences.iter().map(|one| of_difference(*one, &last.kernel, from, to)).collect()
+            Self::Kernels { from: first, to: last, differences, .. } => {
+                let (kernels, cpus) = ([&first.kernel, &last.kernel], last.machine.topology.nr_cpus());
+                differences.iter().map(|one| of_difference(*one, kernels, cpus, from, to)).collect()
             }
             Self::Files(files) => files.words(),
         }
     }
 }
 
-fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words {
+fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from: &str, to: &str) -> Words {
     let on = match one {
         Difference::Feature(feature) => last.features.has(feature),
         Difference::Behaviour(behaviour) => last.behaviours.has(behaviour),
@@ -80,8 +81,7 @@ fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words 
         Difference::Behaviour(behaviour) => behaviour.row().certainty.name(),
         _ => "",
     };
-    let switched = on || matches!(one, Difference::Feature(_));
-    let switch = if switched { one.switch(on) } else { String::new() };
+    let switch = one.switch(last, first, cpus);
     Words { name: one.name().to_owned(), releases, what: one.what().to_owned(), certainty, switch }
 }
 

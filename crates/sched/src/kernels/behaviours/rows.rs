@@ -143,7 +143,7 @@ behaviours! {
         "tolerate 17 % of imbalance between packages and nodes, not 25 %";
     BusyFactor16 BUSY_FACTOR_16: Balance "5.10".."" Remembered
         "balance busy CPUs 16 times less often, not 32 times"
-        by "busy_factor in /sys/kernel/debug/sched/domains/cpu*/domain* (5.13+; before, in /proc/sys/kernel/sched_domain)";
+        by "echo 32 | tee /sys/kernel/debug/sched/domains/cpu*/domain*/busy_factor";
     IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Remembered
         "shorten the intervals of busy CPUs by a tick, so that levels drift apart";
     RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Remembered
@@ -243,7 +243,7 @@ behaviours! {
         "wake a real-time task on a CPU that runs a deadline task";
     FairServer FAIR_SERVER: Deadline "6.12".."" Read
         "run starving fair tasks by a deadline server instead of throttling real-time tasks"
-        by "/sys/kernel/debug/sched/fair_server";
+        by "echo 0 | tee /sys/kernel/debug/sched/fair_server/cpu*/runtime";
     HrtickAtSwitch HRTICK_AT_SWITCH: Fair "6.12".."" Read
         "set the slice timer at a switch, not when the same task is picked again";
     ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Remembered
@@ -320,5 +320,5 @@ behaviours! {
 
     // Single kernels.
     VcpuPack VCPU_PACK: Wakeup ""..""  Recorded
-        "place tasks on a CPU in use that has room before an idle one (a cloud's patch)" by "sched_vcpu_pack=0";
+        "place tasks on a CPU in use that has room before an idle one (a cloud's patch)" by "boot with sched_vcpu_pack=0";
 }

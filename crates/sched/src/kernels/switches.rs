@@ -1,0 +1,125 @@
+//! What undoes a difference on a real kernel.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::differences::SLICE;
+use super::{Behaviour, Difference, FEATURES, Kernel, PolicyKind};
+use crate::features::Feature;
+
+impl Difference {
+    /// Returns the command that gives a real `kernel` of `cpus` CPUs what `other` has; empty if nothing does.
+    ///
+    /// ```
+    /// use vruntime_sched::features::Feature;
+    /// use vruntime_sched::kernels::Difference;
+    /// let kernel = |name| vruntime_sched::kernel(name).unwrap();
+    /// let difference = Difference::Feature(Feature::RtRuntimeShare);
+    /// let command = difference.switch(&kernel("5.10"), &kernel("5.4"), 4);
+    /// assert_eq!(command, "echo RT_RUNTIME_SHARE > /sys/kernel/debug/sched_features");
+    /// let command = Difference::BaseSlice.switch(&kernel("6.1"), &kernel("6.12"), 4);
+    /// assert_eq!(command, "echo 2100000 > /sys/kernel/debug/sched/min_granularity_ns");
+    /// ```
+    pub fn switch(self, kernel: &Kernel, other: &Kernel, cpus: usize) -> String {
+        let knobs = other.tunables(cpus, 250);
+        match self {
+            Self::Feature(feature) => kernel.switch_feature(feature, other.features.has(feature)),
+            Self::Behaviour(behaviour) if kernel.behaviours.has(behaviour) => kernel.switch_off(behaviour),
+            Self::Behaviour(_) | Self::Policy => String::new(),
+            Self::BaseSlice if kernel.policy == PolicyKind::Eevdf => kernel.write(SLICE[0], knobs.base_slice_ns),
+            Self::BaseSlice => kernel.write(SLICE[1], knobs.base_slice_ns),
+            Self::MigrationCost => kernel.write("migration_cost_ns", knobs.migration_cost_ns),
+            Self::Tunable(name) => match other.set_by_hand(&[name]) {
+                Some(value) => kernel.write(name, value),
+                None => format!("leave {name} at its default"),
+            },
+        }
+    }
+}
+
+impl Kernel {
+    /// Whether features and tunables are in a folder of debugfs: from 5.13.
+    fn has_folder(&self) -> bool {
+        self.is_at_least([5, 13, 0])
+    }
+
+    /// Returns the command that switches a feature; empty if the kernel lacks the feature.
+    fn switch_feature(&self, feature: Feature, on: bool) -> String {
+        let Some(row) = FEATURES.iter().find(|row| row.feature == feature && self.has_feature(feature)) else {
+            return String::new();
+        };
+        let (no, separator) = (if on { "" } else { "NO_" }, if self.has_folder() { '/' } else { '_' });
+        format!("echo {no}{} > /sys/kernel/debug/sched{separator}features", row.name)
+    }
+
+    /// Returns the command that switches a behaviour off; empty if nothing does.
+    fn switch_off(&self, behaviour: Behaviour) -> String {
+        let switch = behaviour.row().switch;
+        let feature = switch.strip_prefix("NO_").and_then(|name| FEATURES.iter().find(|row| row.name == name));
+        match feature {
+            Some(row) => self.switch_feature(row.feature, false),
+            None if switch.starts_with("kernel.") => format!("sysctl -w {switch}"),
+            None if self.has_folder() => switch.to_string(),
+            None => switch.replace("/sys/kernel/debug/sched/domains/", "/proc/sys/kernel/sched_domain/"),
+        }
+    }
+
+    /// Returns the command that sets a tunable; empty if the kernel lacks the tunable.
+    fn write(&self, name: &str, value: u64) -> String {
+        if !self.has_tunable(name) || matches!(self.policy, PolicyKind::O1) {
+            return String::new();
+        }
+        // Real-time bandwidth without a limit.
+        let value = if value == u64::MAX { "-1".to_string() } else { value.to_string() };
+        match name.strip_prefix("fair_server/") {
+            Some(file) => format!("echo {value} | tee /sys/kernel/debug/sched/fair_server/cpu*/{file}"),
+            None if name.starts_with("sched_") => format!("sysctl -w kernel.{name}={value}"),
+            None if self.has_folder() => format!("echo {value} > /sys/kernel/debug/sched/{name}"),
+            None => format!("sysctl -w kernel.sched_{name}={value}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{kernel, kernels};
+
+    #[test]
+    fn commands_are_those_of_the_release() {
+        let command = |difference: Difference, name: &str, other: &str| {
+            difference.switch(&kernel(name).unwrap(), &kernel(other).unwrap(), 4)
+        };
+        let delayed = Difference::Feature(Feature::DelayDequeue);
+        assert_eq!(command(delayed, "6.12", "6.6"), "echo NO_DELAY_DEQUEUE > /sys/kernel/debug/sched/features");
+        assert_eq!(command(delayed, "6.6", "6.12"), "");
+        let slice = Difference::BaseSlice;
+        assert_eq!(command(slice, "6.12", "6.14"), "echo 2250000 > /sys/kernel/debug/sched/base_slice_ns");
+        assert_eq!(command(slice, "5.10", "6.14"), "sysctl -w kernel.sched_min_granularity_ns=2250000");
+        let cost = Difference::MigrationCost;
+        assert_eq!(command(cost, "5.10", "5.15"), "sysctl -w kernel.sched_migration_cost_ns=500000");
+        assert_eq!(command(cost, "5.15", "5.10"), "echo 500000 > /sys/kernel/debug/sched/migration_cost_ns");
+        let busy = Difference::Behaviour(Behaviour::BusyFactor16);
+        assert_eq!(
+            command(busy, "5.10", "5.4"),
+            "echo 32 | tee /proc/sys/kernel/sched_domain/cpu*/domain*/busy_factor"
+        );
+        let (mut loose, strict) = (kernel("6.12").unwrap(), kernel("6.12").unwrap());
+        loose.set("sched_rt_runtime_us", u64::MAX).unwrap();
+        let limit = Difference::Tunable("sched_rt_runtime_us");
+        assert_eq!(limit.switch(&strict, &loose, 4), "sysctl -w kernel.sched_rt_runtime_us=-1");
+        assert_eq!(limit.switch(&loose, &strict, 4), "leave sched_rt_runtime_us at its default");
+    }
+
+    /// No bare paths or assignments.
+    #[test]
+    fn switches_of_behaviours_are_commands() {
+        for kernel in kernels() {
+            for row in kernel.behaviours.rows().filter(|row| !row.switch.is_empty()) {
+                let command = kernel.switch_off(row.behaviour);
+                let is_command = ["echo ", "sysctl -w ", "boot "].iter().any(|start| command.starts_with(start));
+                assert!(command.is_empty() || is_command, "{}: {command}", row.name);
+            }
+        }
+    }
+}
