@@ -112,6 +112,29 @@ fn changes_of_kernel_paths_are_found() {
     assert_eq!(explained_by(pipe, "6.14", "6.14+PIPE_WAKES_IN_VAIN", &more), ["PIPE_WAKES_IN_VAIN"]);
 }
 
+/// The answer has the release of a feature, and a command for the kernel's release.
+#[test]
+fn the_answer_has_releases_and_commands() {
+    let short = ["--seeds", "1", "--duration", "300ms"];
+    let says = |from: &str, to: &str, metric: &str| {
+        let found = bisect(LIMITED, from, to, &[&short[..], &["--metric", metric]].concat());
+        found["effects"].as_array().expect("it is a list").clone()
+    };
+    let of = |effects: &[Value], name: &str, field: &str| {
+        let effect = effects.iter().find(|effect| effect["difference"] == name);
+        effect.map(|effect| effect[field].as_str().unwrap_or_default().to_owned())
+    };
+    let effects = says("6.11", "6.12", "switches_per_s(a)");
+    assert_eq!(of(&effects, "DELAY_DEQUEUE", "releases").as_deref(), Some("6.12+"), "{effects:?}");
+    let off = "echo NO_DELAY_DEQUEUE > /sys/kernel/debug/sched/features";
+    assert_eq!(of(&effects, "DELAY_DEQUEUE", "switch").as_deref(), Some(off));
+    let effects = says("6.12", "6.12+NO_DELAY_DEQUEUE", "switches_per_s(a)");
+    assert_eq!(of(&effects, "DELAY_DEQUEUE", "releases").as_deref(), Some("on in 6.12"));
+    let effects = says("5.10", "5.10+NO_GENTLE_FAIR_SLEEPERS", "switches_per_s(a)");
+    let on = "echo GENTLE_FAIR_SLEEPERS > /sys/kernel/debug/sched_features";
+    assert_eq!(of(&effects, "GENTLE_FAIR_SLEEPERS", "switch").as_deref(), Some(on), "{effects:?}");
+}
+
 /// A change within the noise has no cause and no shares.
 #[test]
 fn nothing_explains_a_change_within_the_noise() {

@@ -265,7 +265,7 @@ pub const TUNABLES: &[(&str, &str)] = &[
 
 impl Kernel {
     /// Whether it has a feature, on or off.
-    fn has_feature(&self, feature: Feature) -> bool {
+    pub fn has_feature(&self, feature: Feature) -> bool {
         let row = FEATURES.iter().find(|row| row.feature == feature);
         row.is_some_and(|row| match row.of {
             Of::Releases(since, until) => {

@@ -72,8 +72,10 @@ fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from
         _ => true,
     };
     let releases = match one {
-        Difference::Feature(_) if on => format!("on in {to}"),
-        Difference::Feature(_) => format!("on in {from}"),
+        // Both have it, and one switches it off by default or by name.
+        Difference::Feature(feature) if [first, last].iter().all(|kernel| kernel.has_feature(feature)) => {
+            format!("on in {}", if on { to } else { from })
+        }
         _ => one.releases(),
     };
     let certainty = match one {
