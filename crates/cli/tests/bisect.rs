@@ -344,7 +344,9 @@ fn a_wrong_metric_or_kernel_is_an_error() {
     let told = fails(&["bisect", "web", "--from", "6.1", "--to", "6.12", "--metric", "shar(web)"]);
     assert!(told.contains("there is no metric `shar(web)`") && told.contains("did you mean `share(CLASS)`?"), "{told}");
     let told = fails(&["bisect", "web", "--from", "2.6.22", "--to", "6.12"]);
-    assert!(told.contains("nothing lies between Linux 2.6.22 and Linux 6.12"), "{told}");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("cannot bisect Linux 2.6.22 and Linux 6.12: they have different schedulers"), "{told}");
+    assert!(told.contains("choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on"), "{told}");
 }
 
 #[test]
@@ -363,6 +365,17 @@ fn behaviours_are_listed_and_compared() {
     assert_eq!(only("TASK_THROTTLE"), Some("6.18".into()));
     assert_eq!(only("SPARES_BIG_CPUS"), Some("6.17".into()));
     assert_eq!(only("EEVDF"), None);
+    // Features and tunables are differences, too.
+    let json: Value = serde_json::from_str(&well(&["kernels", "--behaviours", "6.6", "6.12", "--json"])).expect("JSON");
+    let row = |name: &str| {
+        let rows = json.as_array().expect("it is a list");
+        rows.iter().find(|row| row["behaviour"] == name).cloned().unwrap_or_default()
+    };
+    assert_eq!([&row("DELAY_DEQUEUE")["only"], &row("PREEMPT_SHORT")["releases"]], ["6.12", "6.12+"], "{json}");
+    assert_eq!(row("base_slice_ns")["only"], "750000 to 700000", "{json}");
+    let counted = bisect(HALF, "6.6", "6.12", &["--seeds", "1", "--duration", "10ms"])["differences"].clone();
+    assert_eq!(json.as_array().map(Vec::len), counted.as_u64().map(|all| all as usize));
+    assert!(well(&["kernels", "--behaviours", "6.6", "6.12"]).contains("DELAY_DEQUEUE"));
 }
 
 #[test]

@@ -3,66 +3,108 @@
 use serde_json::{Value, json};
 use vruntime_report::{fit_text, grid};
 use vruntime_sched::kernels::behaviours::{BEHAVIOURS, BehaviourRow};
+use vruntime_sched::kernels::{Behaviour, Difference};
 use vruntime_sched::{Kernel, kernels as rows};
 
+use super::bisect;
 use crate::{Ended, output, plan};
 
-/// Prints all behaviours, those of one kernel, or those in which two kernels differ.
+/// A line: a behaviour, or another difference of two kernels.
+struct Line {
+    name: &'static str,
+    area: &'static str,
+    releases: String,
+    row: Option<&'static BehaviourRow>,
+    what: &'static str,
+    switch: String,
+    /// The kernel that has it, or the values of both.
+    only: Option<String>,
+}
+
+/// Prints all behaviours, those of one kernel, or what differs between two kernels.
 pub(super) fn print(names: &[String], json: bool) -> miette::Result<Ended> {
     let kernels = names.iter().map(|name| plan::parse_kernel(name)).collect::<miette::Result<Vec<Kernel>>>()?;
-    let shown: Vec<(&BehaviourRow, Option<&str>)> = match &kernels[..] {
-        [] => BEHAVIOURS.iter().map(|row| (row, None)).collect(),
-        [one] => {
-            one.behaviours.rows().filter(|row| row.behaviour.concerns(one.policy)).map(|row| (row, None)).collect()
-        }
+    let lines: Vec<Line> = match &kernels[..] {
+        [] => BEHAVIOURS.iter().map(of_row).collect(),
+        [one] => one.behaviours.rows().filter(|row| row.behaviour.concerns(one.policy)).map(of_row).collect(),
         [one, other, ..] => {
-            let has = |row: &BehaviourRow| (one.behaviours.has(row.behaviour), other.behaviours.has(row.behaviour));
-            let differing = BEHAVIOURS.iter().filter_map(|row| match has(row) {
-                (true, false) => Some((row, Some(names[0].as_str()))),
-                (false, true) => Some((row, Some(names[1].as_str()))),
-                _ => None,
-            });
-            differing.collect()
+            let differences = one.differences(other).ok_or_else(|| bisect::other_scheduler(&names[0], &names[1]))?;
+            differences.into_iter().map(|difference| of_difference(difference, [one, other], names)).collect()
         }
     };
     if json {
-        output::print_json(&shown.iter().map(|(row, of)| row_json(row, *of)).collect());
+        output::print_json(&lines.iter().map(line_json).collect());
     } else {
-        output::print(&table(&shown, &kernels));
+        output::print(&table(&lines, &kernels));
     }
     Ok(Ended::Well)
 }
 
-fn row_json(row: &BehaviourRow, of: Option<&str>) -> Value {
+fn of_row(row: &'static BehaviourRow) -> Line {
+    let (area, releases, switch) = (row.area.name(), row.releases().to_string(), row.switch.to_owned());
+    Line { name: row.name, area, releases, row: Some(row), what: row.what, switch, only: None }
+}
+
+fn of_difference(difference: Difference, [one, other]: [&Kernel; 2], names: &[String]) -> Line {
+    let row = match difference {
+        Difference::Behaviour(behaviour) => Some(behaviour.row()),
+        Difference::Policy => Some(Behaviour::Eevdf.row()),
+        _ => None,
+    };
+    let first_has = match difference {
+        Difference::Behaviour(behaviour) => one.behaviours.has(behaviour),
+        Difference::Policy => one.behaviours.has(Behaviour::Eevdf),
+        Difference::Feature(feature) => one.features.has(feature),
+        _ => false,
+    };
+    let values = difference.values(one, other).map(|[first, last]| format!("{first} to {last}"));
+    let area = match difference {
+        Difference::Feature(_) => "feature",
+        _ => row.map_or("tunable", |row| row.area.name()),
+    };
+    Line {
+        name: difference.name(),
+        area,
+        releases: difference.releases(),
+        row,
+        what: difference.what(),
+        switch: row.map_or_else(String::new, |row| row.switch.to_owned()),
+        only: values.or_else(|| names.get(usize::from(!first_has)).cloned()),
+    }
+}
+
+fn line_json(line: &Line) -> Value {
     json!({
-        "behaviour": row.name,
-        "area": row.area.name(),
-        "since": row.since,
-        "until": row.until,
-        "certainty": row.certainty.name(),
-        "what": row.what,
-        "switch": Some(row.switch).filter(|switch| !switch.is_empty()),
-        "only": of,
+        "behaviour": line.name,
+        "area": line.area,
+        "since": line.row.map(|row| row.since),
+        "until": line.row.map(|row| row.until),
+        "releases": line.releases,
+        "certainty": line.row.map(|row| row.certainty.name()),
+        "what": line.what,
+        "switch": Some(&line.switch).filter(|switch| !switch.is_empty()),
+        "only": line.only,
     })
 }
 
-fn table(shown: &[(&BehaviourRow, Option<&str>)], kernels: &[Kernel]) -> String {
+fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     let differ = kernels.len() > 1;
-    let lines = shown.iter().map(|(row, of)| {
-        let switch = if row.switch.is_empty() { String::new() } else { format!("; {}", row.switch) };
-        let known = row.certainty.name().to_owned();
-        let mut line = vec![row.name.to_owned(), row.area.name().to_owned(), row.releases().to_string(), known];
-        line.extend(of.filter(|_| differ).map(str::to_owned));
-        line.push(format!("{}{switch}", row.what));
+    let lines = shown.iter().map(|shown| {
+        let switch = if shown.switch.is_empty() { String::new() } else { format!("; {}", shown.switch) };
+        let known = shown.row.map_or("", |row| row.certainty.name()).to_owned();
+        let mut line = vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), known];
+        line.extend(shown.only.clone().filter(|_| differ));
+        line.push(format!("{}{switch}", shown.what));
         line
     });
-    let mut head = vec!["behaviour (--feature +NAME, -NAME)", "area", "releases", "known"];
+    let mut head =
+        vec![if differ { "difference" } else { "behaviour (--feature +NAME, -NAME)" }, "area", "releases", "known"];
     if differ {
         head.push("only");
     }
     head.push("what it does; the kernel's own switch");
     let mut text = if shown.is_empty() {
-        "the two kernels have the same behaviours\n".to_owned()
+        "nothing differs between the two kernels\n".to_owned()
     } else {
         grid(&head, head.len(), lines)
     };

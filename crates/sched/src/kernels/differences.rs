@@ -27,7 +27,7 @@ pub enum Difference {
 /// The names of the base slice.
 pub(super) const SLICE: &[&str] = &["base_slice_ns", "min_granularity_ns"];
 /// The names of the time for which a task is cache-hot.
-const COST: &[&str] = &["migration_cost_ns"];
+pub(super) const COST: &[&str] = &["migration_cost_ns"];
 
 impl Difference {
     /// Returns its name, as a behaviour, feature or tunable.

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::differences::SLICE;
+use super::differences::{COST, SLICE};
 use super::{Behaviour, Difference, FEATURES, Kernel, PolicyKind};
 use crate::features::Feature;
 
@@ -34,6 +34,25 @@ impl Difference {
                 None => format!("leave {name} at its default"),
             },
         }
+    }
+}
+
+impl Difference {
+    /// Returns the values of a tunable in two kernels, in nanoseconds or as set. `None`: no tunable, or not set.
+    pub fn values(self, one: &Kernel, other: &Kernel) -> Option<[String; 2]> {
+        let both = [one, other];
+        Some(match self {
+            Self::BaseSlice => both.map(|kernel| kernel.set_by_hand(SLICE).unwrap_or(kernel.base_slice_ns).to_string()),
+            Self::MigrationCost => {
+                both.map(|kernel| kernel.set_by_hand(COST).unwrap_or(kernel.migration_cost_ns).to_string())
+            }
+            Self::Tunable(name) => both.map(|kernel| match kernel.set_by_hand(&[name]) {
+                Some(u64::MAX) => "-1".to_string(),
+                Some(value) => value.to_string(),
+                None => "default".to_string(),
+            }),
+            _ => return None,
+        })
     }
 }
 

@@ -44,6 +44,12 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     }
 }
 
+/// Returns the error of kernels between which no differences are known.
+pub(super) fn other_scheduler(from: &str, to: &str) -> miette::Report {
+    let help = "choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on";
+    miette!(help = help, "cannot bisect Linux {from} and Linux {to}: they have different schedulers")
+}
+
 /// Returns the most events that a search simulates.
 fn budget(bisect: &Bisect) -> u64 {
     u64::from(bisect.budget) * 1_000_000
@@ -77,10 +83,8 @@ fn between_kernels(
         Ok::<Plan, miette::Report>(plan)
     };
     let (from, to) = (planned(&bisect.from)?, planned(&bisect.to)?);
-    let differences = from.config.kernel.differences(&to.config.kernel).ok_or_else(|| {
-        let help = "choose two kernels up to 2.6.23 of one policy, or two from 3.10 on";
-        miette!(help = help, "nothing lies between Linux {} and Linux {}", bisect.from, bisect.to)
-    })?;
+    let differences = from.config.kernel.differences(&to.config.kernel);
+    let differences = differences.ok_or_else(|| other_scheduler(&bisect.from, &bisect.to))?;
     let mut workload = input.workload.clone();
     let mut notes = Vec::new();
     if let Some(trace) = trace {
