@@ -303,56 +303,82 @@ impl<B: Between> Search<'_, B> {
         Ok(joints)
     }
 
-    /// Returns the sets that change any event with the first seed, with their runs. Impossible sets have none.
+    /// Runs sets with some seeds, and tells which change any event. Impossible sets count as changing, without runs.
     fn changing(
         &mut self,
-        sets: Vec<Vec<usize>>,
+        sets: &[Vec<usize>],
         backward: bool,
+        seeds: Seeds,
         base: &Ran,
-    ) -> Result<Vec<(Vec<usize>, Option<Run>)>, B::Error> {
+    ) -> Result<Vec<(bool, Option<Run>)>, B::Error> {
         let is_possible: Vec<bool> = sets.iter().map(|set| self.sides.variant(backward, set).is_some()).collect();
-        let runs = self.run(&sets, backward, Seeds::First)?;
+        let runs = self.run(sets, backward, seeds)?;
         self.combinations += runs.iter().flatten().count();
-        let changes = |(run, possible): (&Option<Run>, bool)| match run {
-            Some((ran, _)) => ran.digests.first() != base.digests.first(),
-            None => !possible,
+        let digests = base.digests.split_at(base.digests.len().min(1));
+        let digests = if seeds == Seeds::First { digests.0 } else { digests.1 };
+        let changes = |(run, possible): (Option<Run>, bool)| {
+            let changes = run.as_ref().map_or(!possible, |(ran, _)| ran.digests != digests);
+            (changes, run)
         };
-        let changes: Vec<bool> = runs.iter().zip(is_possible).map(changes).collect();
-        Ok(sets.into_iter().zip(runs).zip(changes).filter(|(_, changes)| *changes).map(|(set, _)| set).collect())
+        Ok(runs.into_iter().zip(is_possible).map(changes).collect())
     }
 
-    /// Returns the differences that change any event one at a time.
+    /// Returns the differences that change any event one at a time. Groups run with the first seed. What changes nothing
+    /// then runs together with the other seeds.
     fn singles(&mut self, backward: bool, base: &Ran, differences: usize) -> Result<Vec<Single>, B::Error> {
-        let mut found = Vec::new();
         let all: Vec<usize> = (0..differences).collect();
-        let mut groups: Vec<Vec<usize>> = all.chunks(GROUP).map(<[usize]>::to_vec).collect();
-        while !groups.is_empty() {
-            let changing = self.changing(groups, backward, base)?;
-            let (singles, several): (Vec<_>, Vec<_>) = changing.into_iter().partition(|(group, _)| group.len() == 1);
-            groups = Vec::new();
-            for (group, _) in several {
-                let (left, right) = group.split_at(group.len() / 2);
-                groups.extend([left.to_vec(), right.to_vec()]);
-            }
-            let singles = singles.into_iter().filter_map(|(single, run)| Some((single, run?))).collect();
-            found.extend(self.completed(singles, backward)?);
+        let groups: Vec<Vec<usize>> = all.chunks(GROUP).map(<[usize]>::to_vec).collect();
+        let (mut found, silent) = self.halved(groups, backward, Seeds::First, base)?;
+        if base.digests.len() > 1 && !silent.is_empty() {
+            found.extend(self.halved(vec![silent], backward, Seeds::Rest, base)?.0);
         }
         Ok(found)
     }
 
+    /// Halves groups that change any event with some seeds, down to single differences. Returns these with the runs of
+    /// all seeds, and the differences that change nothing.
+    fn halved(
+        &mut self,
+        mut groups: Vec<Vec<usize>>,
+        backward: bool,
+        seeds: Seeds,
+        base: &Ran,
+    ) -> Result<(Vec<Single>, Vec<usize>), B::Error> {
+        let (mut found, mut silent) = (Vec::new(), Vec::new());
+        while !groups.is_empty() {
+            let runs = self.changing(&groups, backward, seeds, base)?;
+            let mut singles = Vec::new();
+            for (group, (changes, run)) in std::mem::take(&mut groups).into_iter().zip(runs) {
+                match (changes, group.len(), run) {
+                    (false, ..) => silent.extend(group),
+                    (true, 1, Some(run)) => singles.push((group[0], run)),
+                    (true, 0 | 1, _) => {}
+                    (true, length, _) => {
+                        let (left, right) = group.split_at(length / 2);
+                        groups.extend([left.to_vec(), right.to_vec()]);
+                    }
+                }
+            }
+            found.extend(self.completed(singles, backward, seeds)?);
+        }
+        silent.sort_unstable();
+        Ok((found, silent))
+    }
+
     /// Runs single differences with the other seeds, too.
-    fn completed(&mut self, singles: Vec<(Vec<usize>, Run)>, backward: bool) -> Result<Vec<Single>, B::Error> {
-        let sets: Vec<Vec<usize>> = singles.iter().map(|(single, _)| single.clone()).collect();
-        let rests = self.run(&sets, backward, Seeds::Rest)?;
+    fn completed(&mut self, singles: Vec<(usize, Run)>, backward: bool, seeds: Seeds) -> Result<Vec<Single>, B::Error> {
+        let sets: Vec<Vec<usize>> = singles.iter().map(|(single, _)| vec![*single]).collect();
+        let others = self.run(&sets, backward, if seeds == Seeds::First { Seeds::Rest } else { Seeds::First })?;
         let mut found = Vec::new();
-        for ((single, (mut ran, taken)), rest) in singles.into_iter().zip(rests) {
-            let Some((rest, _)) = rest else { continue };
+        for ((single, (ran, taken)), other) in singles.into_iter().zip(others) {
+            let Some((other, _)) = other else { continue };
+            let (mut ran, rest) = if seeds == Seeds::First { (ran, other) } else { (other, ran) };
             ran.values.extend(rest.values);
             ran.digests.extend(rest.digests);
             let run = (ran, taken);
             self.note(backward, &run);
             let (ran, taken) = run;
-            found.push((single[0], ran, taken.into_iter().filter(|one| *one != single[0]).collect()));
+            found.push((single, ran, taken.into_iter().filter(|one| *one != single).collect()));
         }
         Ok(found)
     }
