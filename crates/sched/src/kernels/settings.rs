@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::{Behaviour, Behaviours, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, kernels};
+use super::{Behaviour, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, kernels};
 use crate::features::Feature;
 
 /// The range of a debugfs file of `u32`.
@@ -93,28 +93,24 @@ fn range(name: &str) -> RangeInclusive<u64> {
     }
 }
 
-/// Whether a kernel is of a release or a later one.
-fn is_from(kernel: &str, release: [u32; 3]) -> bool {
-    super::versions::version(kernel).is_some_and(|own| own >= release)
-}
-
-fn has(kernel: &'static str, policy: PolicyKind, behaviours: &Behaviours, name: &str) -> bool {
+fn has(kernel: &Kernel, name: &str) -> bool {
+    let policy = kernel.policy;
     match name {
         "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
-        _ if name.starts_with("CPU_RC_") => has_feature(kernel, Feature::CpuRcScaling),
+        _ if name.starts_with("CPU_RC_") => has_feature(kernel.name, Feature::CpuRcScaling),
         // The O(1) scheduler's numbers were compiled in.
         _ if policy == PolicyKind::O1 => false,
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
         "nr_migrate" => true,
-        "sched_energy_aware" => behaviours.has(Behaviour::Eas),
-        "sched_util_clamp_min" | "sched_util_clamp_max" => is_from(kernel, [5, 3, 0]),
-        "sched_util_clamp_min_rt_default" => is_from(kernel, [5, 9, 0]),
-        "sched_deadline_period_min_us" | "sched_deadline_period_max_us" => is_from(kernel, [5, 4, 0]),
+        "sched_energy_aware" => kernel.behaviours.has(Behaviour::Eas),
+        "sched_util_clamp_min" | "sched_util_clamp_max" => kernel.is_at_least([5, 3, 0]),
+        "sched_util_clamp_min_rt_default" => kernel.is_at_least([5, 9, 0]),
+        "sched_deadline_period_min_us" | "sched_deadline_period_max_us" => kernel.is_at_least([5, 4, 0]),
         // Groups' SCHED_IDLE.
-        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && is_from(kernel, [5, 15, 0]),
+        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && kernel.is_at_least([5, 15, 0]),
         "base_slice_ns" => policy == PolicyKind::Eevdf,
-        _ if name.starts_with("fair_server/") => behaviours.has(Behaviour::FairServer),
+        _ if name.starts_with("fair_server/") => kernel.behaviours.has(Behaviour::FairServer),
         _ => name.starts_with("sched_") || policy == PolicyKind::Cfs,
     }
 }
@@ -139,7 +135,7 @@ impl Kernel {
     /// assert!(kernel.has_tunable("sched_wakeup_granularity_ns") && !names.contains(&"sched_wakeup_granularity_ns"));
     /// ```
     pub fn own_tunables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, &self.behaviours, name))
+        TUNABLES.iter().copied().filter(|(name, _)| has(self, name))
     }
 
     pub(super) fn unknown_tunable(&self, name: &str) -> UnknownName {
@@ -150,7 +146,7 @@ impl Kernel {
     /// Whether the kernel has a tunable, by its kernel name.
     pub fn has_tunable(&self, name: &str) -> bool {
         let name = self.tunable_name(name);
-        has(self.name, self.policy, &self.behaviours, name)
+        has(self, name)
     }
 
     /// Checks whether the kernel has a tunable and accepts a value. [`set`](Self::set) clamps other values.
@@ -173,8 +169,7 @@ impl Kernel {
             return Err(SettingError::Unknown(self.unknown_tunable(name)));
         };
         if !self.has_tunable(name) {
-            let mut having =
-                kernels().iter().filter(|row| has(row.name, row.policy, &row.behaviours, name)).map(|row| row.name);
+            let mut having = kernels().iter().filter(|row| has(row, name)).map(|row| row.name);
             let first = having.next().unwrap_or(self.name);
             let has = (first, having.next_back().unwrap_or(first));
             return Err(SettingError::NotHere { name: known, kernel: self.name, has });
@@ -237,6 +232,8 @@ mod tests {
             assert!(least == 0 || !takes(kernel, name, least - 1), "{name}");
             assert!(!takes(kernel, name, most + 1), "{name}");
         }
+        // RHEL 9 has the scheduler of a later release than its name.
+        assert!(takes("5.14-el9", "idle_min_granularity_ns", 1) && !takes("5.10", "idle_min_granularity_ns", 1));
         for (kernel, name) in [("6.12", "latency_ns"), ("6.1", "fair_server/runtime"), ("6.12", "CPU_RC_LOAD_SCALE")] {
             assert!(!takes(kernel, name, 1), "{name}");
         }

@@ -20,27 +20,31 @@ pub struct Neighbours {
     pub above: Option<&'static str>,
 }
 
-/// `6.12`, `v6.12.3`, `6.13-rc1`; None for anything else.
+/// `6.12`, `v6.12.3`, `6.13-rc1`; None for anything else. Numbers behind the third are ignored.
 pub(super) fn version(name: &str) -> Option<Version> {
     let name = name.trim().trim_start_matches(['v', 'V']);
     let numbers = name.split(['-', '+']).next().unwrap_or(name);
     let mut version = [0; 3];
     for (at, number) in numbers.split('.').enumerate() {
         let number = number.parse().ok()?;
-        *version.get_mut(at)? = number;
+        // Vendors add numbers, as in 6.6.87.2.
+        if let Some(place) = version.get_mut(at) {
+            *place = number;
+        }
     }
     Some(version)
 }
 
 impl Kernel {
-    /// Whether it is of that version or a later one.
+    /// Whether its release is that version or a later one. A vendor's kernel has a later release than its name.
     ///
     /// ```
     /// let kernel = vruntime_sched::kernel("2.6.23").unwrap();
     /// assert!(kernel.is_at_least([2, 6, 23]) && !kernel.is_at_least([3, 0, 0]));
+    /// assert!(vruntime_sched::kernel("5.14-el9").unwrap().is_at_least([5, 15, 0]));
     /// ```
     pub fn is_at_least(&self, version: [u32; 3]) -> bool {
-        self::version(self.name).is_some_and(|own| own >= version)
+        self::version(self.release).is_some_and(|own| own >= version)
     }
 
     /// Applies known differences of a release (`uname -r`) to its kernel. Both are of 6.18.44 to 6.18.15, and were
@@ -178,6 +182,8 @@ mod tests {
             ("6.12.0-55.9.1.el10_0.x86_64", "6.12"),
             ("6.4.0-150600.23.25-default", "6.4"),
             ("7.2.3+deb14-amd64", "7.2"),
+            ("6.6.87.2-microsoft-standard-WSL2", "6.6"),
+            ("5.10.0-rc3+", "5.10"),
         ] {
             assert_eq!(series(release), name, "{release}");
             assert!(crate::kernel(name).is_ok(), "{name}");
@@ -222,7 +228,8 @@ mod tests {
             let found = among(&names, name).expect(name);
             assert_eq!((found.below, found.above, found.nearest(name)), (below, above, Some(nearest)), "{name}");
         }
-        for name in ["6.12", "latest", "", "6.x", "6.1.2.3"] {
+        assert!(among(&names, "6.13.2.3").is_some());
+        for name in ["6.12", "latest", "", "6.x", "6.1.2.x"] {
             assert_eq!(among(&names, name), None, "{name}");
         }
     }

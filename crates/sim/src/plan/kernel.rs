@@ -23,11 +23,13 @@ pub use vruntime_sched::kernels::series;
 /// `6.12.117+deb13-amd64` the `+` is the release's.
 fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     let mut numbers = name.split('-').next().unwrap_or_default().split('.');
-    let numbered = numbers.clone().count() == 3 && numbers.all(|number| number.parse::<u32>().is_ok());
+    let numbered = numbers.clone().count() >= 3 && numbers.all(|number| number.parse::<u32>().is_ok());
     if !numbered {
         return None;
     }
     match parts.split_first() {
+        // A tree with changes (5.10.0-rc3+).
+        Some((&"", rest)) if rest.is_empty() => Some((format!("{name}+"), rest)),
         Some((first, rest)) if !first.contains('=') && first.contains(|letter: char| letter.is_ascii_lowercase()) => {
             Some((format!("{name}+{first}"), rest))
         }
@@ -44,6 +46,8 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
 /// assert_eq!((kernel.name, notes.len()), ("6.12", 0));
 /// // As `uname -r` has it; where releases of one kernel are known to differ, it is that one ([`Kernel::as_of`]).
 /// assert_eq!(parse_kernel("6.12.117+deb13-amd64+NO_PLACE_LAG")?.0.name, "6.12");
+/// assert_eq!(parse_kernel("6.6.87.2-microsoft-standard-WSL2")?.0.name, "6.6");
+/// assert_eq!(parse_kernel("5.10.0-rc3+")?.0.name, "5.10");
 /// let error = parse_kernel("6.12+base_slice=3").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no tunable `base_slice`");
 /// # Ok::<(), vruntime_sim::plan::Error>(())
