@@ -26,6 +26,7 @@ use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
 use crate::benchmarks::{self, Output};
+use crate::commands::behaviours::unverified;
 use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
@@ -248,6 +249,7 @@ fn one_in<'scope>(
         None => simulated(job.workload, &job.config, &mut sink, &mut watch),
     };
     let mut outcome = outcome.map_err(Failure::Refused)?;
+    outcome.notes.extend(unverified(job.config.kernel.name));
     let ((digest, stat, passes), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));

@@ -120,7 +120,7 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
 }
 
 /// Returns a sentence on unverified facts of a kernel.
-pub(super) fn unverified(name: &str) -> Option<String> {
+pub(crate) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
     Some(format!("Not verified for {name}: {}.", row.unverified))
 }

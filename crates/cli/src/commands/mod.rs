@@ -1,7 +1,7 @@
 //! The commands, one file each.
 
 mod analyses;
-mod behaviours;
+pub(crate) mod behaviours;
 mod bisect;
 
 #[cfg(target_os = "linux")]
