@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::json;
-use vruntime_report::{Figure, Results, fit_text};
+use vruntime_report::{Figure, Page, Results, counted, fit_text};
 use vruntime_sched::kernels::nearest;
 
 use self::report::Report;
@@ -48,6 +48,10 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
 pub(super) fn other_scheduler(from: &str, to: &str) -> miette::Report {
     let help = "choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on";
     miette!(help = help, "cannot bisect Linux {from} and Linux {to}: they have different schedulers")
+}
+
+fn seeds(bisect: &Bisect) -> String {
+    counted(bisect.seeds.into(), "seed", "seeds")
 }
 
 /// Returns the most events that a search simulates.
@@ -98,7 +102,7 @@ fn between_kernels(
     notes.extend([&bisect.from, &bisect.to].into_iter().filter_map(|name| super::behaviours::unverified(name)));
     let of = differences.len();
     let space = Space::Kernels { workload: &workload, from: &from.config, to: &to.config, differences };
-    let what = format!("{} on {}, {} seeds", input.title(), machine_words(&from), bisect.seeds);
+    let what = format!("{} on {}, {}", input.title(), machine_words(&from), seeds(bisect));
     let sides = Sides { space, input, seeds: bisect.seeds, figure: None, budget: budget(bisect), events: 0, runs: 0 };
     run(bisect, figure, sides, of, [&bisect.from, &bisect.to], &what, notes)
 }
@@ -112,7 +116,7 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     }
     let (input, files) = Files::read(bisect)?;
     let (of, machine) = (files.len(), bisect.machine.as_deref());
-    let what = format!("{} and {}, {} seeds", bisect.from, bisect.to, bisect.seeds);
+    let what = format!("{} and {}, {}", bisect.from, bisect.to, seeds(bisect));
     let what = machine.map_or(what.clone(), |machine| format!("{what}, on {machine}"));
     let sides = Sides {
         space: Space::Files(Box::new(files)),
@@ -142,18 +146,25 @@ fn run(
         return Ok(Ended::Interrupted);
     }
     let Some((figure, found)) = searched? else {
+        let says = match of {
+            0 => format!("nothing differs between {from} and {to}"),
+            _ => format!("no figure that both have stands out between {from} and {to}; --metric names one"),
+        };
+        // An older page would look like this search's.
+        let written = bisect.html.as_ref().map_or(Ok(()), |path| {
+            let mut page = Page::new(format!("{from} to {to}"), what);
+            page.say(format!("{says}."));
+            html::write(&page, path)
+        });
         if bisect.json {
             output::print_json(&json!({
                 "what": what, "metric": null, "seeds": bisect.seeds, "from": {"kernel": from}, "to": {"kernel": to},
                 "within_noise": true, "explained_by": [], "effects": [], "differences": of, "notes": notes,
             }));
         } else {
-            let says = match of {
-                0 => format!("nothing differs between {from} and {to}"),
-                _ => format!("no figure that both have stands out between {from} and {to}; --metric names one"),
-            };
             output::print(&format!("{}\n", fit_text(&says, "")));
         }
+        written?;
         return Ok(Ended::Well);
     };
     let words = sides.space.words(from, to);
