@@ -134,6 +134,12 @@ impl ErrorKind {
                     (known, Some(kernel)) => format!("Linux {kernel} has {known}"),
                     (known, None) => format!("there are {known}"),
                 };
+                let known = match (*kind, of) {
+                    ("feature", Some(kernel)) => {
+                        format!("{known}; `vruntime kernels --behaviours {kernel}` lists behaviours")
+                    }
+                    _ => known,
+                };
                 match nearest {
                     Some(nearest) if neighbours.is_some() => format!("the nearest is {nearest}; {known}"),
                     Some(_) => format!("did you mean {}? {known}", meant(unknown)),
