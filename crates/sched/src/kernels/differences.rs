@@ -205,7 +205,9 @@ mod tests {
     fn tunables_set_by_hand_are_differences() {
         let with = |name: &str, values: &[(&str, u64)]| {
             let mut kernel = kernel(name).unwrap();
-            values.iter().for_each(|(name, value)| kernel.set(name, *value).unwrap());
+            for &(name, value) in values {
+                kernel.set(name, value).unwrap();
+            }
             kernel
         };
         let (from, to) = (kernel("6.12").unwrap(), with("6.12", &[("kernel.sched_rt_runtime_us", 1)]));

@@ -68,9 +68,9 @@ impl Report<'_> {
         }
         let of = figure.text(total.abs());
         let share = percent(found.joint, total);
-        let or_fewer = if found.is_smallest { "" } else { " or some of them" };
-        let mut text = format!("{moved} {share} % of the {of} comes from {}{or_fewer}.", self.names(&found.together));
-        let switches: Vec<&str> = found.together.iter().map(|&one| self.words[one].switch.as_str()).collect();
+        let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.causes());
+        let together = found.together.iter().filter(|_| found.is_smallest);
+        let switches: Vec<&str> = together.map(|&one| self.words[one].switch.as_str()).collect();
         let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
         if !switches.is_empty() {
             text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
@@ -78,6 +78,19 @@ impl Report<'_> {
         text.extend([" ", &self.rest()]);
         text.extend(self.early().map(|early| format!(" {early}")));
         text
+    }
+
+    /// Names the set that explains the change. If the budget ended the search for a smaller one, says so.
+    fn causes(&self) -> String {
+        const MOST_NAMES: usize = 6;
+        let together = &self.found.together;
+        match (self.found.is_smallest, together.len()) {
+            (true, _) => self.names(together),
+            (false, ..=MOST_NAMES) => format!("{} or some of them", self.names(together)),
+            (false, count) => {
+                format!("{count} of the {} differences (`--json` has their names), or some of them", self.found.of)
+            }
+        }
     }
 
     /// Says that no set explains the change.

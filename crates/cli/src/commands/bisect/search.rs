@@ -188,7 +188,9 @@ const ENOUGH: f64 = 0.1;
 /// The size of the first groups. Most differences change nothing.
 const GROUP: usize = 6;
 
-/// Searches `0..differences`. `ends` are the runs of the two sides. `matters`: their figures differ by enough to matter.
+/// Searches `0..differences`. `ends` are the runs of the two sides.
+///
+/// `matters`: their figures differ by enough to matter.
 pub(super) fn search<B: Between>(
     sides: &mut B,
     differences: usize,
@@ -245,8 +247,12 @@ fn effects(alone: Vec<Single>, left_out: Vec<Single>, first: &Ran, last: &Ran) -
         effect.with.sort_unstable();
         effect.with.dedup();
     };
-    alone.into_iter().for_each(|one| note(one, true));
-    left_out.into_iter().for_each(|one| note(one, false));
+    for one in alone {
+        note(one, true);
+    }
+    for one in left_out {
+        note(one, false);
+    }
     effects.into_values().collect()
 }
 
@@ -323,8 +329,9 @@ impl<B: Between> Search<'_, B> {
         Ok(runs.into_iter().zip(is_possible).map(changes).collect())
     }
 
-    /// Returns the differences that change any event one at a time. Groups run with the first seed. What changes nothing
-    /// then runs together with the other seeds.
+    /// Returns the differences that change any event one at a time.
+    ///
+    /// Groups run with the first seed. What changes nothing then runs together with the other seeds.
     fn singles(&mut self, backward: bool, base: &Ran, differences: usize) -> Result<Vec<Single>, B::Error> {
         let all: Vec<usize> = (0..differences).collect();
         let groups: Vec<Vec<usize>> = all.chunks(GROUP).map(<[usize]>::to_vec).collect();
@@ -386,7 +393,7 @@ impl<B: Between> Search<'_, B> {
     /// Returns a small set that explains the change, and its joint effect.
     ///
     /// Differences with an own effect beyond the noise come first, the largest first. Only if these do not explain the
-    /// change, the others are asked: then the set of all is made smaller.
+    /// change, the others count: then the search makes the set of all smaller.
     fn explain(
         &mut self,
         effects: &[Effect],
@@ -439,8 +446,8 @@ impl<B: Between> Search<'_, B> {
     fn shrink(&mut self, mut best: Joint, first: &Ran, goal: Goal) -> Result<Joint, B::Error> {
         let mut size = best.0.len() / 2;
         while size > 0 && best.0.len() > 1 {
-            let parts = best.0.chunks(size).map(<[usize]>::to_vec).collect();
-            let smaller = self.without(&best.0, parts, first, goal)?;
+            let parts: Vec<Vec<usize>> = best.0.chunks(size).map(<[usize]>::to_vec).collect();
+            let smaller = self.without(&best.0, &parts, first, goal)?;
             self.is_smallest = smaller.is_some() || !self.is_spent();
             match smaller {
                 Some(smaller) => {
@@ -457,7 +464,7 @@ impl<B: Between> Search<'_, B> {
     fn without(
         &mut self,
         set: &[usize],
-        parts: Vec<Vec<usize>>,
+        parts: &[Vec<usize>],
         first: &Ran,
         goal: Goal,
     ) -> Result<Option<Joint>, B::Error> {
