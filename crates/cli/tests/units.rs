@@ -77,6 +77,7 @@ const MEASURED: [&str; 14] = [
     "left_out",
     "noise",
     "explained",
+    "all_together",
     "values",
 ];
 
