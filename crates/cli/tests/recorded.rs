@@ -20,7 +20,7 @@ const ABOUT: &str = r#"{
 }
 "#;
 const MACHINE: &str =
-    "[machine]\ntopology = \"2\"\nhz = 100\npreempt = \"lazy\"\nautogroup = false\n\n[costs]\nswitch_ns = 1234\n";
+    "[machine]\ntopology = \"2\"\nhz = 100\npreempt = \"full\"\nautogroup = false\n\n[costs]\nswitch_ns = 1234\n";
 const TASKS: &str = "[\n{\"tid\":7,\"state\":\"S\",\"policy\":\"other\",\"slice_ns\":2800000}\n]\n";
 const GROUPS: &str =
     "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:50\n/proc/sys/kernel/sched_autogroup_enabled:0\n";
@@ -61,7 +61,7 @@ fn the_replay_does_what_the_section_says() {
     let run = &json["runs"][0];
     assert_eq!(run["kernel"].as_str(), Some("6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000"), "{run}");
     let known = (run["hz"].as_u64(), run["preempt"].as_str(), run["costs"].as_str(), run["autogroup"].as_bool());
-    assert_eq!(known, (Some(100), Some("lazy"), Some("measured"), Some(false)), "{run}");
+    assert_eq!(known, (Some(100), Some("full"), Some("measured"), Some(false)), "{run}");
     // Without a section: what is usual.
     let json = replayed(
         &fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/trace-v6.dat")).unwrap(),
@@ -113,7 +113,7 @@ fn trace_info_tells_of_the_section() {
     for words in [
         "Recorded beside the events:",
         "command: make",
-        "Linux 6.12.3, HZ 100, preemption lazy, 2 features and 1 tunable known",
+        "Linux 6.12.3, HZ 100, preemption full, 2 features and 1 tunable known",
         "an event took 250 ns",
         "1 task before the first event, 1 asleep",
         "autogroup is off",
