@@ -135,9 +135,7 @@ impl ErrorKind {
                     (known, None) => format!("there are {known}"),
                 };
                 let known = match (*kind, of) {
-                    ("feature", Some(kernel)) => {
-                        format!("{known}; `vruntime kernels --behaviours {kernel}` lists behaviours")
-                    }
+                    ("feature", Some(_)) => format!("{known}, and its behaviours (docs/kernels.md)"),
                     _ => known,
                 };
                 match nearest {
