@@ -131,12 +131,11 @@ impl ErrorKind {
                 let UnknownName { nearest, known, neighbours, of, kind, .. } = unknown;
                 let known = match (known.join(", "), of) {
                     (none, Some(kernel)) if none.is_empty() => format!("Linux {kernel} has no {kind}s"),
+                    (known, Some(kernel)) if *kind == "feature" => {
+                        format!("Linux {kernel} has {known}, and its behaviours (docs/kernels.md)")
+                    }
                     (known, Some(kernel)) => format!("Linux {kernel} has {known}"),
                     (known, None) => format!("there are {known}"),
-                };
-                let known = match (*kind, of) {
-                    ("feature", Some(_)) => format!("{known}, and its behaviours (docs/kernels.md)"),
-                    _ => known,
                 };
                 match nearest {
                     Some(nearest) if neighbours.is_some() => format!("the nearest is {nearest}; {known}"),
