@@ -200,11 +200,11 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     Ok(if one_cpu { typical(times) } else { mean(&lowest(times, 90)) })
 }
 
-/// The priority of measuring threads.
+/// The priority of a measuring thread beside the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
     Usual,
-    /// Other tasks do not delay them, if that is permitted.
+    /// Other tasks do not delay it, if that is permitted.
     Urgent,
 }
 
@@ -212,14 +212,13 @@ pub(super) enum Priority {
 pub(super) fn hops(cpus: &[usize], rounds: usize, priority: Priority) -> Result<Vec<u64>, Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
-    let raised = move || (priority == Priority::Urgent).then(Urgent::take);
     let count = cpus.len();
     let pipes: Vec<Arc<Pipe>> = (0..count).map(|_| Pipe::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let relay = |at: usize| {
         let (cpu, from, to) = (cpus[at], pipes[at].clone(), pipes[(at + 1) % count].clone());
         spawn(move || {
             pin(cpu);
-            let _urgent = raised();
+            let _urgent = (priority == Priority::Urgent).then(Urgent::take);
             let mut byte = GO_ON;
             while byte == GO_ON {
                 from.read(&mut byte);
@@ -236,10 +235,8 @@ pub(super) fn hops(cpus: &[usize], rounds: usize, priority: Priority) -> Result<
         pipes[0].read(&mut byte);
         (work::now() - began) / count as u64
     };
-    let urgent = raised();
     let times = sample(rounds, || Some(round(GO_ON)));
     round(LAST);
-    drop(urgent);
     for relay in relays {
         let _ended = relay.join();
     }

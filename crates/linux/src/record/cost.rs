@@ -23,7 +23,7 @@ const ROUNDS: usize = 12;
 /// Sends messages between two threads of a CPU, alternately with and without events (`enable`). The fastest tenth of
 /// each counts, since other tasks only delay messages. `seen` counts a CPU's events so far. None if no event came.
 pub(super) fn measure(seen: &dyn Fn(usize) -> u64, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
-    // Events of other tasks would count, too.
+    // Events of other tasks would count, too. The other thread is urgent by itself.
     let _urgent = Urgent::take();
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let (mut events, mut messages) = (0, 0);

@@ -207,7 +207,7 @@ struct Cpu {
 pub(super) struct Use {
     /// Time with a task.
     pub(super) busy_ns: u64,
-    /// Time from the trace's begin to the first loss after which it has no events, or to the end.
+    /// Time from the beginning of the trace to the first loss after which it has no events, or to the end.
     pub(super) known_ns: u64,
 }
 

@@ -200,6 +200,7 @@ mod tests {
             }
         }
     }
+
     /// A tunable of a kernel's name (`6.12+base_slice_ns=3000000`) is a difference like others.
     #[test]
     fn tunables_set_by_hand_are_differences() {
