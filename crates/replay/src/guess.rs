@@ -11,10 +11,10 @@ use vruntime_sim::{Config, both, parallel};
 
 use crate::Error;
 use crate::check::FirstNames;
-use crate::recorded::Coupling;
-use crate::recorded::{self, Prepared, Reads, Recorded, Thread};
+use crate::recorded::{self, Connection, Coupling, Prepared, Reads, Recorded, Recorder, Thread};
 use crate::recording::{How, Recording, prepare, programs};
 use crate::replay::Runner;
+use crate::source::Source;
 use crate::tally::TaskTotals;
 
 /// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
@@ -25,7 +25,8 @@ const BETTER: f64 = 0.02;
 /// The most pools to try, by CPU time.
 const MOST_POOLS: usize = 4;
 
-/// A coupling this many times farther from the recording than the nearest is not tried with other pools.
+/// A coupling this many times farther from the recording than the nearest is not tried with other pools, and such
+/// choices of messages not with charged switches.
 const FAR: f64 = 2.0;
 
 /// How often connections are left out, and the programs made again. Programs without them have other repetitions.
@@ -104,6 +105,10 @@ pub struct Choice {
     pub sync: bool,
     /// Whether tasks wait for the recorded messages of sockets, and not only for wakeups.
     pub messages: bool,
+    /// Whether switches and wakeups cost what they do on the recorded machine. Else their recorded costs are work.
+    pub charged: bool,
+    /// Whether closed loops continue after their recorded work. Always in a what-if.
+    pub goes_on: bool,
     /// Attempts in order. Empty if the trace leaves nothing open.
     pub tried: Vec<Tried>,
 }
@@ -120,6 +125,10 @@ pub struct Tried {
     pub sync: bool,
     /// As in [`Choice::messages`].
     pub messages: bool,
+    /// As in [`Choice::charged`].
+    pub charged: bool,
+    /// As in [`Choice::goes_on`].
+    pub goes_on: bool,
     /// Three times the part of CPU time that differs from the recording. A replay as recorded adds the parts of
     /// switches and of waiting for a CPU. 0: none.
     pub distance: f64,
@@ -128,19 +137,24 @@ pub struct Tried {
 impl Choice {
     fn new(best: How, reads: Reads, tried: &[(How, f64)], names: &[String]) -> Self {
         let messages = reads == Reads::Messages;
-        let names = |pools: u32| {
-            let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
-            chosen.map(|(_, name)| name.clone()).collect()
-        };
-        let tried = tried.iter().map(|&(how, distance)| Tried {
-            coupling: how.coupling,
-            pools: names(how.pools),
-            sync: how.sync,
-            messages,
-            distance,
-        });
-        Self { coupling: best.coupling, pools: names(best.pools), sync: best.sync, messages, tried: tried.collect() }
+        let How { coupling, sync, goes_on, .. } = best;
+        let tried = tried.iter().map(|&(how, distance)| Tried::new(how, reads, distance, names)).collect();
+        Self { coupling, pools: chosen(best.pools, names), sync, messages, charged: false, goes_on, tried }
     }
+}
+
+impl Tried {
+    fn new(how: How, reads: Reads, distance: f64, names: &[String]) -> Self {
+        let How { coupling, sync, goes_on, .. } = how;
+        let messages = reads == Reads::Messages;
+        Self { coupling, pools: chosen(how.pools, names), sync, messages, charged: false, goes_on, distance }
+    }
+}
+
+/// Returns the names of chosen pools.
+fn chosen(pools: u32, names: &[String]) -> Vec<String> {
+    let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
+    chosen.map(|(_, name)| name.clone()).collect()
 }
 
 /// The replay nearest to the recording.
@@ -153,6 +167,18 @@ pub(crate) struct Nearest {
     distance: Option<f64>,
     /// The programs of the whole recording, if they are made already.
     pub(crate) programs: Option<Recorded>,
+    /// The choices, if they were tried.
+    way: Option<Way>,
+    /// The other ones of [`nearest`], with messages instead of without, or the reverse.
+    other: Option<Way>,
+}
+
+impl Nearest {
+    /// Whether attempts showed that it is nearer to the recording than the other.
+    fn is_nearer(&self, than: &Self) -> bool {
+        let far = f64::INFINITY;
+        self.distance.unwrap_or(far) < than.distance.unwrap_or(far)
+    }
 }
 
 /// Finds the replay nearest to the recording, with messages or without. Returns its preparation, too. `ready` is the
@@ -161,21 +187,21 @@ pub(crate) struct Nearest {
 /// A what-if has messages wherever that is possible. A replay without them keeps the recorded distance between tasks.
 /// So it is near to the recording, but says nothing about other conditions.
 pub(crate) fn nearest(
-    recording: &Recording,
+    source: &Source,
     ready: Option<Prepared>,
     (plan, reads): (&Plan, Reads),
     how: How,
     run: &Runner<'_>,
 ) -> (Prepared, Nearest) {
     let with = || {
-        let (with, all) = with_messages(recording, (plan, reads), how)?;
-        let nearest = nearest_of(recording, (&with, all), (plan, Reads::Messages), how, run);
+        let (with, all) = with_messages(source, (plan, reads), how)?;
+        let nearest = nearest_of(source, (&with, all), (plan, Reads::Messages), how, run);
         Some((with, nearest))
     };
     let without = || {
-        let without = ready.unwrap_or_else(|| prepare(recording.recorder.clone(), &plan.config, reads));
+        let without = ready.unwrap_or_else(|| prepare(source.recorder.clone(), &plan.config, reads));
         let all = programs(&without, &plan.config, how);
-        let nearest = nearest_of(recording, (&without, all), (plan, reads), how, run);
+        let nearest = nearest_of(source, (&without, all), (plan, reads), how, run);
         (without, nearest)
     };
     let (with, (without, mut nearest)) = if how.goes_on {
@@ -187,24 +213,85 @@ pub(crate) fn nearest(
         both(with, without)
     };
     let Some((with, mut other)) = with else { return (without, nearest) };
-    let far = f64::INFINITY;
-    let nearer = other.distance.unwrap_or(far) < nearest.distance.unwrap_or(far);
+    let nearer = other.is_nearer(&nearest);
     if nearer {
         std::mem::swap(&mut nearest, &mut other);
     }
+    nearest.other = other.way;
     nearest.choice.tried.append(&mut other.choice.tried);
     (if nearer { with } else { without }, nearest)
 }
 
+/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`, which has
+/// the same choices otherwise. Adds the attempts to the choice of the nearer one. `source` and `plan` charge switches.
+pub(crate) fn charged(
+    source: &Source,
+    plan: &Plan,
+    mut work: Nearest,
+    run: &Runner<'_>,
+) -> Result<(Prepared, Nearest), Nearest> {
+    let Some(least) = work.distance else { return Err(work) };
+    let near = |way: &&Way| way.distance <= least * FAR;
+    let mut ways: Vec<Way> = work.way.iter().chain(&work.other).filter(near).cloned().collect();
+    // Tasks that are done early would leave the others alone.
+    let messages = ways.iter().find(|way| way.reads == Reads::Messages).cloned();
+    ways.extend(messages.map(|way| Way { how: How { goes_on: true, ..way.how }, ..way }));
+    let distances = parallel(&ways, |_, way| {
+        let prepared = way.prepare(way.decided_by(source), plan);
+        let mut recorded = programs(&prepared, &plan.config, way.how);
+        recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
+        let ran = run(&[(&recorded.workload, plan)]).pop()??;
+        Some(distance(false, &recorded, &ran))
+    });
+    let (mut least, mut best) = (least, None);
+    for (way, distance) in ways.into_iter().zip(distances) {
+        let Some(distance) = distance else { continue };
+        work.choice.tried.push(Tried { charged: true, ..Tried::new(way.how, way.reads, distance, &way.pools) });
+        if distance < least {
+            (least, best) = (distance, Some(way));
+        }
+    }
+    let Some(way) = best else { return Err(work) };
+    let whole = way.prepare(&source.recorder, plan);
+    let tried = work.choice.tried;
+    let choice = Choice { charged: true, tried, ..Choice::new(way.how, way.reads, &[], &way.pools) };
+    let Way { how, reads, .. } = way;
+    Ok((whole, Nearest { how, reads, choice, distance: Some(least), programs: None, way: None, other: None }))
+}
+
+/// Choices of a replay, and what they are for.
+#[derive(Clone, Debug)]
+struct Way {
+    how: How,
+    reads: Reads,
+    distance: f64,
+    /// The names of all pools.
+    pools: Vec<String>,
+    /// Whether the beginning of the recording decides, with the pools of the whole.
+    by_beginning: bool,
+    without_connections: BTreeSet<Connection>,
+}
+
+impl Way {
+    /// Returns the part of a recording that decides.
+    fn decided_by<'a>(&self, source: &'a Source) -> &'a Recorder {
+        source.sample().filter(|_| self.by_beginning).map_or(&source.recorder, |(_, beginning)| beginning)
+    }
+
+    fn prepare(&self, recorder: &Recorder, plan: &Plan) -> Prepared {
+        prepare(recorder.clone().without_connections(self.without_connections.clone()), &plan.config, self.reads)
+    }
+}
+
 /// Prepares a replay with messages, and makes its programs. Leaves out connections whose messages a task would wait for
 /// for ever: their sockets were paired wrongly, or something else let the task go on. None: there are no messages.
-fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How) -> Option<(Prepared, Recorded)> {
-    if reads != Reads::Wakeups || !recording.recorder.has_transfers() {
+fn with_messages(source: &Source, (plan, reads): (&Plan, Reads), how: How) -> Option<(Prepared, Recorded)> {
+    if reads != Reads::Wakeups || !source.recorder.has_transfers() {
         return None;
     }
     let mut without = BTreeSet::new();
     for _ in 0..ATTEMPTS {
-        let recorder = recording.recorder.clone().without_connections(without.clone());
+        let recorder = source.recorder.clone().without_connections(without.clone());
         let with = prepare(recorder, &plan.config, Reads::Messages);
         let all = programs(&with, &plan.config, how);
         if all.counts.messages == 0 {
@@ -221,12 +308,12 @@ fn with_messages(recording: &Recording, (plan, reads): (&Plan, Reads), how: How)
 
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
 /// for a CPU count, too. The rest is as in `how`, with which `all` is made. The beginning of a long recording decides
-/// ([`Recording::sample`]).
+/// ([`Source::sample`]).
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
 fn nearest_of(
-    recording: &Recording,
+    source: &Source,
     (whole, all): (&Prepared, Recorded),
     (plan, reads): (&Plan, Reads),
     how: How,
@@ -236,14 +323,14 @@ fn nearest_of(
     let names = &all.pools;
     if all.counts.follows == 0 && names.is_empty() {
         let choice = Choice::new(how, reads, &[], names);
-        return Nearest { how, reads, choice, distance: None, programs: Some(all) };
+        return Nearest { how, reads, choice, distance: None, programs: Some(all), way: None, other: None };
     }
-    let trial = Trial::new(recording, (plan, reads), how, (whole, &all));
+    let trial = Trial::new(source, (plan, reads), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
         let all = parallel(ways, |_, how| {
             let recorded = trial.programs(&plan.config, *how);
             let ran = run(&[(&recorded.workload, plan)]).pop()??;
-            Some((*how, distance(*how, &recorded, &ran)))
+            Some((*how, distance(how.goes_on, &recorded, &ran)))
         });
         trial.forget();
         all.into_iter().flatten().collect()
@@ -258,7 +345,7 @@ fn nearest_of(
     let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
     let Some(mut best) = nearest(&tried) else {
         let choice = Choice::new(how, reads, &[], names);
-        return Nearest { how, reads, choice, distance: None, programs: None };
+        return Nearest { how, reads, choice, distance: None, programs: None, way: None, other: None };
     };
     let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
     let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
@@ -283,10 +370,18 @@ fn nearest_of(
         tried.extend(if same { vec![(how, best.1)] } else { distances(&[how]) });
         best = nearest(&tried).unwrap_or(best);
     }
+    let way = Way {
+        how: best.0,
+        reads,
+        distance: best.1,
+        pools: names.clone(),
+        by_beginning: best.0.pools == 0 && trial.pools.is_some(),
+        without_connections: whole.without_connections().clone(),
+    };
     drop(trial);
     let choice = Choice::new(best.0, reads, &tried, names);
     let programs = if best.0 == first { Some(all) } else { recoupled_from((first, &all), best.0) };
-    Nearest { how: best.0, reads, choice, distance: Some(best.1), programs }
+    Nearest { how: best.0, reads, choice, distance: Some(best.1), programs, way: Some(way), other: None }
 }
 
 /// Returns programs from those of other choices, if only the coupling differs, and only in how wakers follow.
@@ -309,18 +404,13 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
-    fn new(
-        recording: &Recording,
-        (plan, reads): (&Plan, Reads),
-        how: How,
-        (whole, all): (&'a Prepared, &Recorded),
-    ) -> Self {
+    fn new(source: &Source, (plan, reads): (&Plan, Reads), how: How, (whole, all): (&'a Prepared, &Recorded)) -> Self {
         let cpus = plan.config.machine.topology.nr_cpus() as u32;
         let trial = |prepared, pools, mut ready: Recorded| {
             recorded::fit(&mut ready.workload, cpus);
             Self { prepared, cpus, pools, ready: (how, ready), bases: Mutex::default() }
         };
-        let sample = recording.sample.as_deref().filter(|sample| all.repeats_from <= sample.0 / 2);
+        let sample = source.sample().filter(|sample| all.repeats_from <= sample.0 / 2);
         if let Some((end, recorder)) = sample {
             let recorder = recorder.clone().without_connections(whole.without_connections().clone());
             let prepared = prepare(recorder, &plan.config, reads);
@@ -415,10 +505,10 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
 
 /// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches and waiting
 /// do not count.
-fn distance(how: How, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
+fn distance(what_if: bool, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
     let replayed = totals(recorded, ran);
-    CPU_TIMES * off(recorded, &replayed, how.goes_on)
-        + if how.goes_on { 0.0 } else { switches_off(recorded, &replayed) + waits_off(recorded, &replayed) }
+    CPU_TIMES * off(recorded, &replayed, what_if)
+        + if what_if { 0.0 } else { switches_off(recorded, &replayed) + waits_off(recorded, &replayed) }
 }
 
 /// Totals of each task, by its name.

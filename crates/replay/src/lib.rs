@@ -62,6 +62,7 @@ pub mod plat_info;
 pub mod recorded;
 mod recording;
 mod replay;
+mod source;
 mod tally;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::io::Cursor;
 use std::path::Path;
 
 use vruntime_sched::{Topology, kernel};
-use vruntime_sim::Config;
 use vruntime_sim::plan::{Trace, series};
+use vruntime_sim::{Config, SwitchCosts};
 use vruntime_trace::read::{self, Events, Forked, Summary};
 use vruntime_trace::{Record, Tracepoint};
 use vruntime_workload::cgroups::Cgroups;
@@ -14,15 +14,11 @@ use vruntime_workload::program::Policy;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
-use crate::recorded::{Coupling, Event, Lateness, Prepared, Reads, Recorded, Recorder, What};
+use crate::recorded::{Context, Coupling, Event, Lateness, Prepared, Reads, Reason, Recorded, Recorder};
+use crate::source::Source;
 
 /// The kernel of traces without one.
 const RECORDED_KERNEL: &str = "6.18";
-
-/// Switches and nanoseconds of the beginning that decides what a trace leaves open. They bound the cost. A short trace
-/// has the shorter beginning.
-const SAMPLE_SWITCHES: u64 = 50_000;
-const SAMPLE_NS: [u64; 2] = [500_000_000, 1_000_000_000];
 
 /// Choices for making programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +66,9 @@ pub struct ReadOptions {
     pub highest_khz: Vec<u32>,
     /// The cost of recording an event, nanoseconds, which is subtracted from the work of tasks. 0: nothing is.
     pub event_cost: u64,
+    /// Costs of switches and wakeups on the recorded machine. A replay as recorded may charge them for its own, if that
+    /// is nearer to the recording. None: the recorded ones are always part of the work.
+    pub switch_costs: Option<SwitchCosts>,
 }
 
 /// Takes records in file order, as [`Recording::open`], for programs that examine records, or read other formats.
@@ -77,8 +76,9 @@ pub struct ReadOptions {
 pub struct Reader {
     name: String,
     options: ReadOptions,
-    recorder: Recorder,
-    sample: Sample,
+    source: Source,
+    /// The same, with charged switches.
+    charging: Option<Source>,
     summary: Summary,
     cpus: usize,
     clock: Clock,
@@ -90,15 +90,21 @@ pub struct Reader {
 impl Reader {
     /// Returns a reader. `name` is for messages.
     pub fn new(name: &str, options: &ReadOptions) -> Self {
-        let recorder = Self::recorder(options).with_highest_frequencies(options.highest_khz.clone());
-        Self { name: name.to_owned(), options: options.clone(), recorder, ..Self::default() }
+        Self::with_frequencies(name, options, |recorder| recorder.with_highest_frequencies(options.highest_khz.clone()))
     }
 
-    fn recorder(options: &ReadOptions) -> Recorder {
+    fn with_frequencies(name: &str, options: &ReadOptions, frequencies: impl Fn(Recorder) -> Recorder) -> Self {
         let machine = options.machine.as_ref();
         let capacities =
             machine.map(|machine| machine.cpus().iter().map(|cpu| cpu.capacity).collect()).unwrap_or_default();
-        Recorder::new().with_capacities(capacities).with_event_cost(options.event_cost)
+        let recorder = frequencies(Recorder::new().with_capacities(capacities)).with_event_cost(options.event_cost);
+        let charging = options.switch_costs.map(|costs| Source::new(recorder.clone().charge_switches(costs)));
+        let source = Source::new(recorder);
+        Self { name: name.to_owned(), options: options.clone(), source, charging, ..Self::default() }
+    }
+
+    fn sources(&mut self) -> impl Iterator<Item = &mut Source> {
+        std::iter::once(&mut self.source).chain(&mut self.charging)
     }
 
     /// Takes the next record. Returns false if it and all later ones are beyond the [duration](ReadOptions::duration).
@@ -110,15 +116,16 @@ impl Reader {
         self.end = self.end.max(at);
         self.summary.add(record);
         self.cpus = self.cpus.max(record.highest_cpu() as usize + 1);
-        if self.cpus <= MAX_CPUS
-            && let Some(what) = what(record)
-        {
-            let &Record { cpu, pid, tgid, context, .. } = record;
-            self.recorder.add(&Event { at, cpu, pid, tgid, context, what });
-            self.sample.add(at, &what, &self.recorder);
-        }
-        if self.options.event_cost > 0 && is_written(record) {
-            self.recorder.written(at, record.cpu);
+        let what = what(record).filter(|_| self.cpus <= MAX_CPUS);
+        let written = (self.options.event_cost > 0 && is_written(record)).then(|| reason(record));
+        let &Record { cpu, pid, tgid, context, .. } = record;
+        for source in self.sources() {
+            if let Some(what) = what {
+                source.add(&Event { at, cpu, pid, tgid, context, what });
+            }
+            if let Some(reason) = written {
+                source.recorder.written(at, cpu, reason);
+            }
         }
         true
     }
@@ -126,11 +133,13 @@ impl Reader {
     /// Returns a reader for a more exact second pass, if a CPU had a higher frequency late in the trace. Then its
     /// earlier work was not at full speed.
     pub fn again(&self) -> Option<Self> {
-        if self.again || !self.recorder.frequencies_were_raised() {
+        let first = &self.source.recorder;
+        if self.again || !first.frequencies_were_raised() {
             return None;
         }
-        let recorder = Self::recorder(&self.options).with_highest_frequencies_of(&self.recorder);
-        Some(Self { name: self.name.clone(), options: self.options.clone(), recorder, again: true, ..Self::default() })
+        let again =
+            Self::with_frequencies(&self.name, &self.options, |recorder| recorder.with_highest_frequencies_of(first));
+        Some(Self { again: true, ..again })
     }
 
     /// Ends the trace. `notes` are those of the records' [`Events`].
@@ -138,8 +147,9 @@ impl Reader {
     /// # Errors
     /// If a replay needs more than the trace has, times have no unit, or the machine has fewer CPUs.
     pub fn finish(mut self, notes: &read::Notes) -> Result<Recording, Error> {
+        let end = self.end;
+        self.sources().for_each(|source| source.end(end));
         let name = &self.name;
-        self.recorder.goes_on_until(self.end);
         let cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {
@@ -167,8 +177,8 @@ impl Reader {
         }
         let mut recording = Recording {
             name: self.name,
-            recorder: self.recorder,
-            sample: self.sample.of(self.end),
+            source: self.source,
+            charging: self.charging,
             cpus,
             jumps: self.clock.jumps(),
             release: notes.release.clone(),
@@ -191,49 +201,28 @@ impl Reader {
     }
 }
 
+/// Why the machine wrote this event.
+fn reason(record: &Record<'_>) -> Reason {
+    match record.point {
+        Tracepoint::Switch { .. } | Tracepoint::StatRuntime { .. } => Reason::Switch,
+        Tracepoint::Waking(_) | Tracepoint::Wakeup(_) if record.context != Some(Context::Hardirq) => Reason::Wakeup,
+        _ => Reason::Other,
+    }
+}
+
 /// Whether the recorded machine wrote this event. A reader adds some.
 fn is_written(record: &Record<'_>) -> bool {
     !matches!(record.point, Tracepoint::Lost { .. }) && !record.name.starts_with(b"PERF_RECORD_")
 }
 
 /// Beginnings of a trace, as if the recording had ended there.
-#[derive(Clone, Debug, Default)]
-struct Sample {
-    switches: u64,
-    /// The end and the recorder of each, the shortest first.
-    beginnings: Vec<(u64, Recorder)>,
-}
-
-impl Sample {
-    /// Counts an event that the recorder has taken.
-    fn add(&mut self, at: u64, what: &What<'_>, whole: &Recorder) {
-        self.switches += u64::from(matches!(what, What::Switch { .. }));
-        if self.switches < SAMPLE_SWITCHES {
-            return;
-        }
-        let passed = |at: u64| SAMPLE_NS.partition_point(|&least| least <= at);
-        if passed(at) > self.beginnings.last().map_or(0, |last| passed(last.0)) {
-            let mut recorder = whole.clone();
-            recorder.goes_on_until(at);
-            self.beginnings.push((at, recorder));
-        }
-    }
-
-    /// Returns the longest beginning that is at most a third of `end`, or else a half.
-    fn of(mut self, end: u64) -> Option<Box<(u64, Recorder)>> {
-        let longest = |part: u64| self.beginnings.iter().rposition(|beginning| beginning.0 <= end / part);
-        let chosen = longest(3).or_else(|| longest(2))?;
-        Some(Box::new(self.beginnings.swap_remove(chosen)))
-    }
-}
-
 /// A trace.
 #[derive(Clone, Debug)]
 pub struct Recording {
     name: String,
-    pub(crate) recorder: Recorder,
-    /// End and recorder of the beginning, if it can decide what the trace leaves open.
-    pub(crate) sample: Option<Box<(u64, Recorder)>>,
+    pub(crate) source: Source,
+    /// The same, with charged switches. None: their costs are not known.
+    pub(crate) charging: Option<Source>,
     cpus: usize,
     jumps: u64,
     /// The kernel's release.
@@ -323,19 +312,24 @@ impl Recording {
 
     /// Applies `add` to the trace and its beginning.
     fn changed<T: Clone>(mut self, known: T, add: impl Fn(Recorder, T) -> Recorder) -> Self {
-        if let Some(sample) = self.sample.as_deref_mut() {
-            sample.1 = add(std::mem::take(&mut sample.1), known.clone());
+        for source in self.sources() {
+            source.change(|recorder| add(recorder, known.clone()));
         }
-        self.recorder = add(self.recorder, known);
         self
     }
 
     fn has_cpus(&mut self, cpus: usize) {
         self.cpus = cpus;
-        self.recorder.has_cpus(cpus);
-        if let Some(sample) = &mut self.sample {
-            sample.1.has_cpus(cpus);
+        for source in self.sources() {
+            source.change(|mut recorder| {
+                recorder.has_cpus(cpus);
+                recorder
+            });
         }
+    }
+
+    fn sources(&mut self) -> impl Iterator<Item = &mut Source> {
+        std::iter::once(&mut self.source).chain(&mut self.charging)
     }
 
     /// Returns the kernel of the replay as recorded.
@@ -385,7 +379,9 @@ impl Recording {
             _ => recorded_under(release.as_deref()),
         };
         let autogroup = self.autogroup.unwrap_or(false);
-        (Trace { kernel, release, cpus: self.cpus, autogroup, ticks: self.recorder.ticks() }, substitute)
+        let ticks = self.source.recorder.ticks();
+        let switch_costs = SwitchCosts::default();
+        (Trace { kernel, release, cpus: self.cpus, autogroup, ticks, switch_costs }, substitute)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::guess::{self, Choice, Guess, Nearest};
 use crate::recorded::rules::Rules;
 use crate::recorded::{self, Closed, Reads, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, prepare, programs};
+use crate::source::Source;
 use crate::tally::{Tally, TaskTotals};
 
 /// Settings of a replay as recorded.
@@ -39,8 +40,10 @@ pub type Runner<'a> = dyn Fn(&[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals
 pub struct Replay<'a> {
     /// The programs, and measurements of each recorded thread.
     pub recorded: Recorded,
-    /// Kernel and machine.
+    /// Kernel and machine, with the costs of switches if these are [charged](Choice::charged).
     pub plan: Plan,
+    /// Kernel and machine of what-ifs' choices, without those costs.
+    pure: Plan,
     /// The replacement of a kernel that vruntime lacks.
     pub substitute: Option<Substitute>,
     /// Set if autogroup was unknown, and the replay has it.
@@ -120,10 +123,17 @@ impl<'a> Replay<'a> {
         let (mut trace, substitute) = recording.says(setup.kernel.as_deref());
         let plan = plan_of(&trace, &setup.overrides)?;
         let reads = if setup.keep_times { Reads::Times } else { Reads::Wakeups };
-        let whole = prepare(recording.recorder.clone(), &plan.config, reads);
+        let whole = prepare(recording.source.recorder.clone(), &plan.config, reads);
         let guess = guess::autogroup(&mut trace, (recording, &whole), &setup.overrides, run)?;
-        let plan = plan_of(&trace, &setup.overrides)?;
-        let (whole, nearest) = guess::nearest(recording, Some(whole), (&plan, reads), How::default(), run);
+        let pure = plan_of(&trace, &setup.overrides)?;
+        let (whole, nearest) = guess::nearest(&recording.source, Some(whole), (&pure, reads), How::default(), run);
+        let (plan, whole, nearest) = match plan_of_charged(recording, (&trace, &setup))? {
+            Some((source, plan)) => match guess::charged(source, &plan, nearest, run) {
+                Ok((whole, nearest)) => (plan, whole, nearest),
+                Err(nearest) => (pure.clone(), whole, nearest),
+            },
+            None => (pure.clone(), whole, nearest),
+        };
         let Nearest { how, choice, programs: made, .. } = nearest;
         let mut recorded = made.unwrap_or_else(|| programs(&whole, &plan.config, how));
         drop(whole);
@@ -132,7 +142,7 @@ impl<'a> Replay<'a> {
             return Err(Error::new(message).with_help("record while something runs"));
         }
         let unfit = fit(&mut recorded.workload, &plan.config);
-        Ok(Self { recorded, plan, substitute, guess, choice, unfit, trace, setup, recording })
+        Ok(Self { recorded, plan, pure, substitute, guess, choice, unfit, trace, setup, recording })
     }
 
     /// Returns the recording.
@@ -156,15 +166,15 @@ impl<'a> Replay<'a> {
         closed: BTreeMap<usize, Closed>,
     ) -> (Recorded, Choice) {
         let how = How { goes_on: true, ..How::default() };
-        let (plan, reads) = (&self.plan, if self.setup.keep_times { Reads::Times } else { Reads::Wakeups });
-        let (whole, nearest) = guess::nearest(self.recording, None, (plan, reads), how, &run_all);
+        let (plan, reads) = (&self.pure, if self.setup.keep_times { Reads::Times } else { Reads::Wakeups });
+        let (whole, nearest) = guess::nearest(&self.recording.source, None, (plan, reads), how, &run_all);
         let Nearest { how, reads, choice, programs: made, .. } = nearest;
         let made = made.filter(|_| config.autogroup == plan.config.autogroup);
         let config = Config { autogroup: config.autogroup, ..plan.config.clone() };
         if without.is_empty() && closed.is_empty() {
             return (made.unwrap_or_else(|| programs(&whole, &config, how)), choice);
         }
-        let recorder = self.recording.recorder.clone().without_connections(whole.without_connections().clone());
+        let recorder = self.recording.source.recorder.clone().without_connections(whole.without_connections().clone());
         drop(whole);
         let recorder = recorder.without(without).with_closed(closed);
         (programs(&prepare(recorder, &config, reads), &config, how), choice)
@@ -279,6 +289,17 @@ pub fn refused(
         _ => refusal.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
     };
     rules.wrong_policy(&recorded.threads, thread, &refusal.to_string(), &help)
+}
+
+/// Returns the recording with [charged](Choice::charged) switches, and the plan of its replays. None: their costs are not
+/// known, or wakeups keep their recorded times.
+fn plan_of_charged<'a>(
+    recording: &'a Recording,
+    (trace, setup): (&Trace, &Setup),
+) -> Result<Option<(&'a Source, Plan)>, Error> {
+    let Some(source) = recording.charging.as_ref().filter(|_| !setup.keep_times) else { return Ok(None) };
+    let trace = Trace { switch_costs: source.recorder.costs_while_recording(), ..trace.clone() };
+    Ok(Some((source, plan_of(&trace, &setup.overrides)?)))
 }
 
 fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {

@@ -132,7 +132,7 @@ fn a_tally_counts_as_the_collector_does() {
 fn programs_of_couplings_that_only_follow_are_made_from_each_other() {
     let trace = ping_pong(200);
     let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
-    let made = |coupling| recording.recorder.clone().with_coupling(coupling).finish(&Lateness::default());
+    let made = |coupling| recording.source.recorder.clone().with_coupling(coupling).finish(&Lateness::default());
     let together = made(Coupling::Together);
     for coupling in Coupling::ALL.into_iter().filter(|coupling| coupling.only_follows()) {
         assert_eq!(recoupled(&together, coupling), made(coupling), "{coupling:?}");

@@ -20,14 +20,21 @@ const CACHED_BUFFERS: u32 = 1024;
 
 /// The last three tasks of a CPU, latest first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recent([u32; 3]);
+pub struct Recent([u32; 3]);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 impl Recent {
-    pub(crate) const NONE: Self = Self([IDLE; 3]);
+    /// No tasks.
+    pub const NONE: Self = Self([IDLE; 3]);
 
-    /// Notes that `task` has the CPU. Returns how many halves of its data the cache has lost.
+    /// Notes that `task`, a number, has the CPU. Returns how many halves of its data the cache has lost.
     #[inline]
-    fn touch(&mut self, task: u32) -> u64 {
+    pub fn touch(&mut self, task: u32) -> u64 {
         let [last, before, third] = self.0;
         if task == last {
             return 0;

@@ -203,11 +203,22 @@ impl Costs {
     /// Names of the profiles.
     pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
 
-    /// Returns the costs of replays: latencies of interrupts and idle states, and values that control the balancer.
-    /// Recorded CPU times contain the rest.
+    /// Returns the costs of switches and wakeups.
+    pub fn of_switches(&self) -> SwitchCosts {
+        let &Self { switch_ns, cold_switch_ns, wakeup_ns, wakeup_far_ns, .. } = self;
+        SwitchCosts { switch_ns, cold_switch_ns, wakeup_ns, wakeup_far_ns }
+    }
+
+    /// Returns the costs of replays: those of `switches`, which recorded work lacks, latencies of interrupts and idle
+    /// states, and values that control the balancer. Recorded work contains the rest.
     #[must_use]
-    pub fn of_replay(&self) -> Self {
+    pub fn of_replay(&self, switches: SwitchCosts) -> Self {
+        let SwitchCosts { switch_ns, cold_switch_ns, wakeup_ns, wakeup_far_ns } = switches;
         Self {
+            switch_ns,
+            cold_switch_ns,
+            wakeup_ns,
+            wakeup_far_ns,
             irq_latency_ns: self.irq_latency_ns,
             irq_jitter_ns: self.irq_jitter_ns,
             ipi_latency_ns: self.ipi_latency_ns,
@@ -234,6 +245,33 @@ impl Costs {
     /// See [`Profile::named`].
     pub fn profile(name: &str) -> Result<Self, UnknownCost> {
         Profile::named(name).map(|profile| profile.costs)
+    }
+}
+
+/// [`Costs`] of switches and wakeups, nanoseconds. A replay subtracts them from recorded CPU times, and charges them for
+/// its own switches and wakeups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCosts {
+    /// [`Costs::switch_ns`].
+    pub switch_ns: u64,
+    /// [`Costs::cold_switch_ns`].
+    pub cold_switch_ns: u64,
+    /// [`Costs::wakeup_ns`].
+    pub wakeup_ns: u64,
+    /// [`Costs::wakeup_far_ns`].
+    pub wakeup_far_ns: u64,
+}
+
+impl SwitchCosts {
+    /// Returns the cost of a switch to a task of whose data the cache has [lost](crate::Recent::touch) that many
+    /// halves.
+    pub fn switch(&self, lost: u64) -> u64 {
+        self.switch_ns + self.cold_switch_ns * lost / 2
+    }
+
+    /// Returns the cost of a wakeup of a task, which last was on this CPU or `elsewhere`.
+    pub fn wakeup(&self, elsewhere: bool) -> u64 {
+        self.wakeup_ns + if elsewhere { self.wakeup_far_ns } else { 0 }
     }
 }
 

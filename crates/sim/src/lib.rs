@@ -95,8 +95,9 @@ use vruntime_sched::{Policy, PolicyKind, Shared};
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 
+pub use cache::Recent;
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Progress};
-pub use costs::{Costs, Profile, UnknownCost};
+pub use costs::{Costs, Profile, SwitchCosts, UnknownCost};
 pub use error::{Error, GroupError, Who};
 pub use parallel::{both, parallel};
 pub use topology::{ParseTopologyError, parse_topology};

@@ -20,8 +20,18 @@ impl Notes {
     }
 
     /// Notes the cost of recording, and which figures contain it.
-    pub(super) fn has_event_cost(&mut self, ns: u64, recorded: &Recorded) {
+    pub(super) fn has_event_cost(&mut self, ns: u64, recorded: &Recorded, charged: bool) {
         if ns == 0 {
+            return;
+        }
+        if charged {
+            self.all.insert(
+                self.grave,
+                format!(
+                    "recording an event took {ns} ns. Recorded and replayed figures contain this cost, and those of a what-if \
+                     do not"
+                ),
+            );
             return;
         }
         let sum = |of: fn(&Thread) -> u64| recorded.threads.iter().map(of).sum::<u64>();

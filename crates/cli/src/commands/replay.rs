@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vruntime_replay::recorded::Recorded;
+use vruntime_replay::recorded::{Counts, Recorded};
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, fit_text};
 use vruntime_sched::Topology;
-use vruntime_sim::Config;
 use vruntime_sim::plan::Overrides;
+use vruntime_sim::{Config, Costs, SwitchCosts};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
@@ -45,6 +45,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         machine: asked.recorded_on.clone(),
         highest_khz: asked.highest_khz.clone(),
         event_cost: asked.event_cost,
+        switch_costs: asked.switch_costs,
     };
     let watch: Option<&dyn Fn() -> Analyses> = if watched { Some(&analyses) } else { None };
     let Some((mut recording, analyses, damage)) = read(&arguments.file, &options, watch)? else {
@@ -75,7 +76,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(guess) = guess {
         notes.is_guessed(&guessed(guess));
     }
-    notes.has_event_cost(asked.event_cost, recorded);
+    notes.has_event_cost(asked.event_cost, recorded, programs.replay.choice.charged);
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
@@ -129,6 +130,8 @@ struct Asked {
     cgroups: Option<Cgroups>,
     /// The cost of recording an event, nanoseconds; 0 if unknown.
     event_cost: u64,
+    /// Costs of switches and wakeups on the recorded machine, if known.
+    switch_costs: Option<SwitchCosts>,
     section: Option<Section>,
 }
 
@@ -148,7 +151,15 @@ impl Asked {
         let cgroups = named.or_else(|| section.as_ref()?.cgroups.clone());
         let measured = || section.as_ref()?.event_cost_ns();
         let event_cost = arguments.event_cost.or_else(measured).unwrap_or(0);
-        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, event_cost, section })
+        let costs = match (&arguments.model.costs, arguments.recorded_machine.as_deref(), &section) {
+            // The plan reports an unknown profile.
+            (Some(profile), ..) => Costs::profile(profile).ok(),
+            (None, Some(text), _) => machine::known(text)?.costs,
+            (None, None, Some(section)) => section.machine.costs.clone(),
+            (None, None, None) => None,
+        };
+        let switch_costs = costs.map(|costs| costs.of_switches());
+        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, event_cost, switch_costs, section })
     }
 
     /// Whether a what-if is requested.
@@ -309,17 +320,25 @@ fn json(
 /// Returns the cost of recording, and how much of it the replay lacks.
 fn event_cost(ns: u64, recorded: &Recorded) -> serde_json::Value {
     let subtracted: u64 = recorded.threads.iter().map(|thread| thread.subtracted_ns).sum();
-    json!({ "ns": ns, "subtracted_ns": subtracted, "unsubtracted_ns": recorded.counts.unsubtracted_ns })
+    let charged: u64 = recorded.threads.iter().map(|thread| thread.charged_ns).sum();
+    let &Counts { unsubtracted_ns, uncharged_ns, .. } = &recorded.counts;
+    json!({
+        "ns": ns,
+        "subtracted_ns": subtracted,
+        "unsubtracted_ns": unsubtracted_ns,
+        "charged_ns": charged,
+        "uncharged_ns": uncharged_ns,
+    })
 }
 
 /// Returns the choice between readings of the trace, with all that were tried.
 fn choice(choice: &Choice) -> serde_json::Value {
     let tried = choice.tried.iter();
     let tried = tried.map(|way| {
-        json!({ "coupling": way.coupling.name(), "sync": way.sync, "messages": way.messages, "pools": way.pools, "distance": way.distance })
+        json!({ "coupling": way.coupling.name(), "sync": way.sync, "messages": way.messages, "charged": way.charged, "goes_on": way.goes_on, "pools": way.pools, "distance": way.distance })
     });
     let tried: Vec<_> = tried.collect();
-    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "messages": choice.messages, "pools": choice.pools, "tried": tried })
+    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "messages": choice.messages, "charged": choice.charged, "goes_on": choice.goes_on, "pools": choice.pools, "tried": tried })
 }
 
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {

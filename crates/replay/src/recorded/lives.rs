@@ -1,24 +1,26 @@
 //! What each thread did: stretches of work between sleeps, from the events of all CPUs.
 
 mod arrivals;
+mod overhead;
 mod stay;
 mod stretch;
-mod tracing;
 mod transfers;
 mod wakeups;
 
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
+pub use overhead::Reason;
+use overhead::{Charged, Overhead};
 use smallvec::SmallVec;
 pub(super) use stay::Stay;
 pub(super) use stretch::{Act, End, Stretch, Waker};
-use tracing::Tracing;
 pub(super) use transfers::{Place, Sockets, Transfer};
 use wakeups::Early;
 
 use super::placing::{Marked, Move};
 use super::{Counts, Event, Left, Named, What};
+use vruntime_sim::Recent;
 use vruntime_workload::program::Hotplug;
 
 /// A stay on a CPU.
@@ -129,7 +131,7 @@ impl Thread {
             began: woken,
             resumed: woken,
             time: 0,
-            recording: 0,
+            overhead: 0,
             work: 0,
             runs: 0,
             acts: SmallVec::new(),
@@ -186,7 +188,9 @@ struct Cpu {
     /// Its task's arrival, at an unknown time.
     guess: Option<Guess>,
     /// The cost of its events since its task came.
-    tracing: Tracing,
+    overhead: Overhead,
+    /// Its last tasks, which decide the cost of a switch.
+    recent: Recent,
     busy: u64,
     rested: bool,
     /// Its frequency, kHz; 0 if unknown.
@@ -229,6 +233,8 @@ pub(super) struct Lives {
     pub(super) highest_khz: Vec<u32>,
     /// The cost of recording an event, nanoseconds; 0 if unknown.
     pub(super) event_ns: u64,
+    /// Switches and wakeups whose costs are not work. None: only recording is not.
+    charged: Option<Charged>,
     /// Set if a known frequency rose.
     pub(super) raised: bool,
     /// Data that threads sent and received, in order.
@@ -494,8 +500,8 @@ impl Lives {
     }
 
     fn charge(&mut self, cpu: usize, thread: usize, at: u64) {
-        let recording = self.cpus[cpu].tracing.take_paid(at).min(at - self.cpus[cpu].since);
-        let work = self.at_full_speed(cpu, at - self.cpus[cpu].since - recording);
+        let overhead = self.cpus[cpu].overhead.take_paid(at).min(at - self.cpus[cpu].since);
+        let work = self.at_full_speed(cpu, at - self.cpus[cpu].since - overhead);
         let this = &mut self.cpus[cpu];
         let (since, ran) = (this.since, at - this.since);
         (this.since, this.busy, this.guess) = (at, this.busy + ran, None);
@@ -504,7 +510,7 @@ impl Lives {
         this.ran.push(Ran { since, until: at, work });
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.time += ran;
-            stretch.recording += recording;
+            stretch.overhead += overhead;
             stretch.work += work;
             (stretch.ended, stretch.last_cpu) = (at, cpu as u32);
         }
@@ -555,7 +561,7 @@ impl Lives {
             this.runs(since);
         }
         self.charge(cpu, thread, at);
-        self.counts.unsubtracted_ns += self.cpus[cpu].tracing.end(at);
+        self.not_covered(at, cpu);
         self.cpus[cpu].current = Current::Unknown;
         let this = &mut self.threads[thread];
         this.switches += 1;
@@ -587,7 +593,7 @@ impl Lives {
         let row = &mut self.cpus[cpu];
         (row.since, row.charged, row.guess) = (at, 0, None);
         // Events of an idle CPU cost no task anything.
-        row.tracing.end(at);
+        row.overhead.end(at);
         if next.pid == 0 {
             self.rests(cpu, at);
             return;
@@ -596,6 +602,7 @@ impl Lives {
         self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);
         self.cpus[cpu].unknown_from = None;
+        self.switched(at, cpu, thread);
         let (others, own) = (self.others_idle(cpu as u32), self.own_idle(cpu as u32));
         let rested = self.cpus[cpu].rested;
         let this = &mut self.threads[thread];

@@ -51,12 +51,14 @@ mod tests;
 mod ticks;
 
 pub use habits::Habit;
+pub use lives::Reason;
 pub use pairs::Coupling;
 pub(crate) use pairs::recoupled;
 pub(crate) use prepared::Prepared;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vruntime_sim::SwitchCosts;
 use vruntime_sim::plan::Ticks;
 use vruntime_trace::read::Losses;
 use vruntime_workload::cgroups::Cgroups;
@@ -302,6 +304,9 @@ pub struct Counts {
     pub sharing: u64,
     /// Cost of recorded events that is longer than the time of their tasks, nanoseconds: it is not subtracted.
     pub unsubtracted_ns: u64,
+    /// Cost of recorded switches and wakeups that is longer than the time of their tasks, nanoseconds: it is not taken
+    /// out, if the replay [charges](Recorder::charge_switches) them.
+    pub uncharged_ns: u64,
 }
 
 /// A thread of the trace, with its measurements.
@@ -335,8 +340,11 @@ pub struct Thread {
     pub confined: Option<u32>,
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Part of `cpu_ns` that recording took, and that the replayed work lacks.
+    /// Part of `cpu_ns` that recording took, and that the replayed work lacks. 0 if switches are charged.
     pub subtracted_ns: u64,
+    /// Part of `cpu_ns` of switches and wakeups, and of the recording of their events, which the work lacks. The replay
+    /// [charges](Recorder::charge_switches) them for its own switches and wakeups.
+    pub charged_ns: u64,
     /// Time runnable without a CPU, nanoseconds. None: the trace has no wakeups to tell waits from sleeps.
     pub waited_ns: Option<u64>,
     /// Number of switches away from it.
@@ -413,6 +421,8 @@ struct How {
     /// Policies when the recording began, by thread id.
     policies: BTreeMap<i32, Policy>,
     without_connections: BTreeSet<Connection>,
+    /// Switches and wakeups are not work.
+    charges_switches: bool,
 }
 
 /// The two sockets of a connection, the smaller number first.
@@ -468,6 +478,15 @@ impl Recorder {
         self
     }
 
+    /// Takes the costs of switches and wakeups, and the recording of their events, out of the work of tasks. The replay
+    /// must charge [`Recorder::costs_while_recording`]. The recording of other events stays in the work.
+    #[must_use]
+    pub fn charge_switches(mut self, costs: SwitchCosts) -> Self {
+        self.lives.charge_switches(costs);
+        self.how.charges_switches = true;
+        self
+    }
+
     /// Sets the CPUs' highest frequencies, kHz; 0: unknown. The trace may show higher ones.
     #[must_use]
     pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
@@ -501,8 +520,14 @@ impl Recorder {
     }
 
     /// Counts the [cost](Self::with_event_cost) of an event of any kind, after [`Recorder::add`] took it.
-    pub fn written(&mut self, at: u64, cpu: u32) {
-        self.lives.written(at, cpu);
+    pub fn written(&mut self, at: u64, cpu: u32, reason: Reason) {
+        self.lives.written(at, cpu, reason);
+    }
+
+    /// Returns the costs of a switch and a wakeup while events were recorded, on average. Zeros if the replay does not
+    /// [charge](Self::charge_switches) them.
+    pub fn costs_while_recording(&self) -> SwitchCosts {
+        self.lives.costs_while_recording()
     }
 
     /// Extends the recording without events to this time, nanoseconds after its start.

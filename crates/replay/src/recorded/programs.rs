@@ -106,6 +106,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         cpus: uses.len() as u32,
         duration_ns,
         goes_on: how.goes_on,
+        charges_switches: how.charges_switches,
         lateness,
     };
     counts.together = builder.pairs.together() as u64;
@@ -205,6 +206,8 @@ struct Builder<'a> {
     duration_ns: u64,
     /// Closed loops continue after the recorded work.
     goes_on: bool,
+    /// Switches and wakeups are not work.
+    charges_switches: bool,
     lateness: &'a Lateness,
 }
 
@@ -239,6 +242,8 @@ impl<'a> Builder<'a> {
     /// Describes a thread, without its groups and waits.
     fn told(&self, thread: usize) -> Thread {
         let this = self.life(thread);
+        let overhead = self.overhead(thread);
+        let (subtracted_ns, charged_ns) = if self.charges_switches { (0, overhead) } else { (overhead, 0) };
         let only = |confined: settings::Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
         Thread {
             pid: this.pid,
@@ -255,21 +260,22 @@ impl<'a> Builder<'a> {
             stays: Vec::new(),
             confined: self.confined(thread).and_then(only),
             cpu_ns: this.cpu_ns,
-            subtracted_ns: self.subtracted(thread),
+            subtracted_ns,
+            charged_ns,
             waited_ns: None,
             switches: this.switches,
             latencies: Vec::new(),
         }
     }
 
-    /// The cost of recording that a thread's replayed work lacks. Work without end, or until a time, lacks nothing.
-    fn subtracted(&self, thread: usize) -> u64 {
+    /// The part of a thread's CPU time that its replayed work lacks. Work without end, or until a time, lacks nothing.
+    fn overhead(&self, thread: usize) -> u64 {
         let stretches = &self.life(thread).stretches;
         let worked = &stretches[..self.endless[thread].unwrap_or(stretches.len())];
         let clocked = |stretch: &Stretch| {
             self.paces[thread].is_some_and(|time| clocks::by_the_clock(stretch, time, self.lateness))
         };
-        worked.iter().filter(|stretch| !clocked(stretch)).map(|stretch| stretch.recording).sum()
+        worked.iter().filter(|stretch| !clocked(stretch)).map(|stretch| stretch.overhead).sum()
     }
 
     /// The start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.

@@ -13,10 +13,10 @@ mod leads;
 mod locks;
 mod losses;
 mod messages;
+mod overhead;
 mod pools;
 mod start;
 mod sync;
-mod tracing;
 mod wheel;
 
 /// A wait for the recording's first thread.

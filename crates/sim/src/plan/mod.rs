@@ -39,7 +39,7 @@ pub use machine::Machine;
 pub use note::{Given, Note, preempt_not_known};
 
 use crate::config::{Config, MachineSpec};
-use crate::costs::{Costs, Profile};
+use crate::costs::{Costs, Profile, SwitchCosts};
 use crate::idle::IdleDepth;
 use crate::stalls::Stall;
 
@@ -100,6 +100,8 @@ pub struct Trace {
     pub autogroup: bool,
     /// The recorded ticks, if known.
     pub ticks: Option<Ticks>,
+    /// Costs that the work lacks, and that the replay charges. Default: none, so that the recorded ones are work.
+    pub switch_costs: SwitchCosts,
 }
 
 impl<'a> Input<'a> {
@@ -222,8 +224,8 @@ impl Planner<'_> {
         spec.hz = self.hz().unwrap_or(spec.hz);
         let (kernel_name, mut kernel) = self.kernel()?;
         let mut charges = self.charges(&spec)?;
-        if self.input.trace().is_some() {
-            charges.costs = charges.costs.of_replay();
+        if let Some(trace) = self.input.trace() {
+            charges.costs = charges.costs.of_replay(trace.switch_costs);
         }
         self.settings(&mut kernel, &mut charges.costs)?;
         let scenario = self.input.scenario();

@@ -109,7 +109,7 @@ impl Lives {
             Current::Thread(thread) => {
                 let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
                 self.charge(cpu, thread, at.min(since + charged));
-                self.counts.unsubtracted_ns += self.cpus[cpu].tracing.end(at);
+                self.not_covered(at, cpu);
                 let this = &mut self.threads[thread];
                 (this.state, this.presumed) = (State::Asleep, true);
                 if let Some(stretch) = this.stretches.last_mut() {

@@ -50,7 +50,7 @@ impl Lives {
 
     /// Returns a thread's work in its last stretch so far.
     pub(super) fn done(&self, thread: usize) -> u64 {
-        let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time - self.recording(cpu)));
+        let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time - self.not_work(cpu)));
         self.threads[thread].stretches.last().map_or(0, |stretch| stretch.work + more)
     }
 
@@ -108,9 +108,11 @@ impl Lives {
         if self.threads[thread].state != State::Asleep {
             return;
         }
+        let last_cpu = self.threads[thread].stretches.last().map(|slept| slept.last_cpu);
         let stretch = self.wakes(at, cpu, thread, prio, (waker, context));
         if let Waker::Thread(by) = waker {
             self.act(Some(by), Act::Wake { thread, stretch });
+            self.wakes_up(at, cpu, last_cpu.is_some_and(|last| last != cpu as u32));
         }
     }
 
