@@ -216,8 +216,8 @@ fn bitmap(text: &str) -> Vec<u32> {
     cpus
 }
 
-/// Returns the CPUs of an attribute of the outermost object that has it. hwloc 1 has online and allowed CPUs at every
-/// object, hwloc 2 allowed ones at the outermost.
+/// Returns the CPUs of an attribute of the outermost objects. hwloc 1 has online and allowed CPUs at every object.
+/// hwloc 2 has allowed CPUs at the outermost.
 fn cpuset(root: Node<'_, '_>, name: &str) -> Option<BTreeSet<u32>> {
     let text = objects(root).find_map(|object| object.attribute(name))?;
     // `0xf...f` stands for all CPUs from here on.

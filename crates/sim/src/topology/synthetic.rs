@@ -59,8 +59,8 @@ pub(super) enum Level {
 /// - hwloc's `size=` (of caches), `memory=` and `memorysidecachesize=` (of other levels) change nothing.
 /// - CPUs have the order of the description, as in hwloc: the threads of one core are neighbours. `indexes=` behind
 ///   `pu` changes the order: `indexes=0,4,1,5` in turn, `indexes=2*2:1*2` by hwloc's loops of step and number,
-///   `indexes=core:pu` by levels, the first fastest. Behind `numa`, `[numa]` and `pack` it numbers nodes and packages in
-///   the same ways. Cores and caches have no numbers here: a run notes that it ignores theirs.
+///   `indexes=core:pu` by levels, the first fastest. Behind `numa`, `[numa]` and `pack` it numbers nodes and packages
+///   in the same ways. Cores and caches have no numbers here: a run notes that it ignores theirs.
 ///
 /// Without an `l3` the innermost named level of `die`, `pack`, `numa` and `machine` shares the last-level cache.
 ///

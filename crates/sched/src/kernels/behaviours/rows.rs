@@ -11,8 +11,8 @@ const fn again(since: &'static str, until: &'static str) -> Option<(&'static str
     if since.is_empty() { None } else { Some((since, until)) }
 }
 
-/// Makes the enum and the table of rows: variant, name, area, since..until, certainty, description and, optionally, the
-/// switch of a real kernel, a second range of releases, and the source.
+/// Makes the enum and the table of rows: variant, name, area, since..until, certainty and description. Optional parts:
+/// the switch of a real kernel, a second range of releases, and the source.
 macro_rules! behaviours {
     ($($variant:ident $name:ident: $area:ident $since:literal..$until:literal $certainty:ident
         $what:literal $(by $switch:literal)? $(again $more:literal..$end:literal)? $(from $source:literal)?;)*) => {
