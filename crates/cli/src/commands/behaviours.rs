@@ -7,7 +7,7 @@ use vruntime_sched::kernels::{Behaviour, Difference};
 use vruntime_sched::{Kernel, kernels as rows};
 
 use super::bisect;
-use crate::{Ended, output, plan};
+use crate::{Ended, output, plan, policies};
 
 /// A line: a behaviour, or another difference of two kernels.
 struct Line {
@@ -23,7 +23,9 @@ struct Line {
 
 /// Prints all behaviours, those of one kernel, or what differs between two kernels.
 pub(super) fn print(names: &[String], json: bool) -> miette::Result<Ended> {
-    let kernels = names.iter().map(|name| plan::parse_kernel(name)).collect::<miette::Result<Vec<Kernel>>>()?;
+    // A user's policy has the behaviours of its kernel.
+    let kernels = names.iter().map(|name| plan::parse_kernel(&policies::simulated_kernel(name)));
+    let kernels = kernels.collect::<miette::Result<Vec<Kernel>>>()?;
     let lines: Vec<Line> = match &kernels[..] {
         [] => BEHAVIOURS.iter().map(of_row).collect(),
         [one] => one.behaviours.rows().filter(|row| row.behaviour.concerns(one.policy)).map(of_row).collect(),
