@@ -216,8 +216,10 @@ fn bitmap(text: &str) -> Vec<u32> {
     cpus
 }
 
-/// Returns the CPUs of an attribute of the outermost objects. hwloc 1 has online and allowed CPUs at every object.
-/// hwloc 2 has allowed CPUs at the outermost.
+/// Returns the CPUs of an attribute of the outermost objects.
+///
+/// The files of hwloc 1 have online and allowed CPUs at every object. Those of hwloc 2 have allowed CPUs at the
+/// outermost.
 fn cpuset(root: Node<'_, '_>, name: &str) -> Option<BTreeSet<u32>> {
     let text = objects(root).find_map(|object| object.attribute(name))?;
     // `0xf...f` stands for all CPUs from here on.
