@@ -381,6 +381,12 @@ fn a_wrong_metric_or_kernel_is_an_error() {
 fn behaviours_are_listed_and_compared() {
     let all = well(&["kernels", "--behaviours"]);
     assert!(all.contains("TASK_THROTTLE") && all.contains("6.18+") && all.contains("remembered"), "{all}");
+    assert!(all.contains("3.2 to before 3.16, 4.18 to before 5.4") && all.contains("de53fd7aedb1"), "{all}");
+    let json: Value = serde_json::from_str(&well(&["kernels", "--behaviours", "--json"])).expect("JSON");
+    for row in json.as_array().expect("it is a list") {
+        let has = |field: &str| row[field].as_str().is_some_and(|text| !text.is_empty());
+        assert!(has("source") && has("certainty"), "{row}");
+    }
     let of_one = well(&["kernels", "--behaviours", "5.10"]);
     assert!(of_one.contains("BALANCE_BY_TYPE") && !of_one.contains("TASK_THROTTLE"), "{of_one}");
     assert!(of_one.contains("Not verified for 5.10"), "{of_one}");

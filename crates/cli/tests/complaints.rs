@@ -133,6 +133,16 @@ fn names_do_not_speak_to_the_terminal() {
     }
     let run = json(&["run", &file, "--machine", "1", "--json"]);
     assert!(run["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
+    // Files are opened in editors and browsers.
+    let [page, out] = ["page.html", "out"].map(|name| folder.path().join(name));
+    let [page_text, out_text] = [&page, &out].map(|path| path.display().to_string());
+    well(&["run", &file, "--machine", "1", "--html", &page_text, "--out", &out_text]);
+    let results = fs::read_to_string(out.join("results.json")).expect("it was written");
+    assert!(results.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{results}");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    assert!(results["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
+    let page = fs::read_to_string(page).expect("it was written");
+    assert!(!page.contains(['\u{1b}', '\u{202e}']) && page.contains(r"a\\u{1b}[31mRED"), "escapes are visible");
     let told = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
     assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
 }

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     well(folder.path(), "run s.toml --out recorded");
     replays_under_the_policy(folder.path());
     bisect_rejects_the_policy(folder.path());
+    kernels_describes_the_policy(folder.path());
     println!("the commands beside a user's policy: ok");
     ExitCode::SUCCESS
 }
@@ -78,4 +79,24 @@ fn bisect_rejects_the_policy(folder: &Path) {
             assert!(told.contains(&format!("compare {file} --kernel 6.12 --kernel mine")), "{told}");
         }
     }
+}
+
+/// `kernels` lists the policy, and describes it with the features and tunables of its kernel.
+fn kernels_describes_the_policy(folder: &Path) {
+    let all = well(folder, "kernels").split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(all.contains("mine own Your policy replaces the fair class of Linux 6.12."), "{all}");
+    let one = well(folder, "kernels mine");
+    assert!(one.starts_with("Policy mine: Your policy replaces the fair class of Linux 6.12."), "{one}");
+    assert!(one.contains("base_slice_ns") && one.contains("TTWU_QUEUE"), "{one}");
+    let json = |arguments: &str| serde_json::from_str::<Value>(&well(folder, arguments)).expect("JSON");
+    let list = json("kernels --json");
+    let last = list.as_array().expect("it is a list").last().expect("it is last");
+    assert_eq!([&last["kernel"], &last["policy"], &last["on"]], ["mine", "own", "6.12"]);
+    let (one, kernel) = (json("kernels mine --json"), json("kernels 6.12 --json"));
+    assert_eq!([&one["kernel"], &one["policy"], &one["on"]], ["mine", "own", "6.12"]);
+    assert_eq!([&one["features"], &one["tunables"]], [&kernel["features"], &kernel["tunables"]]);
+    assert_eq!(well(folder, "kernels --behaviours mine --json"), well(folder, "kernels --behaviours 6.12 --json"));
+    let output = output(folder, "kernels mime");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("there is no kernel `mime`"), "{told}");
 }

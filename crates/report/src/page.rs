@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::analysis::Analyses;
 use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
 use crate::data::{Cell, Column, DataTable, Kind};
-use crate::printable::obeyed;
+use crate::printable::{obeyed, printable_text};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -191,7 +191,7 @@ impl Page {
             ("NOTES", folded),
             ("MADE", escape(&made)),
             ("LICENCE", escape(UPLOT_LICENSE)),
-            ("DATA", in_script(&data.to_string())),
+            ("DATA", in_script(&visible(data).to_string())),
             ("LIBRARY", UPLOT_JS.to_owned()),
             ("SCRIPT", SCRIPT.to_owned()),
         ];
@@ -288,6 +288,18 @@ fn escape(text: &str) -> String {
     safe
 }
 
+/// Makes controls and writing directions in texts of a page visible, as in tables of a terminal.
+fn visible(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(printable_text(&text)),
+        Value::Array(values) => values.into_iter().map(visible).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (printable_text(&name), visible(value))).collect()
+        }
+        other => other,
+    }
+}
+
 /// Escapes JSON in a script element.
 fn in_script(json: &str) -> String {
     // JSON has these only in strings.
@@ -301,7 +313,7 @@ mod tests {
 
     #[test]
     fn no_name_is_ever_markup() {
-        let nasty = "</script><script>alert(1)</script>&amp;\"'\u{2028}";
+        let nasty = "</script><script>alert(1)</script>&amp;\"'\u{2028}\u{202e}\u{7}";
         let mut page = Page::new(nasty, nasty);
         page.say(nasty);
         let mut table = DataTable::new("t", nasty, &[("task", "Task", Kind::Text)]);
@@ -318,9 +330,10 @@ mod tests {
         });
         let html = page.html();
         assert!(!html.contains("<script>alert"), "it is escaped everywhere");
+        assert!(!html.contains(['\u{2028}', '\u{202e}', '\u{7}']), "it directs no text");
         let data = html.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["tables"][0]["tables"][0]["table"]["rows"][0][0], nasty, "and read back as it was");
+        assert_eq!(data["tables"][0]["tables"][0]["table"]["rows"][0][0], printable_text(nasty), "and is visible");
         assert_eq!(html.matches("</script>").count(), 3);
     }
 

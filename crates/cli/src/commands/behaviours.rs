@@ -7,7 +7,7 @@ use vruntime_sched::kernels::{Behaviour, Difference};
 use vruntime_sched::{Kernel, kernels as rows};
 
 use super::bisect;
-use crate::{Ended, output, plan};
+use crate::{Ended, output, plan, policies};
 
 /// A line: a behaviour, or another difference of two kernels.
 struct Line {
@@ -23,7 +23,9 @@ struct Line {
 
 /// Prints all behaviours, those of one kernel, or what differs between two kernels.
 pub(super) fn print(names: &[String], json: bool) -> miette::Result<Ended> {
-    let kernels = names.iter().map(|name| plan::parse_kernel(name)).collect::<miette::Result<Vec<Kernel>>>()?;
+    // A user's policy has the behaviours of its kernel.
+    let kernels = names.iter().map(|name| plan::parse_kernel(&policies::simulated_kernel(name)));
+    let kernels = kernels.collect::<miette::Result<Vec<Kernel>>>()?;
     let lines: Vec<Line> = match &kernels[..] {
         [] => BEHAVIOURS.iter().map(of_row).collect(),
         [one] => one.behaviours.rows().filter(|row| row.behaviour.concerns(one.policy)).map(of_row).collect(),
@@ -79,8 +81,10 @@ fn line_json(line: &Line) -> Value {
         "area": line.area,
         "since": line.row.map(|row| row.since),
         "until": line.row.map(|row| row.until),
+        "again": line.row.and_then(|row| row.again).map(|(since, until)| json!({"since": since, "until": until})),
         "releases": line.releases,
         "certainty": line.row.map(|row| row.certainty.name()),
+        "source": line.row.map(|row| row.source()),
         "what": line.what,
         "switch": Some(&line.switch).filter(|switch| !switch.is_empty()),
         "only": line.only,
@@ -92,9 +96,11 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     let lines = shown.iter().map(|shown| {
         let switch = if shown.switch.is_empty() { String::new() } else { format!("; {}", shown.switch) };
         let known = shown.row.map_or("", |row| row.certainty.name()).to_owned();
+        let origin = shown.row.map_or("", |row| row.origin);
+        let origin = if origin.is_empty() { String::new() } else { format!("; {origin}") };
         let mut line = vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), known];
         line.extend(shown.only.clone().filter(|_| differ));
-        line.push(format!("{}{switch}", shown.what));
+        line.push(format!("{}{switch}{origin}", shown.what));
         line
     });
     let mut head =
@@ -102,7 +108,7 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     if differ {
         head.push("only");
     }
-    head.push("what it does; the kernel's own switch");
+    head.push("what it does; the kernel's own switch; commits");
     let mut text = if shown.is_empty() {
         "nothing differs between the two kernels\n".to_owned()
     } else {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::miette;
 use vruntime_replay::fit;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_report::{Comparison, Variant, fit_text};
+use vruntime_report::{Comparison, Variant, fit_text, printable_json};
 use vruntime_workload::program::Workload;
 
 use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
@@ -308,7 +308,7 @@ impl<'a> Compared<'a> {
             let folder = out.join(folder_name(&side.label));
             leave_results(&folder, &side.input.name, &side.plan, &side.changes, runs)?;
         }
-        leave(out, "comparison.json", &format!("{json:#}\n"))?;
+        leave(out, "comparison.json", &printable_json(&format!("{json:#}\n")))?;
         let of_side = |ran: &Ran<'_>| LEFT.map(|file| format!("{}/{file}", folder_name(&ran.side.label)));
         let written = self.ran.iter().flat_map(of_side).chain(["comparison.json".to_owned()]).collect();
         leftovers::replace_out(out, "compare", &written)

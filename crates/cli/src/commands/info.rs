@@ -9,6 +9,7 @@ use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
 use crate::args::{Arguments, Completions, Kernels, Machines};
+use crate::policies::UserPolicy;
 use crate::{Ended, machine, output, plan, policies};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
@@ -18,16 +19,39 @@ pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
     let one = kernels.kernel.as_ref().or(kernels.features.as_ref());
     match (one, kernels.json) {
         (None, false) => output::print(&table()),
-        (None, true) => output::print_json(&rows().iter().map(kernel_json).collect()),
+        (None, true) => {
+            let own = policies::all().iter().map(own_json);
+            output::print_json(&rows().iter().map(kernel_json).chain(own).collect());
+        }
         (Some(name), false) => output::print(&features(name)?),
         (Some(name), true) if name.is_empty() => output::print_json(&FEATURES.iter().map(feature_json).collect()),
-        (Some(name), true) => output::print_json(&features_json(&plan::parse_kernel(name)?)),
+        (Some(name), true) => {
+            let mut json = features_json(&plan::parse_kernel(&policies::simulated_kernel(name))?);
+            if let Some((policy, _)) = policies::named(name) {
+                (json["kernel"], json["policy"], json["on"]) =
+                    (policy.name().into(), "own".into(), policy.kernel().into());
+            }
+            output::print_json(&json);
+        }
     }
     Ok(Ended::Well)
 }
 
 fn kernel_json(row: &Kernel) -> Value {
     json!({"kernel": row.name, "release": row.release, "policy": policy(row.policy), "unverified": row.unverified, "change": row.change})
+}
+
+/// Describes a user's policy as [`kernel_json`] does a kernel, with the kernel below it.
+fn own_json(own: &UserPolicy) -> Value {
+    json!({"kernel": own.name(), "release": null, "policy": "own", "on": own.kernel(), "unverified": "", "change": own_change(own)})
+}
+
+fn own_change(own: &UserPolicy) -> String {
+    format!(
+        "Your policy replaces the fair class of Linux {}. Load balancing, real-time and deadline tasks, tunables and features are \
+         those of {0}.",
+        own.kernel()
+    )
 }
 
 fn feature_json(row: &FeatureRow) -> Value {
@@ -57,9 +81,7 @@ fn features_json(kernel: &Kernel) -> Value {
 fn table() -> String {
     let lines =
         rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
-    let own = policies::all().iter().map(|policy| {
-        vec![policy.name().to_owned(), "own".to_owned(), format!("your policy, otherwise {}", policy.kernel())]
-    });
+    let own = policies::all().iter().map(|policy| vec![policy.name().to_owned(), "own".to_owned(), own_change(policy)]);
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines.chain(own));
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
@@ -99,14 +121,17 @@ fn features(name: &str) -> miette::Result<String> {
     if name.is_empty() {
         return Ok(all_features());
     }
-    let kernel = plan::parse_kernel(name)?;
+    let kernel = plan::parse_kernel(&policies::simulated_kernel(name))?;
     let lines = known_in(&kernel).map(|row| {
         let state = if kernel.features.has(row.feature) { "on" } else { "off" };
         let state = if row.of == Of::Vruntime { format!("{state}, ours") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
     });
     let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);
-    let head = format!("Linux {name}, {}: {change}", policy(kernel.policy));
+    let head = match policies::named(name) {
+        Some((own, _)) => format!("Policy {name}: {}", own_change(own)),
+        None => format!("Linux {name}, {}: {change}", policy(kernel.policy)),
+    };
     let mut text = format!("{}\n\n", fit_text(&head, ""));
     if let Some(unverified) = super::behaviours::unverified(kernel.name) {
         text.extend([&fit_text(&unverified, ""), "\n\n"]);

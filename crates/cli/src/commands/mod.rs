@@ -54,7 +54,7 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
-use vruntime_report::{Results, counted, observed_json, run_json, spread_json};
+use vruntime_report::{Results, counted, observed_json, printable_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
 use crate::output_paths;
@@ -165,7 +165,8 @@ pub(crate) const LEFT: [&str; 4] = ["results.json", "digest", "trace.perfetto-tr
 
 /// Writes the files of `--out`, except the traces, which the runs wrote.
 fn leave_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> miette::Result<()> {
-    leave(folder, "results.json", &format!("{:#}\n", runs_json(name, plan, changes, runs)))?;
+    let json = format!("{:#}\n", runs_json(name, plan, changes, runs));
+    leave(folder, "results.json", &printable_json(&json))?;
     leave(folder, "digest", &digests(runs))
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
     let json = || json_of(&input.name, &runs, &results);
     let left_results = real.out.as_ref().map(|folder| {
-        leave(folder, "results.json", &format!("{:#}\n", json()))?;
+        leave(folder, "results.json", &vruntime_report::printable_json(&format!("{:#}\n", json())))?;
         leftovers::replace_out(folder, "real", &names_written(&runs))
     });
     let written = logged.and(left_results.unwrap_or(Ok(())));

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
+use super::metrics::{ENERGY, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
+use super::{Comparison, Variant};
 use crate::results::Results;
-use crate::spread::Spread;
 use crate::units::printed;
 
 /// A figure of a class, a group, or the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
@@ -96,30 +96,19 @@ impl Figure {
         self.metric.matters(from, to)
     }
 
-    /// Returns the class's figure with the largest relative change beyond the spread of seeds. Latencies and CPU time
-    /// precede others.
+    /// Returns the figure that stands out most between two sides, with a run for each seed: the first that
+    /// [`Comparison::sentences`] names. None if nothing stands out.
     pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
-        let first = before.first()?;
-        let mut best: Option<(bool, f64, Self)> = None;
-        for class in &first.classes {
-            for metric in OF_CLASSES.iter().filter(|metric| !metric.grows()) {
-                let figure = Self { metric, subject: class.name.clone() };
-                let of = |runs: &[Results]| {
-                    Spread::of(&runs.iter().filter_map(|run| figure.value(run)).collect::<Vec<f64>>())
-                };
-                let (Some(from), Some(to)) = (of(before), of(after)) else { continue };
-                let enough = (metric.samples)(class) >= metric.least;
-                if !enough || !from.is_disjoint(to) || !metric.matters(from.mean, to.mean) {
-                    continue;
-                }
-                let main = matches!(metric.family, Family::Latency | Family::Cpu);
-                let part = (from.mean - to.mean).abs() / from.mean.abs().max(to.mean.abs());
-                if best.as_ref().is_none_or(|(least, most, _)| (main, part) > (*least, *most)) {
-                    best = Some((main, part, figure));
-                }
-            }
-        }
-        best.map(|(.., figure)| figure)
+        let side = |runs: &[Results]| Variant { label: String::new(), runs: runs.to_vec() };
+        Comparison::new(vec![side(before), side(after)])?.foremost()
+    }
+
+    pub(super) fn of(metric: &'static Metric, subject: Subject<'_>) -> Self {
+        let subject = match subject {
+            Subject::Machine => "",
+            Subject::Class(name) | Subject::Group(name) => name,
+        };
+        Self { metric, subject: subject.to_owned() }
     }
 }
 

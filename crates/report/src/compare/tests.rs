@@ -47,12 +47,15 @@ fn what_differs_is_shown_and_what_stands_out_is_said() {
     let text = format!("{}\n{}\n", comparison.table(), comparison.sentence());
     fits(&text);
     insta::assert_snapshot!(text);
+    let [base, other] = comparison.variants() else { panic!("there are two sides") };
+    assert_eq!(Figure::standing_out(&base.runs, &other.runs).map(|figure| figure.name()).unwrap(), "late_p50(web)");
 }
 
 #[test]
 fn a_change_within_the_spread_does_not_stand_out() {
     let base = variant("6.1", &[(300, 1000), (340, 2000)]);
     let other = variant("6.12", &[(310, 1500), (320, 1900)]);
+    assert!(Figure::standing_out(&base.runs, &other.runs).is_none());
     let comparison = Comparison::new(vec![base, other]).unwrap();
     assert!(comparison.sentence().starts_with("Nothing stands out"), "{}", comparison.sentence());
     assert!(comparison.whole_table().contains('~'), "{}", comparison.whole_table());
@@ -355,6 +358,8 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert!(comparison.whole_table().contains("group /empty"), "{}", comparison.whole_table());
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(sentence.starts_with("What stands out: the CPU time of group `/all` is 16 % lower with b"), "{sentence}");
+    let [before, after] = comparison.variants() else { panic!("there are two sides") };
+    assert_eq!(Figure::standing_out(&before.runs, &after.runs).map(|figure| figure.name()).unwrap(), "share(/all)");
     assert!(
         sentence.contains(
             "the throttled time, summed over CPUs, of group `/all/web` is 5.00 times as high with b as with a (25.00 % of a \

@@ -1,8 +1,8 @@
 //! Sentences on a comparison: notable changes, and limits and entitlements that explain them.
 
-use super::Comparison;
 use super::metrics::{Family, Subject};
 use super::rows::Row;
+use super::{Comparison, Figure};
 use crate::explain::Explained;
 use crate::printable::printable;
 use crate::spread::{Spread, certain};
@@ -158,6 +158,13 @@ impl Comparison {
         best.sort_by(Standout::cmp);
         best.truncate(1 + ALSO);
         (best, few)
+    }
+
+    /// Returns the figure of the first sentence.
+    pub(super) fn foremost(&self) -> Option<Figure> {
+        let rows = self.rows();
+        let (best, _) = self.standouts(&rows);
+        best.first().map(|standout| Figure::of(standout.row.metric, standout.row.subject))
     }
 
     /// Explains the CPU time of these changes' groups, and names limits that throttled them, for both variants.

@@ -88,6 +88,17 @@ impl Certainty {
     }
 }
 
+impl Certainty {
+    /// The kind of source that is behind the releases.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Recorded => "recordings, or instructions of running kernels",
+            Self::Read => "sources of kernels with and without it",
+            Self::Remembered => "mainline history, from memory",
+        }
+    }
+}
+
 /// A row of the table of behaviours.
 #[derive(Clone, Copy, Debug)]
 pub struct BehaviourRow {
@@ -101,33 +112,44 @@ pub struct BehaviourRow {
     pub since: Option<&'static str>,
     /// The first release without it. `None`: every later one has it.
     pub until: Option<&'static str>,
-    /// How the two releases are known.
+    /// A second range of releases: the first with it, and the first without it again.
+    pub again: Option<(&'static str, &'static str)>,
+    /// How the releases are known.
     pub certainty: Certainty,
     /// What it does.
     pub what: &'static str,
     /// What switches it on a real kernel; empty if nothing does.
     pub switch: &'static str,
+    /// The commits that introduced or removed it; empty if only the certainty is known.
+    pub origin: &'static str,
 }
 
 impl BehaviourRow {
     pub(super) fn is_in(&self, release: [u32; 3]) -> bool {
         let reached = |version: &str| super::versions::version(version).is_some_and(|first| release >= first);
-        self.since.is_some_and(reached) && !self.until.is_some_and(reached)
+        let again = self.again.is_some_and(|(since, until)| reached(since) && !reached(until));
+        again || self.since.is_some_and(reached) && !self.until.is_some_and(reached)
+    }
+
+    /// Returns the source of its releases: commits, or the kind of source by the certainty.
+    pub const fn source(&self) -> &'static str {
+        if self.origin.is_empty() { self.certainty.source() } else { self.origin }
     }
 
     /// Returns its releases: `6.12 to before 6.17`.
     pub fn releases(&self) -> impl fmt::Display + use<> {
-        struct Releases(Option<&'static str>, Option<&'static str>);
+        struct Releases(Option<&'static str>, Option<&'static str>, Option<(&'static str, &'static str)>);
         impl fmt::Display for Releases {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match (self.0, self.1) {
                     (None, _) => f.write_str("single kernels"),
                     (Some(since), None) => write!(f, "{since}+"),
                     (Some(since), Some(until)) => write!(f, "{since} to before {until}"),
-                }
+                }?;
+                self.2.map_or(Ok(()), |(since, until)| write!(f, ", {since} to before {until}"))
             }
         }
-        Releases(self.since, self.until)
+        Releases(self.since, self.until, self.again)
     }
 }
 

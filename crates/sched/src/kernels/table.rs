@@ -229,7 +229,6 @@ fn rows() -> Vec<Kernel> {
             name: "4.18-el8",
             release: "4.18",
             vendor: ".el8",
-            plus: &[Behaviour::SlicesExpire],
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
             unverified: "the facts are of RHEL 8.0; Red Hat updates the scheduler at minor releases, and later ones were not read",
             change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing \
@@ -240,7 +239,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "4.19",
             release: "4.19",
-            minus: &[Behaviour::NewidleBacksOff],
+            minus: &[Behaviour::NewidleBacksOff, Behaviour::SlicesExpire],
             features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
             unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
                          is not distinguished from 4.18",

@@ -22,8 +22,26 @@ fn behaviours_are_introduced_before_they_are_removed() {
         let since = row.since.map(|version| versions::version(version).expect(row.name));
         let until = row.until.map(|version| versions::version(version).expect(row.name));
         assert!(until.is_none_or(|until| since.is_some_and(|since| since < until)), "{}", row.name);
+        if let Some((again, end)) = row.again {
+            let [again, end] = [again, end].map(|version| versions::version(version).expect(row.name));
+            assert!(until.is_some_and(|until| until < again) && again < end, "{}", row.name);
+        }
         assert!(row.what.len() <= 110 && !row.what.ends_with('.'), "{}", row.name);
     }
+}
+
+/// 3.16 broke the expiry of slices, and 4.18 mended it.
+#[test]
+fn slices_expire_in_two_ranges_of_releases() {
+    let row = Behaviour::SlicesExpire.row();
+    assert_eq!(row.releases().to_string(), "3.2 to before 3.16, 4.18 to before 5.4");
+    assert!(row.source().contains("de53fd7aedb1"), "{}", row.source());
+    let having = ["3.1", "3.2", "3.15", "3.16", "4.17", "4.18", "5.3", "5.4", "6.1"];
+    let has = having.map(|release| Behaviours::at(release).has(Behaviour::SlicesExpire));
+    assert_eq!(has, [false, true, true, false, false, true, true, false, false]);
+    // Stable releases of 4.19 removed it.
+    let of = |name: &str| kernel(name).unwrap().behaviours.has(Behaviour::SlicesExpire);
+    assert_eq!(["3.12", "3.18", "4.18-el8", "4.19", "5.4"].map(of), [true, false, true, false, false]);
 }
 
 /// A behaviour of all kernels, or of none, could not be tested.

@@ -85,7 +85,7 @@ impl Machine {
     pub fn described(text: &str) -> Result<Self, Error> {
         let known = topology::example(text).map_or(text, |example| example.topology);
         let topology = parse_topology(known).map_err(|error| unreadable(error, "machine", text))?;
-        Ok(Self::new(text, topology))
+        Ok(Self { ignored: topology::ignored_indexes(known).into_iter().collect(), ..Self::new(text, topology) })
     }
 
     /// Reads a machine from an `lstopo` file. Messages call it `name`.
@@ -247,9 +247,9 @@ impl Described<'_> {
             }
             (None, Some(text)) => {
                 let known = topology::example(text).map_or(text.value.as_str(), |example| example.topology);
-                let topology = parse_topology(known).map_err(|error| self.unreadable(meant(error, text), text))?;
+                let parsed = parse_topology(known).map_err(|error| self.unreadable(meant(error, text), text))?;
                 if let Some(capacities) =
-                    capacities.as_ref().filter(|_| topology.cpus().iter().any(|c| c.capacity != 1024))
+                    capacities.as_ref().filter(|_| parsed.cpus().iter().any(|c| c.capacity != 1024))
                 {
                     let help = "keep the list, or the `capacity=` of the description";
                     let message = "capacities are given twice, by `topology` and by `capacities`";
@@ -257,7 +257,8 @@ impl Described<'_> {
                         ParseTopologyError { offset: 0, len: 0, message: message.to_owned(), help: help.to_owned() };
                     return Err(self.error(ErrorKind::Topology(error), &capacities.span, "these, and others above"));
                 }
-                Machine::new(text, topology)
+                let ignored = topology::ignored_indexes(known).into_iter().collect();
+                Machine { ignored, ..Machine::new(text, parsed) }
             }
             (None, None) => match capacities {
                 Some(capacities) => Machine::described(&capacities.value.len().to_string())?,

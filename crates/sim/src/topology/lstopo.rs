@@ -27,6 +27,8 @@ struct Walk {
     next: u32,
     /// Operating system's index and place of each PU, without the core's efficiency kind.
     cpus: Vec<(u32, Above)>,
+    /// Whether the PUs have no os_index. `None`: before the first PU.
+    unnumbered: Option<bool>,
 }
 
 /// A machine from lstopo's XML.
@@ -48,11 +50,12 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
 }
 
 /// Reads a machine from lstopo's XML. CPUs and NUMA nodes have the operating system's order, and CPUs the capacities
-/// that Linux reports to hwloc (`LinuxCapacity`).
+/// that Linux reports to hwloc (`LinuxCapacity`). CPUs that were offline are left out. CPUs that were not allowed
+/// (`allowed_cpuset`) belong to the machine. Notes name both.
 ///
 /// # Errors
 ///
-/// If the text is no XML or has no PUs. The offset counts bytes.
+/// If the text is no XML or has no PUs, or an `os_index` or a `LinuxCapacity` is invalid. The offset counts bytes.
 pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     if text.trim().is_empty() {
         let help = "write the file with `lstopo --of xml FILE`";
@@ -76,7 +79,9 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
         return Err(ParseTopologyError::new(range.start, 0, message, help));
     }
     let mut walk = Walk::default();
-    walk.descend(root);
+    walk.descend(root)?;
+    let mut notes = Vec::new();
+    walk.leave_out_offline(root, &mut notes)?;
     if walk.cpus.is_empty() {
         let message = "there is no object of type PU";
         return Err(ParseTopologyError::new(0, 0, message, "write the file with `lstopo --of xml FILE`, unfiltered"));
@@ -90,7 +95,6 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
         let help = "write the file with `lstopo --of xml FILE`, of one machine";
         return Err(ParseTopologyError::new(0, 0, message, help));
     }
-    let mut notes = Vec::new();
     let indexes: Vec<u32> = walk.cpus.iter().map(|(index, _)| *index).collect();
     if indexes.last().is_some_and(|last| *last as usize >= indexes.len()) {
         notes.push(format!(
@@ -99,9 +103,19 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
             indexes.len() - 1
         ));
     }
-    let capacities = capacities(root, &mut notes);
-    notes.extend(ignored(root));
     let node_ranks = ranks(walk.cpus.iter().filter_map(|(_, above)| above.node));
+    let nodes: Vec<u32> = node_ranks.keys().copied().collect();
+    // The walk numbers nodes without an os_index from the highest number downwards.
+    if nodes.last().is_some_and(|last| *last as usize >= nodes.len() && *last < u32::MAX - walk.next) {
+        let last = nodes.len() - 1;
+        notes.push(format!("the CPUs of the file are in the NUMA nodes {}: these are 0 to {last} here", list(&nodes)));
+    }
+    if walk.unnumbered == Some(true) {
+        notes.push("the PUs of the file have no os_index: CPUs are numbered in the order of the file".to_owned());
+    }
+    notes.extend(of_cpusets(root, &indexes));
+    let capacities = capacities(root, &indexes, &mut notes)?;
+    notes.extend(ignored(root));
     let mut ids = BTreeMap::new();
     let mut counts = [0u32; 4];
     let mut id = |kind: usize, key: Option<u32>| {
@@ -202,31 +216,94 @@ fn bitmap(text: &str) -> Vec<u32> {
     cpus
 }
 
-fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
+/// Returns the CPUs of an attribute of the outermost objects.
+///
+/// The files of hwloc 1 have online and allowed CPUs at every object. Those of hwloc 2 have allowed CPUs at the
+/// outermost.
+fn cpuset(root: Node<'_, '_>, name: &str) -> Option<BTreeSet<u32>> {
+    let text = objects(root).find_map(|object| object.attribute(name))?;
+    // `0xf...f` stands for all CPUs from here on.
+    let all = text.starts_with("0xf...f");
+    let cpus: BTreeSet<u32> = bitmap(text).into_iter().collect();
+    (!all && !cpus.is_empty()).then_some(cpus)
+}
+
+/// Returns notes on CPUs without a place in the file, and on CPUs that tasks of the recorded cpuset may not use.
+fn of_cpusets(root: Node<'_, '_>, indexes: &[u32]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let known: BTreeSet<u32> = indexes.iter().copied().collect();
+    let online = cpuset(root, "online_cpuset");
+    let is_online = |cpu: &u32| online.as_ref().is_none_or(|online| online.contains(cpu));
+    let complete = cpuset(root, "complete_cpuset").unwrap_or_default();
+    let unplaced: Vec<u32> = complete.difference(&known).copied().filter(is_online).collect();
+    if !unplaced.is_empty() {
+        notes.push(format!(
+            "the machine of the file has CPUs without a place ({}; complete_cpuset), which were offline or not allowed: \
+             they are left out; `lstopo --disallowed --of xml FILE` places those that were not allowed",
+            list(&unplaced)
+        ));
+    }
+    let allowed = cpuset(root, "allowed_cpuset");
+    let forbidden: Vec<u32> = allowed.map_or_else(Vec::new, |allowed| known.difference(&allowed).copied().collect());
+    if !forbidden.is_empty() {
+        notes.push(format!(
+            "lstopo was not allowed to use the CPUs {} of the file (allowed_cpuset), which are part of the machine: tasks \
+             may use them here; `cpus` of a scenario's tasks or groups excludes them",
+            list(&forbidden)
+        ));
+    }
+    notes
+}
+
+fn capacities(
+    root: Node<'_, '_>,
+    indexes: &[u32],
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<u32, u32>, ParseTopologyError> {
     let mut capacities = BTreeMap::new();
     let mut unknown = Vec::new();
     let kinds = || root.children().filter(|child| child.has_tag_name("cpukind"));
+    let mut without: BTreeSet<u32> = indexes.iter().copied().collect();
     for kind in kinds() {
         let cpus = bitmap(kind.attribute("cpuset").unwrap_or(""));
         let info = |name: &str| {
-            let infos = kind.children().filter(|child| child.has_tag_name("info"));
-            infos.filter(|info| info.attribute("name") == Some(name)).find_map(|info| info.attribute("value"))
+            let mut infos = kind.children().filter(|child| child.has_tag_name("info"));
+            infos.find(|info| info.attribute("name") == Some(name))
         };
-        let capacity = info("LinuxCapacity").and_then(|value| value.parse::<u32>().ok());
-        if let Some(capacity) = capacity.filter(|capacity| (1..=1024).contains(capacity)) {
-            capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity)));
+        if let Some(element) = info("LinuxCapacity") {
+            let value = element.attribute("value").unwrap_or("");
+            let Some(capacity) = value.parse::<u32>().ok().filter(|capacity| (1..=1024).contains(capacity)) else {
+                let message = format!("the LinuxCapacity `{value}` is no capacity");
+                return Err(wrong(element, message, "capacities are 1 to 1024, where 1024 is the fastest CPU"));
+            };
+            for cpu in cpus {
+                without.remove(&cpu);
+                capacities.insert(cpu, capacity);
+            }
         } else {
-            let name = info("CoreType").unwrap_or("of one kind");
-            unknown.push(format!("{} {name}", list(&cpus)));
+            let name = info("CoreType").and_then(|info| info.attribute("value")).unwrap_or("of one kind");
+            let here: Vec<u32> = cpus.into_iter().filter(|cpu| without.remove(cpu)).collect();
+            if !here.is_empty() {
+                unknown.push(format!("{} {name}", list(&here)));
+            }
         }
     }
-    if !unknown.is_empty() && kinds().count() > 1 {
+    if !without.is_empty() && !capacities.is_empty() {
+        unknown.push(format!("{} of no kind", list(&without.into_iter().collect::<Vec<_>>())));
+    }
+    if !unknown.is_empty() && (kinds().count() > 1 || !capacities.is_empty()) {
         notes.push(format!(
             "the file has kinds of CPUs ({}) without capacities (LinuxCapacity): capacity 1024 is assumed; `capacities` of a scenario's [machine] sets others",
             unknown.join("; ")
         ));
     }
-    capacities
+    Ok(capacities)
+}
+
+/// Returns an error at an element.
+fn wrong(element: Node<'_, '_>, message: String, help: &str) -> ParseTopologyError {
+    let range = element.range();
+    ParseTopologyError::new(range.start, range.len(), message, help)
 }
 
 fn ignored(root: Node<'_, '_>) -> Option<String> {
@@ -254,11 +331,12 @@ impl Walk {
 
     fn node(&mut self, element: Node<'_, '_>) -> u32 {
         let index = element.attribute("os_index").and_then(|index| index.parse().ok());
-        index.unwrap_or_else(|| self.fresh())
+        // Without a number: one that no node has.
+        index.unwrap_or_else(|| u32::MAX - self.fresh())
     }
 
     /// Walks the objects, with a list instead of recursion, because nesting has no limit.
-    fn descend(&mut self, root: Node<'_, '_>) {
+    fn descend(&mut self, root: Node<'_, '_>) -> Result<(), ParseTopologyError> {
         let mut stack = vec![(root, Above::default())];
         while let Some((element, mut above)) = stack.pop() {
             // In hwloc 2 a NUMA node is a memory child of the object with this memory.
@@ -281,15 +359,51 @@ impl Walk {
                     _ => {}
                 },
                 "PU" => {
-                    let index = element.attribute("os_index").and_then(|index| index.parse().ok());
-                    let index = index.unwrap_or(self.cpus.len() as u32);
+                    let index = self.index_of_cpu(element)?;
                     self.cpus.push((index, above));
                     continue;
                 }
                 _ => {}
             }
+            // From the first child on, for PUs without an os_index.
+            let from = stack.len();
             stack.extend(objects(element).map(|child| (child, above)));
+            stack[from..].reverse();
         }
+        Ok(())
+    }
+
+    /// Returns the number of a PU: its os_index, or its position if no PU has one.
+    fn index_of_cpu(&mut self, element: Node<'_, '_>) -> Result<u32, ParseTopologyError> {
+        let index = element.attribute("os_index");
+        let unnumbered = *self.unnumbered.get_or_insert(index.is_none());
+        let help = "write the file with `lstopo --of xml FILE`, which numbers every PU";
+        match index {
+            None if unnumbered => Ok(self.cpus.len() as u32),
+            Some(index) if !unnumbered => {
+                let message = format!("the os_index `{index}` of a PU is no number");
+                index.parse().map_err(|_| wrong(element, message, help))
+            }
+            _ => Err(wrong(element, "some PUs have an os_index, and others have none".to_owned(), help)),
+        }
+    }
+
+    /// Removes CPUs that were offline, which hwloc 1 can list (`lstopo --whole-system`).
+    fn leave_out_offline(&mut self, root: Node<'_, '_>, notes: &mut Vec<String>) -> Result<(), ParseTopologyError> {
+        let Some(online) = cpuset(root, "online_cpuset") else { return Ok(()) };
+        let (here, offline): (Vec<_>, Vec<_>) = self.cpus.drain(..).partition(|(cpu, _)| online.contains(cpu));
+        self.cpus = here;
+        if offline.is_empty() {
+            return Ok(());
+        }
+        if self.cpus.is_empty() {
+            let message = "no PU of the file is online (online_cpuset)";
+            return Err(ParseTopologyError::new(0, 0, message, "write the file with `lstopo --of xml FILE`"));
+        }
+        let mut offline: Vec<u32> = offline.into_iter().map(|(cpu, _)| cpu).collect();
+        offline.sort_unstable();
+        notes.push(format!("the CPUs {} of the file were offline (online_cpuset): they are left out", list(&offline)));
+        Ok(())
     }
 }
 
@@ -413,6 +527,7 @@ mod tests {
             notes,
             [
                 "the file has the CPUs 0-1,4-5,40: they are numbered 0 to 4 here, in this order",
+                "the CPUs of the file are in the NUMA nodes 0-1,3: these are 0 to 2 here",
                 "the simulator ignores these objects of the file: 1 Group, 1 OSDev",
             ]
         );
@@ -423,10 +538,72 @@ mod tests {
         let types = HYBRID.replace("LinuxCapacity\" value=\"718", "CoreType\" value=\"IntelAtom");
         let Lstopo { topology, notes } = read_lstopo(&types).unwrap();
         assert_eq!(topology.cpus().iter().map(|p| p.capacity).collect::<Vec<_>>(), [1024, 1024, 1024, 1024, 997]);
-        assert!(notes[1].contains("0-1,4-5 IntelAtom") && notes[1].contains("LinuxCapacity"), "{notes:?}");
+        assert!(notes[2].contains("(0-1,4-5 IntelAtom)") && notes[2].contains("LinuxCapacity"), "{notes:?}");
         assert_eq!(read_lstopo(TWO_NODES).unwrap().notes, Vec::<String>::new());
         let twice = HYBRID.replace("os_index=\"40\"", "os_index=\"4\"");
         assert!(read_lstopo(&twice).unwrap_err().message.contains("two PUs have the os_index 4"));
+    }
+
+    #[test]
+    fn capacities_of_some_cpus_are_reported() {
+        let some = HYBRID.replace("0x00000033", "0x00000003");
+        let Lstopo { topology, notes } = read_lstopo(&some).unwrap();
+        assert_eq!(topology.cpus().iter().map(|p| p.capacity).collect::<Vec<_>>(), [718, 718, 1024, 1024, 997]);
+        assert!(notes[2].contains("kinds of CPUs (4-5 of no kind) without capacities"), "{notes:?}");
+        for value in ["0", "1025", "-1", "fast", ""] {
+            let text = HYBRID.replace("value=\"718\"", &format!("value=\"{value}\""));
+            let error = read_lstopo(&text).unwrap_err();
+            assert_eq!(error.message, format!("the LinuxCapacity `{value}` is no capacity"));
+            assert!(text[error.offset..].starts_with("<info name=\"LinuxCapacity\""), "{error:?}");
+        }
+    }
+
+    /// A machine of four CPUs with sets at the outermost object.
+    fn with_sets(sets: &str) -> String {
+        TWO_NODES.replace("<object type=\"Machine\" os_index=\"0\">", &format!("<object type=\"Machine\" {sets}>"))
+    }
+
+    #[test]
+    fn cpus_that_are_not_allowed_are_reported() {
+        let all = with_sets("cpuset=\"0xf\" complete_cpuset=\"0xf\" allowed_cpuset=\"0xf\"");
+        assert_eq!(read_lstopo(&all).unwrap().notes, Vec::<String>::new());
+        let endless = with_sets("complete_cpuset=\"0xf...f\" allowed_cpuset=\"0xf...f\"");
+        assert_eq!(read_lstopo(&endless).unwrap().notes, Vec::<String>::new());
+        let some = read_lstopo(&with_sets("complete_cpuset=\"0xff\" allowed_cpuset=\"0x7\"")).unwrap();
+        assert_eq!(some.topology.nr_cpus(), 4);
+        assert!(some.notes[0].contains("CPUs without a place (4-7; complete_cpuset)"), "{:?}", some.notes);
+        assert!(some.notes[1].contains("not allowed to use the CPUs 3 of the file"), "{:?}", some.notes);
+        assert_eq!(some.notes.len(), 2);
+    }
+
+    #[test]
+    fn offline_cpus_are_left_out() {
+        let sets = "complete_cpuset=\"0xf\" online_cpuset=\"0x0000000b\" allowed_cpuset=\"0xf\"";
+        let Lstopo { topology, notes } = read_lstopo(&with_sets(sets)).unwrap();
+        assert_eq!(topology.cpus().iter().map(|p| p.node).collect::<Vec<_>>(), [0, 1, 1]);
+        assert_eq!(notes[0], "the CPUs 2 of the file were offline (online_cpuset): they are left out");
+        assert!(notes[1].contains("the CPUs 0-1,3: they are numbered 0 to 2"), "{notes:?}");
+        assert_eq!(notes.len(), 2);
+        let error = read_lstopo(&with_sets("online_cpuset=\"0x10\"")).unwrap_err();
+        assert!(error.message.contains("no PU of the file is online"), "{error}");
+    }
+
+    #[test]
+    fn pus_are_numbered_all_or_none() {
+        let file = |pus: &str| {
+            format!(
+                "<topology><object type='Machine'><object type='Core'>{pus}</object><object type='PU'/></object></topology>"
+            )
+        };
+        let Lstopo { topology, notes } = read_lstopo(&file("<object type='PU'/><object type='PU'/>")).unwrap();
+        assert_eq!(topology.cpus().iter().map(|p| p.core).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(notes, ["the PUs of the file have no os_index: CPUs are numbered in the order of the file"]);
+        let some = file("<object type='PU' os_index='0'/>");
+        let error = read_lstopo(&some).unwrap_err();
+        assert_eq!(error.message, "some PUs have an os_index, and others have none");
+        assert!(some[error.offset..].starts_with("<object type='PU'/>"), "{error:?}");
+        let error = read_lstopo(&file("<object type='PU' os_index='x'/>")).unwrap_err();
+        assert_eq!(error.message, "the os_index `x` of a PU is no number");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub use examples::{EXAMPLES, Example, example};
 pub use host::{from_sysfs, host};
 pub use lstopo::{Lstopo, parse_lstopo, read_lstopo};
 pub use qemu::parse_qemu_smp;
+pub(crate) use synthetic::ignored_indexes;
 pub use synthetic::parse_synthetic;
 
 use std::collections::BTreeSet;

@@ -59,7 +59,8 @@ pub(super) enum Level {
 /// - hwloc's `size=` (of caches), `memory=` and `memorysidecachesize=` (of other levels) change nothing.
 /// - CPUs have the order of the description, as in hwloc: the threads of one core are neighbours. `indexes=` behind
 ///   `pu` changes the order: `indexes=0,4,1,5` in turn, `indexes=2*2:1*2` by hwloc's loops of step and number,
-///   `indexes=core:pu` by levels, the first fastest. Behind any other level it changes nothing.
+///   `indexes=core:pu` by levels, the first fastest. Behind `numa`, `[numa]` and `pack` it numbers nodes and packages
+///   in the same ways. Cores and caches have no numbers here: a run notes that it ignores theirs.
 ///
 /// Without an `l3` the innermost named level of `die`, `pack`, `numa` and `machine` shares the last-level cache.
 ///
@@ -77,9 +78,28 @@ struct Word {
     count: usize,
     memory: bool,
     capacity: Vec<u32>,
+    /// Value and offset of `indexes=`.
     indexes: Option<(String, usize)>,
+    /// As `indexes`, of the memory that is attached to the level.
+    memory_indexes: Option<(String, usize)>,
     offset: usize,
     len: usize,
+}
+
+/// Returns a note on orders (`indexes=`) of levels whose objects have no number in the simulator. None for a text that
+/// is no description.
+pub(crate) fn ignored_indexes(text: &str) -> Option<String> {
+    let words = scan(text).ok()?;
+    let is_ignored = |word: &&Word| word.indexes.is_some() && !is_numbered(word.level);
+    let ignored: Vec<String> = words.iter().filter(is_ignored).map(|word| format!("`{}`", of(text, word))).collect();
+    let of = ignored.join(", ");
+    (!ignored.is_empty()).then(|| {
+        format!("the simulator ignores `indexes=` of {of}: only CPUs (pu), NUMA nodes (numa) and packages (pack) have numbers")
+    })
+}
+
+fn is_numbered(level: Level) -> bool {
+    matches!(level, Level::Pu | Level::Numa | Level::Package)
 }
 
 fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
@@ -99,17 +119,21 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
                 let message = format!("`{}` cannot be attached to another level", &rest[..=end]);
                 return Err(ParseTopologyError::new(offset, end + 1, message, "only `[numa]` can"));
             }
+            let mut order = None;
             if let Some((before, inside)) = rest[..end].split_once('(') {
-                attributes(inside.trim_end().trim_end_matches(')'), offset + before.len() + 1, Level::Numa)?;
+                let inside = inside.trim_end().trim_end_matches(')');
+                attributes(inside, offset + before.len() + 1, Level::Numa)?;
+                order = indexes(inside, offset + before.len() + 1);
             }
             match words.last_mut() {
-                Some(word) => word.memory = true,
+                Some(word) => (word.memory, word.memory_indexes) = (true, order),
                 None => words.push(Word {
                     level: Level::Machine,
                     count: 1,
                     memory: true,
                     capacity: Vec::new(),
                     indexes: None,
+                    memory_indexes: order,
                     offset,
                     len: end + 1,
                 }),
@@ -123,11 +147,8 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
             };
             let level = words.last().map_or(Level::Machine, |word| word.level);
             let capacity = attributes(&rest[1..end], offset + 1, level)?;
-            if let (Some(word), Some(value)) = (words.last_mut(), indexes(&rest[1..end])) {
-                word.indexes = Some((
-                    value.to_owned(),
-                    text.len() - rest.len() + 1 + (value.as_ptr() as usize - rest[1..].as_ptr() as usize),
-                ));
+            if let (Some(word), Some(order)) = (words.last_mut(), indexes(&rest[1..end], offset + 1)) {
+                word.indexes = Some(order);
             }
             if !capacity.is_empty()
                 && let Some(word) = words.last_mut()
@@ -154,8 +175,10 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
 }
 
 fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
-    let make =
-        |level, count, len| Word { level, count, memory: false, capacity: Vec::new(), indexes: None, offset, len };
+    let make = |level, count, len| {
+        let (capacity, indexes, memory_indexes) = (Vec::new(), None, None);
+        Word { level, count, memory: false, capacity, indexes, memory_indexes, offset, len }
+    };
     let (name, number) = match word.split_once(':') {
         Some((name, number)) => (name, number),
         None if word.starts_with(|c: char| c.is_ascii_digit()) => ("pu", word),
@@ -243,12 +266,37 @@ fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, Parse
     Ok(capacities)
 }
 
-fn indexes(text: &str) -> Option<&str> {
-    text.split_whitespace().find_map(|part| part.strip_prefix("indexes="))
+/// Returns value and offset of `indexes=` in attributes that begin at `offset`.
+fn indexes(text: &str, offset: usize) -> Option<(String, usize)> {
+    let value = text.split_whitespace().find_map(|part| part.strip_prefix("indexes="))?;
+    Some((value.to_owned(), offset + (value.as_ptr() as usize - text.as_ptr() as usize)))
 }
 
-/// Returns each leaf's number, by place in the description, for a value of `indexes=`.
-fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, String> {
+/// Returns the numbers of the objects of a level, which is the last of `words`, or the memory attached to it.
+fn numbered(words: &[Word], kind: &Kind, order: &(String, usize)) -> Result<Vec<usize>, ParseTopologyError> {
+    let total: usize = words.iter().map(|word| word.count).product();
+    let (value, offset) = order;
+    numbers(words, total, value, kind).map_err(|why| {
+        let Kind { one, many } = kind;
+        let help = format!("number every {one} once: indexes=0,2,1,3, indexes=2*2:1*2 or indexes=core:pu");
+        let message = format!("`{value}` does not number the {many}: {why}");
+        ParseTopologyError::new(*offset, value.len(), message, help)
+    })
+}
+
+/// What `indexes=` numbers, in words.
+struct Kind {
+    one: &'static str,
+    many: &'static str,
+}
+
+const CPUS: Kind = Kind { one: "CPU", many: "CPUs" };
+const NODES: Kind = Kind { one: "node", many: "nodes" };
+const PACKAGES: Kind = Kind { one: "package", many: "packages" };
+
+/// Returns each object's number, by place in the description, for a value of `indexes=`.
+fn numbers(words: &[Word], total: usize, value: &str, kind: &Kind) -> Result<Vec<usize>, String> {
+    let Kind { one, many } = kind;
     let numbers: Vec<usize> = if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
         let numbers: Result<Vec<usize>, _> = value.split(',').map(str::parse).collect();
         numbers.map_err(|_| format!("`{value}` is not a list of numbers"))?
@@ -260,27 +308,27 @@ fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, Stri
         } else {
             by_levels(words, total, value)?
         };
-        in_loops(loops, total)?
+        in_loops(loops, total, many)?
     };
     let mut seen = vec![false; total];
     for &number in &numbers {
         match seen.get_mut(number) {
-            None => return Err(format!("there is no CPU {number}: the description has {total}, 0 to {}", total - 1)),
-            Some(true) => return Err(format!("CPU {number} is listed twice")),
+            None => return Err(format!("there is no {one} {number}: the description has {total}, 0 to {}", total - 1)),
+            Some(true) => return Err(format!("{one} {number} is listed twice")),
             Some(seen) => *seen = true,
         }
     }
-    if numbers.len() == total { Ok(numbers) } else { Err(format!("{} numbers for {total} CPUs", numbers.len())) }
+    if numbers.len() == total { Ok(numbers) } else { Err(format!("{} numbers for {total} {many}", numbers.len())) }
 }
 
 /// Counts through nested loops, the first fastest. As in hwloc, a missing innermost step is added.
-fn in_loops(mut loops: Vec<(usize, usize)>, total: usize) -> Result<Vec<usize>, String> {
+fn in_loops(mut loops: Vec<(usize, usize)>, total: usize, many: &str) -> Result<Vec<usize>, String> {
     let counted = loops.iter().try_fold(1_usize, |product, (_, nb)| product.checked_mul(*nb));
     let counted = counted.filter(|counted| *counted <= total && total.is_multiple_of(*counted));
-    let counted = counted.ok_or_else(|| format!("its loops do not count the {total} CPUs"))?;
+    let counted = counted.ok_or_else(|| format!("its loops do not count the {total} {many}"))?;
     if counted < total {
         if loops.iter().map(|(step, _)| *step).min() != Some(total / counted) {
-            return Err(format!("its loops count {counted} CPUs, and there are {total}"));
+            return Err(format!("its loops count {counted} {many}, and there are {total}"));
         }
         loops.push((1, total / counted));
     }
@@ -402,16 +450,44 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
         }
     };
     let mut cpus: Vec<CpuPlace> = (0..total).map(place).collect();
-    if let Some(Word { indexes: Some((value, offset)), level: Level::Pu, .. }) = words.last() {
-        let numbers = numbers(words, total, value).map_err(|why| {
-            let help = "number every CPU once: indexes=0,2,1,3, indexes=2*2:1*2 or indexes=core:pu";
-            ParseTopologyError::new(*offset, value.len(), format!("`{value}` does not number the CPUs: {why}"), help)
-        })?;
+    for (at, word) in words.iter().enumerate() {
+        let above = &words[..=at];
+        if let Some(order) = &word.indexes {
+            match word.level {
+                Level::Numa => {
+                    renumber(&mut cpus, &numbered(above, &NODES, order)?, |cpu| &mut cpu.node, node == Some(at))
+                }
+                Level::Package => {
+                    renumber(
+                        &mut cpus,
+                        &numbered(above, &PACKAGES, order)?,
+                        |cpu| &mut cpu.package,
+                        package == Some(at),
+                    );
+                }
+                _ => {}
+            }
+        }
+        if let Some(order) = &word.memory_indexes {
+            // Memory in front of the first level is that of the machine.
+            renumber(&mut cpus, &numbered(above, &NODES, order)?, |cpu| &mut cpu.node, node == Some(at));
+        }
+    }
+    if let Some(Word { indexes: Some(order), level: Level::Pu, .. }) = words.last() {
+        let numbers = numbered(words, &CPUS, order)?;
         let mut numbered: Vec<(usize, CpuPlace)> = numbers.into_iter().zip(cpus).collect();
         numbered.sort_by_key(|(number, _)| *number);
         cpus = numbered.into_iter().map(|(_, place)| place).collect();
     }
     Topology::new(cpus, None).map_err(|error| ParseTopologyError::contradiction(&error, text.len()))
+}
+
+/// Replaces the number of each CPU's node or package, if the numbers are those of the level in use.
+fn renumber(cpus: &mut [CpuPlace], numbers: &[usize], field: fn(&mut CpuPlace) -> &mut u32, is_used: bool) {
+    for cpu in cpus.iter_mut().filter(|_| is_used) {
+        let number = field(cpu);
+        *number = numbers.get(*number as usize).map_or(*number, |&new| new as u32);
+    }
 }
 
 fn of<'a>(text: &'a str, word: &Word) -> &'a str {
@@ -466,6 +542,28 @@ mod tests {
         assert_eq!(column(text, |p| p.capacity), [1024, 512, 1024, 512]);
         let error = parse_synthetic("core:4(capacity=2000)").unwrap_err();
         assert_eq!((error.offset, error.len), (7, 13));
+    }
+
+    #[test]
+    fn indexes_number_nodes_and_packages() {
+        assert_eq!(column("numa:2(indexes=1,0) core:2", |p| p.node), [1, 1, 0, 0]);
+        assert_eq!(column("pack:2(indexes=1,0) core:2", |p| p.package), [1, 1, 0, 0]);
+        assert_eq!(column("pack:2 [numa(memory=1GB indexes=1,0)] core:2", |p| p.node), [1, 1, 0, 0]);
+        assert_eq!(column("pack:2 numa:2(indexes=2*2:1*2) core:1", |p| p.node), [0, 2, 1, 3]);
+        assert_eq!(column("pack:2 numa:2(indexes=numa:pack) core:1", |p| p.node), [0, 1, 2, 3]);
+        for (text, offset, why) in [
+            ("numa:2(indexes=1,1) core:2", 15, "node 1 is listed twice"),
+            ("pack:2(indexes=2,0) core:2", 15, "there is no package 2: the description has 2, 0 to 1"),
+            ("pack:2 [numa(indexes=0)] core:2", 21, "1 numbers for 2 nodes"),
+        ] {
+            let error = parse_synthetic(text).unwrap_err();
+            assert!(error.message.contains(why), "{text}: {error}");
+            assert_eq!(error.offset, offset, "{text}");
+        }
+        let note = ignored_indexes("pack:2 l3:1(indexes=0) core:2(indexes=1,0) pu:2(indexes=0,2,1,3,4,5,6,7)").unwrap();
+        assert!(note.contains("`indexes=` of `l3:1`, `core:2`: only CPUs"), "{note}");
+        assert_eq!(ignored_indexes("numa:2(indexes=1,0) core:2"), None);
+        assert_eq!(crate::plan::Machine::described("core:2(indexes=1,0)").unwrap().ignored.len(), 1);
     }
 
     /// As numbered by `lstopo -i "pack:1 core:2 pu:2(indexes=...)" --only pu`.

@@ -197,23 +197,38 @@ impl Current {
         if self.policy != PolicyName::Deadline || self.unknown || self.untimed {
             return;
         }
-        let place = ["dl-runtime", "runtime", "policy"]
-            .iter()
-            .find_map(|key| given.get(key))
-            .map_or_else(|| site.clone(), |value| value.span.clone());
         let runtime = self.runtime.unwrap_or(0);
         let period = self.period.filter(|period| *period > 0).unwrap_or(runtime);
         let deadline = self.deadline.filter(|deadline| *deadline > 0).unwrap_or(period);
-        let wrong = if runtime < MIN_DEADLINE_RUNTIME_NS {
-            Some(("SCHED_DEADLINE without a budget", "expected a `dl-runtime` of at least 2 us beside it"))
-        } else if runtime > deadline || deadline > period {
-            Some(("the kernel refuses these deadline parameters", "expected dl-runtime <= dl-deadline <= dl-period"))
+        let order = "expected dl-runtime <= dl-deadline <= dl-period";
+        // Without a deadline, the period is the deadline.
+        let limit = if self.deadline.is_some_and(|deadline| deadline > 0) { "dl-deadline" } else { "dl-period" };
+        let us = |ns: u64| ns / 1000;
+        let wrong = if runtime == 0 {
+            let label = "expected a `dl-runtime` of at least 2 us beside it";
+            let help = "\"dl-runtime\" : 5000, \"dl-period\" : 10000".to_owned();
+            Some(("dl-runtime", "SCHED_DEADLINE without a budget".to_owned(), label, help))
+        } else if runtime < MIN_DEADLINE_RUNTIME_NS {
+            let message = format!("the kernel refuses a `dl-runtime` of {} us (EINVAL)", us(runtime));
+            Some(("dl-runtime", message, "expected at least 2 us", "raise `dl-runtime` to 2 or more".to_owned()))
+        } else if runtime > deadline {
+            let message = format!("the kernel refuses a `dl-runtime` above its `{limit}` (EINVAL)");
+            let (runtime, most) = (us(runtime), us(deadline));
+            let help = format!("lower `dl-runtime` to at most {most}, or raise `{limit}` to at least {runtime}");
+            Some(("dl-runtime", message, order, help))
+        } else if deadline > period {
+            let message = "the kernel refuses a `dl-deadline` above its `dl-period` (EINVAL)".to_owned();
+            let (deadline, most) = (us(deadline), us(period));
+            let help = format!("lower `dl-deadline` to at most {most}, or raise `dl-period` to at least {deadline}");
+            Some(("dl-deadline", message, order, help))
         } else {
             None
         };
-        if let Some((message, label)) = wrong {
-            let given = format!("here they are {}, {} and {} us", runtime / 1000, deadline / 1000, period / 1000);
-            let help = if runtime == 0 { "\"dl-runtime\" : 5000, \"dl-period\" : 10000".to_owned() } else { given };
+        if let Some((key, message, label, help)) = wrong {
+            let old = key.trim_start_matches("dl-");
+            let keys = [key, old, "dl-runtime", "runtime", "policy"];
+            let place =
+                keys.iter().find_map(|key| given.get(key)).map_or_else(|| site.clone(), |value| value.span.clone());
             let error = problems.new_error(place, message, label).with_help(help);
             problems.error(error);
         }

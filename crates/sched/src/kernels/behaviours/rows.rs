@@ -6,11 +6,16 @@ const fn some(text: &'static str) -> Option<&'static str> {
     if text.is_empty() { None } else { Some(text) }
 }
 
-/// Makes the enum and the table of rows: variant, name, area, since..until, certainty, description and, optionally, the
-/// switch of a real kernel.
+/// Returns the second range of releases. Both ends are empty without one.
+const fn again(since: &'static str, until: &'static str) -> Option<(&'static str, &'static str)> {
+    if since.is_empty() { None } else { Some((since, until)) }
+}
+
+/// Makes the enum and the table of rows: variant, name, area, since..until, certainty and description. Optional parts:
+/// the switch of a real kernel, a second range of releases, and the source.
 macro_rules! behaviours {
     ($($variant:ident $name:ident: $area:ident $since:literal..$until:literal $certainty:ident
-        $what:literal $(by $switch:literal)?;)*) => {
+        $what:literal $(by $switch:literal)? $(again $more:literal..$end:literal)? $(from $source:literal)?;)*) => {
         /// A fact of the scheduler that changed once.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         #[repr(u8)]
@@ -28,6 +33,8 @@ macro_rules! behaviours {
             certainty: Certainty::$certainty,
             what: $what,
             switch: concat!($($switch)?),
+            again: again(concat!($($more)?), concat!($($end)?)),
+            origin: concat!($($source)?),
         },)*];
     };
 }
@@ -63,7 +70,7 @@ behaviours! {
     WakeWideFlips WAKE_WIDE_OF_BOTH: Wakeup "4.3".."" Remembered
         "compare how often waker and wakee change partners, in both directions";
     AnyLoaded PICKS_ANY_LOADED_GROUP: OldBalance "3.18".."5.5" Read
-        "let a group without a task too many be the busiest (commit caeb178c60)";
+        "let a group without a task too many be the busiest" from "commit caeb178c60";
     LeavesIdler IDLE_LEAVES_IDLER: OldBalance "3.12".."3.18" Read
         "let an idle CPU leave a group alone only if that has more idle CPUs";
     LeavesFitting IDLE_LEAVES_FITTING: OldBalance "3.18".."5.5" Read
@@ -76,16 +83,17 @@ behaviours! {
         "let the highest cost of newly-idle balancing fade";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
         "pick again after a newly-idle balance that released the queue's lock";
-    // 3.16 broke its test; 4.18 and RHEL 8.0 mended that; 5.4 removed it.
     SlicesExpire LIMIT_SLICES_EXPIRE: Limits "3.2".."3.16" Read
-        "drop what a CPU has left of its group's quota once another period has begun";
+        "drop what a CPU has left of its group's quota once another period has begun"
+        again "4.18".."5.4"
+        from "3.16 broke the test (commit 51f2176d74ac), 4.18 mended it (512ac999d275), 5.4 removed it (de53fd7aedb1)";
     RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered
         "skip newly-idle balancing while no CPU of the root domain has two tasks";
     KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered
         "wake an idle CPU to balance when two CPUs of a cache are busy";
-    // 4.1: "Improve load balancing in the presence of idle CPUs" (commit d4573c3e1c99).
     NohzOwnFirst NOHZ_OWN_CPU_FIRST: OldBalance "2.6.37".."4.1" Read
-        "let a kicked CPU balance itself first, and leave the other idle CPUs once it has work";
+        "let a kicked CPU balance itself first, and leave the other idle CPUs once it has work"
+        from "removed by commit d4573c3e1c99 (4.1)";
     AttachesInReverse ATTACH_IN_REVERSE: Balance "3.18".."" Read
         "detach all tasks of a pull first, and attach the last first";
     IdlestShallowest FORK_TO_SHALLOWEST: Wakeup "3.18".."" Read
@@ -100,9 +108,9 @@ behaviours! {
         "clear the count of failures when the stopper has pushed a task";
     LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
         "push a lone task from a CPU that real-time tasks leave little of";
-    // Commit 3f130a37c442, which stable 4.4.204 and 4.19.87 have, too.
     NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."5.0" Read
-        "let a newly-idle balance that finds nothing lengthen the interval";
+        "let a newly-idle balance that finds nothing lengthen the interval"
+        from "removed by commit 3f130a37c442 (5.0), which stable 4.4.204 and 4.19.87 have, too";
 
     // 4.2 to 6.0.
     RtThrottle RT_THROTTLE: Realtime "2.6.25".."6.12" Remembered
@@ -308,9 +316,9 @@ behaviours! {
     // Outside the scheduler. 5.5 gave the writers of a pipe their own queue.
     PipeWakesInVain PIPE_WAKES_IN_VAIN: Kernel "5.5".."6.14" Remembered
         "let a reader of a full pipe wake a writer even if no page is free";
-    // 6.13: "sched: Add Lazy preemption model" (commit 7c70cb94d29c).
     LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Remembered
-        "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt";
+        "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt"
+        from "commit 7c70cb94d29c (6.13)";
 
     // What kernels print.
     Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat";

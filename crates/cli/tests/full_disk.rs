@@ -1,0 +1,70 @@
+//! Output on a disk that is full: a small tmpfs in a mount namespace of its own.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+/// Bytes of the disk, less than any output below needs.
+const SIZE: &str = "64k";
+
+/// Runs a shell script in a mount namespace in which the folder `disk` is small. None if that is not permitted.
+fn on_small_disk(folder: &Path, script: &str) -> Option<Output> {
+    let mounted = folder.join("mounted");
+    let script = format!("mount -t tmpfs -o size={SIZE} none disk && touch mounted && cd disk || exit 1\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(folder).env("LC_ALL", "C").env("NO_COLOR", "1");
+    command.env("VRUNTIME", env!("CARGO_BIN_EXE_vruntime"));
+    let Ok(output) = command.output() else {
+        skip::skip("there is no unshare");
+        return None;
+    };
+    if !mounted.exists() {
+        skip::skip(&format!("no tmpfs can be mounted: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        return None;
+    }
+    Some(output)
+}
+
+/// A command that fails for lack of room leaves no new file, and keeps an older one.
+#[test]
+fn no_file_looks_complete_on_a_full_disk() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path();
+    fs::create_dir(path.join("disk")).expect("it is new");
+    let source = Command::new(env!("CARGO_BIN_EXE_vruntime"))
+        .args(["run", "demo", "--duration", "300ms", "--out", "source"])
+        .current_dir(path)
+        .output()
+        .expect("it runs");
+    assert!(source.status.success(), "{}", String::from_utf8_lossy(&source.stderr));
+    for (arguments, older) in [
+        ("run demo --out new", ""),
+        ("run demo --html page.html", ""),
+        ("run demo --html page.html", "page.html"),
+        ("compare demo --kernel 6.1 --kernel 6.12 --repeat 1 --out new", ""),
+        ("replay ../source/trace.txt --out new", ""),
+        ("bisect demo --from 6.1 --to 6.6 --budget 3 --html page.html", "page.html"),
+        ("trace convert ../source/trace.txt new.perfetto-trace", ""),
+        ("trace convert ../source/trace.perfetto-trace new.txt", "new.txt"),
+    ] {
+        let before = if older.is_empty() { String::new() } else { format!("echo older > {older}\n") };
+        let script = format!(
+            "{before}\"$VRUNTIME\" {arguments} > ../out 2> ../err; echo $? > ../status\n\
+             find . -type f > ../left; cat $(cat ../left) > ../content"
+        );
+        if on_small_disk(path, &script).is_none() {
+            return;
+        }
+        let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+        let (status, told) = (read("status"), read("err"));
+        assert_eq!(status, "1\n", "{arguments}: {told}");
+        assert!(told.contains("cannot write") && told.contains("No space left on device"), "{arguments}: {told}");
+        let (left, content) = if older.is_empty() { (String::new(), "") } else { (format!("./{older}\n"), "older\n") };
+        assert_eq!((read("left"), read("content").as_str()), (left, content), "{arguments}");
+        fs::remove_file(path.join("mounted")).expect("it was mounted");
+    }
+}
