@@ -25,8 +25,8 @@ const BETTER: f64 = 0.02;
 /// The most pools to try, by CPU time.
 const MOST_POOLS: usize = 4;
 
-/// A coupling this many times farther from the recording than the nearest is not tried with other pools, and such
-/// choices of messages not with charged switches.
+/// A coupling this many times farther from the recording than the nearest is not tried with other pools. Choices that
+/// far are not tried with charged switches.
 const FAR: f64 = 2.0;
 
 /// How often connections are left out, and the programs made again. Programs without them have other repetitions.
@@ -95,6 +95,7 @@ fn sessions_compete(recorded: &Recorded) -> bool {
 
 /// Decisions about tasks that wake each other.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a decision of its own")]
 #[non_exhaustive]
 pub struct Choice {
     /// How closely such tasks stay together.
@@ -115,6 +116,7 @@ pub struct Choice {
 
 /// An attempt, and the distance of its replay from the recording.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a decision of its own")]
 #[non_exhaustive]
 pub struct Tried {
     /// As in [`Choice::coupling`].
@@ -222,15 +224,16 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`, which has
-/// the same choices otherwise. Adds the attempts to the choice of the nearer one. `source` and `plan` charge switches.
+/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`. Other choices
+/// are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source` and
+/// `plan` charge switches.
 pub(crate) fn charged(
     source: &Source,
     plan: &Plan,
     mut work: Nearest,
     run: &Runner<'_>,
-) -> Result<(Prepared, Nearest), Nearest> {
-    let Some(least) = work.distance else { return Err(work) };
+) -> (Option<Prepared>, Nearest) {
+    let Some(least) = work.distance else { return (None, work) };
     let near = |way: &&Way| way.distance <= least * FAR;
     let mut ways: Vec<Way> = work.way.iter().chain(&work.other).filter(near).cloned().collect();
     // Tasks that are done early would leave the others alone.
@@ -251,12 +254,13 @@ pub(crate) fn charged(
             (least, best) = (distance, Some(way));
         }
     }
-    let Some(way) = best else { return Err(work) };
+    let Some(way) = best else { return (None, work) };
     let whole = way.prepare(&source.recorder, plan);
     let tried = work.choice.tried;
     let choice = Choice { charged: true, tried, ..Choice::new(way.how, way.reads, &[], &way.pools) };
     let Way { how, reads, .. } = way;
-    Ok((whole, Nearest { how, reads, choice, distance: Some(least), programs: None, way: None, other: None }))
+    let distance = Some(least);
+    (Some(whole), Nearest { how, reads, choice, distance, programs: None, way: None, other: None })
 }
 
 /// Choices of a replay, and what they are for.

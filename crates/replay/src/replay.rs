@@ -129,8 +129,8 @@ impl<'a> Replay<'a> {
         let (whole, nearest) = guess::nearest(&recording.source, Some(whole), (&pure, reads), How::default(), run);
         let (plan, whole, nearest) = match plan_of_charged(recording, (&trace, &setup))? {
             Some((source, plan)) => match guess::charged(source, &plan, nearest, run) {
-                Ok((whole, nearest)) => (plan, whole, nearest),
-                Err(nearest) => (pure.clone(), whole, nearest),
+                (Some(whole), nearest) => (plan, whole, nearest),
+                (None, nearest) => (pure.clone(), whole, nearest),
             },
             None => (pure.clone(), whole, nearest),
         };

@@ -84,7 +84,7 @@ fn line_json(line: &Line) -> Value {
         "again": line.row.and_then(|row| row.again).map(|(since, until)| json!({"since": since, "until": until})),
         "releases": line.releases,
         "certainty": line.row.map(|row| row.certainty.name()),
-        "source": line.row.map(|row| row.source()),
+        "source": line.row.map(vruntime_sched::kernels::behaviours::BehaviourRow::source),
         "what": line.what,
         "switch": Some(&line.switch).filter(|switch| !switch.is_empty()),
         "only": line.only,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vruntime_replay::recorded::{Counts, Recorded};
 use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::recorded::{Counts, Recorded};
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, fit_text};
 use vruntime_sched::Topology;

@@ -304,8 +304,8 @@ pub struct Counts {
     pub sharing: u64,
     /// Cost of recorded events that is longer than the time of their tasks, nanoseconds: it is not subtracted.
     pub unsubtracted_ns: u64,
-    /// Cost of recorded switches and wakeups that is longer than the time of their tasks, nanoseconds: it is not taken
-    /// out, if the replay [charges](Recorder::charge_switches) them.
+    /// Cost of recorded switches and wakeups that is longer than the time of their tasks, nanoseconds. It stays in the
+    /// work, although the replay [charges](Recorder::charge_switches) them.
     pub uncharged_ns: u64,
 }
 

@@ -455,7 +455,7 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
         if let Some(order) = &word.indexes {
             match word.level {
                 Level::Numa => {
-                    renumber(&mut cpus, &numbered(above, &NODES, order)?, |cpu| &mut cpu.node, node == Some(at))
+                    renumber(&mut cpus, &numbered(above, &NODES, order)?, |cpu| &mut cpu.node, node == Some(at));
                 }
                 Level::Package => {
                     renumber(
