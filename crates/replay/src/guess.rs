@@ -224,9 +224,9 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`. Other choices
-/// are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source` and
-/// `plan` charge switches.
+/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`. Its other
+/// choices are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source`
+/// and `plan` charge switches.
 pub(crate) fn charged(
     source: &Source,
     plan: &Plan,

@@ -291,8 +291,8 @@ pub fn refused(
     rules.wrong_policy(&recorded.threads, thread, &refusal.to_string(), &help)
 }
 
-/// Returns the recording with [charged](Choice::charged) switches, and the plan of its replays. None: their costs are not
-/// known, or wakeups keep their recorded times.
+/// Returns the recording with [charged](Choice::charged) switches, and the plan of its replays. None: their costs are
+/// not known, or wakeups keep their recorded times.
 fn plan_of_charged<'a>(
     recording: &'a Recording,
     (trace, setup): (&Trace, &Setup),

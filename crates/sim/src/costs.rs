@@ -248,8 +248,8 @@ impl Costs {
     }
 }
 
-/// [`Costs`] of switches and wakeups, nanoseconds. A replay subtracts them from recorded CPU times, and charges them for
-/// its own switches and wakeups.
+/// [`Costs`] of switches and wakeups, nanoseconds. A replay may subtract them from recorded CPU times, and charge them
+/// for its own switches and wakeups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCosts {
     /// [`Costs::switch_ns`].

@@ -335,10 +335,26 @@ fn event_cost(ns: u64, recorded: &Recorded) -> serde_json::Value {
 fn choice(choice: &Choice) -> serde_json::Value {
     let tried = choice.tried.iter();
     let tried = tried.map(|way| {
-        json!({ "coupling": way.coupling.name(), "sync": way.sync, "messages": way.messages, "charged": way.charged, "goes_on": way.goes_on, "pools": way.pools, "distance": way.distance })
+        json!({
+            "coupling": way.coupling.name(),
+            "sync": way.sync,
+            "messages": way.messages,
+            "charged": way.charged,
+            "goes_on": way.goes_on,
+            "pools": way.pools,
+            "distance": way.distance,
+        })
     });
     let tried: Vec<_> = tried.collect();
-    json!({ "coupling": choice.coupling.name(), "sync": choice.sync, "messages": choice.messages, "charged": choice.charged, "goes_on": choice.goes_on, "pools": choice.pools, "tried": tried })
+    json!({
+        "coupling": choice.coupling.name(),
+        "sync": choice.sync,
+        "messages": choice.messages,
+        "charged": choice.charged,
+        "goes_on": choice.goes_on,
+        "pools": choice.pools,
+        "tried": tried,
+    })
 }
 
 fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {
