@@ -9,6 +9,7 @@ use vruntime_replay::recorded::Recorded;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare, refused};
 use vruntime_report::{ReplayCheck, counted};
+use vruntime_sim::Costs;
 use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
@@ -47,7 +48,10 @@ pub(crate) fn compared_trace(
     model: &Model,
     rules: &[Rules],
 ) -> miette::Result<Option<(Input, ComparedTrace)>> {
-    let Some((mut recording, _, damage)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
+    // The plan reports an unknown profile.
+    let costs = model.costs.as_ref().and_then(|profile| Costs::profile(profile).ok());
+    let options = ReadOptions { switch_costs: costs.map(|costs| costs.of_switches()), ..ReadOptions::default() };
+    let Some((mut recording, _, damage)) = read(path, &options, None)? else { return Ok(None) };
     let section = Section::of(path)?;
     if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
         recording = recording.with_cgroups(cgroups);
