@@ -49,7 +49,8 @@ pub(crate) enum Says {
     RtApp(Box<Global>),
     Scenario(Box<Scenario>),
     Recording(Box<Recording>),
-    Trace(plan::Trace),
+    /// A trace, and its recorded machine if the file describes it.
+    Trace(plan::Trace, Option<Box<plan::Machine>>),
 }
 
 impl Says {
@@ -59,7 +60,16 @@ impl Says {
             Self::RtApp(_) => plan::Input::Tasks,
             Self::Scenario(scenario) => plan::Input::Scenario(scenario),
             Self::Recording(recording) => plan::Input::Recording(recording),
-            Self::Trace(trace) => plan::Input::Trace(trace),
+            Self::Trace(trace, _) => plan::Input::Trace(trace),
+        }
+    }
+
+    /// Returns the machine of a run: the requested one, completed by that of a recording.
+    pub(crate) fn machine(&self, requested: Option<plan::Machine>) -> Option<plan::Machine> {
+        match (requested, self) {
+            (Some(machine), Self::Trace(_, Some(recorded))) => Some(machine.completed_by(recorded)),
+            (None, Self::Trace(_, Some(recorded))) => Some(plan::Machine::clone(recorded)),
+            (requested, _) => requested,
         }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn plan(
 ) -> miette::Result<Plan> {
     let overrides = Overrides {
         kernel: kernel.map(policies::simulated_kernel),
-        machine: machine.map(machine::known).transpose()?,
+        machine: input.says.machine(machine.map(machine::known).transpose()?),
         ..overrides(options)
     };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
@@ -77,7 +77,7 @@ pub(crate) fn plan(
 /// Plans a run of a derived input. `None`: impossible.
 pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> Option<Plan> {
     let machine = machine.map(machine::known).transpose().ok()?;
-    let overrides = Overrides { machine, ..overrides(options) };
+    let overrides = Overrides { machine: input.says.machine(machine), ..overrides(options) };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
     plan::plan(input.says.planned(), &overrides, loader).ok()
 }

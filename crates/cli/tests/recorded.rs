@@ -91,6 +91,30 @@ fn a_what_if_on_another_machine_keeps_the_kernels_costs() {
     assert_eq!(known, (Some(4), Some(100), Some("measured")), "{run}");
 }
 
+/// `compare` runs a recording on its machine, under its kernel, as `replay` does.
+#[test]
+fn compare_does_what_the_section_says() {
+    let bytes = pieces::written(section("", ""));
+    let compared = |more: &[&str]| -> Value {
+        let (code, out, err) = vruntime(&bytes, &[&["compare", "r.dat", "--repeat", "1", "--json"], more].concat());
+        assert_eq!(code, Some(0), "{err}");
+        serde_json::from_str(&out).expect("it prints JSON")
+    };
+    for more in [&["--kernel", "6.1", "--kernel", "6.12"][..], &["--kernel", "6.1", "--machine", "2", "--machine", "4"]]
+    {
+        let json = compared(more);
+        for run in json["runs"].as_array().expect("runs") {
+            let known = (run["hz"].as_u64(), run["preempt"].as_str(), run["costs"].as_str());
+            assert_eq!(known, (Some(100), Some("full"), Some("measured")), "{run}");
+        }
+        let alone = replayed(&bytes, &["--kernel", "6.1", "--repeat", "1"]);
+        assert_eq!(json["replays"][0]["check"], replayed(&bytes, &["--repeat", "1"])["check"]);
+        if !more.contains(&"--machine") {
+            assert_eq!(json["runs"][0]["observed"][0]["digest"], alone["digests"][1], "the same what-if");
+        }
+    }
+}
+
 /// Tasks of the recording's group come first, however little they did.
 #[test]
 fn the_group_that_a_recording_is_about_comes_first() {

@@ -82,7 +82,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let replays = runs.split_off(sides.len() * usize::from(options.seeds.repeat));
     let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(&run)).collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.seeds.repeat))) {
-        if matches!(side.input.says, Says::Trace(_)) {
+        if matches!(side.input.says, Says::Trace(..)) {
             side.call_as_recorded(runs);
         }
     }
@@ -152,12 +152,12 @@ impl Side<'_> {
         let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
             analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.says {
-                Says::Trace(_) => html::watch_replayed(),
+                Says::Trace(..) => html::watch_replayed(),
                 _ => html::watch(None),
             }),
             overview: is_first,
             target: compare.options.model.target,
-            unsettled: !matches!(self.input.says, Says::Trace(_)),
+            unsettled: !matches!(self.input.says, Says::Trace(..)),
             traces: self.folder(compare).filter(|_| is_first),
             ..Job::new(&self.workload, config, &self.plan.kernel)
         }
@@ -422,7 +422,7 @@ fn what_ifs<'a>(
 /// Returns each input's index among the traces.
 fn trace_indices(inputs: &[Input]) -> impl Iterator<Item = Option<usize>> {
     let mut traces = 0..;
-    inputs.iter().map(move |input| matches!(input.says, Says::Trace(_)).then(|| traces.next()).flatten())
+    inputs.iter().map(move |input| matches!(input.says, Says::Trace(..)).then(|| traces.next()).flatten())
 }
 
 /// Returns the rules of `--map`, then those of the combination.
@@ -498,7 +498,7 @@ fn varied<'a>(
             let rules = rules_of(point, compare)?;
             rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
             let mut workload = Cow::Borrowed(workload.unwrap_or(&input.workload));
-            if matches!(input.says, Says::Trace(_)) {
+            if matches!(input.says, Says::Trace(..)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(Side {
@@ -565,7 +565,7 @@ fn sides<'a>(
                 label: String::new(),
             };
             let mut workload = Cow::Borrowed(&input.workload);
-            if matches!(input.says, Says::Trace(_)) {
+            if matches!(input.says, Says::Trace(..)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));

@@ -48,11 +48,15 @@ pub(crate) fn compared_trace(
     model: &Model,
     rules: &[Rules],
 ) -> miette::Result<Option<(Input, ComparedTrace)>> {
+    let section = Section::of(path)?;
     // The plan reports an unknown profile.
     let costs = model.costs.as_ref().and_then(|profile| Costs::profile(profile).ok());
-    let options = ReadOptions { switch_costs: costs.map(|costs| costs.of_switches()), ..ReadOptions::default() };
+    let costs = costs.map(|costs| costs.of_switches());
+    let options = match &section {
+        Some(section) => section.read_options(costs),
+        None => ReadOptions { switch_costs: costs, ..ReadOptions::default() },
+    };
     let Some((mut recording, _, damage)) = read(path, &options, None)? else { return Ok(None) };
-    let section = Section::of(path)?;
     if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
         recording = recording.with_cgroups(cgroups);
     }
@@ -60,8 +64,11 @@ pub(crate) fn compared_trace(
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
-    let overrides = overrides_of_trace(None, model);
-    let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
+    let recorded_on = section.as_ref().map(|section| section.machine.clone());
+    let overrides = overrides_of_trace(recorded_on.clone(), model);
+    let own_kernel = || section.as_ref().map(|section| section.kernel(&recording.kernel()));
+    let kernel = recorded_kernel.map(str::to_owned).or_else(own_kernel);
+    let setup = Setup { kernel, overrides, ..Setup::default() };
     let replay = Replay::with_runner(&recording, &setup, &replay_input::run).map_err(report_of_trace)?;
     for what in &damage {
         output::note(&format!("{}: {what}", path.display()));
@@ -77,7 +84,7 @@ pub(crate) fn compared_trace(
     let applied = |rules: &Rules| (!rules.is_empty()).then(|| applied(rules, path, &replay, &unchanged)).transpose();
     let what_ifs = rules.iter().map(applied).collect::<miette::Result<_>>()?;
     let workload = unchanged.workload;
-    let says = Says::Trace(replay.trace().clone());
+    let says = Says::Trace(replay.trace().clone(), recorded_on.map(Box::new));
     let input = Input { name, example: None, folder: PathBuf::new(), workload, source_map: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
@@ -201,7 +208,7 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
 /// Gives tasks of traces, also under rules, the class of another file's task of that name. Recordings have names of
 /// threads (`web-0` for `vruntime real`), cut to 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input], traces: &mut [ComparedTrace]) {
-    let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
+    let is_trace = |input: &Input| matches!(input.says, Says::Trace(..));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
     for task in inputs.iter().filter(|input| !is_trace(input)).flat_map(|input| &input.workload.tasks) {
         let class = classes.entry(comm(&task.name)).or_insert_with(|| Some(task.class.clone()));
@@ -222,7 +229,7 @@ pub(crate) fn match_classes(inputs: &mut [Input], traces: &mut [ComparedTrace]) 
 /// Maps groups of a trace that `vruntime real` created (`/vruntime-PID-START-NUMBER/app`) to their names in the
 /// workload (`/app`), if another file has the name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
-    if !matches!(input.says, Says::Trace(_)) {
+    if !matches!(input.says, Says::Trace(..)) {
         return BTreeMap::new();
     }
     let paths = |input: &Input| input.workload.groups.iter().map(|group| group.path.clone()).collect::<Vec<String>>();

@@ -282,7 +282,7 @@ impl<'a> Programs<'a> {
 fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'_>) -> miette::Result<WhatIf> {
     let machine = arguments.machine.as_deref().map(machine::known).transpose()?;
     let machine = machine.map(|machine| match &asked.section {
-        Some(section) => section.completes(machine),
+        Some(section) => machine.completed_by(&section.machine),
         None => machine,
     });
     let kernel = arguments.kernel.as_deref();

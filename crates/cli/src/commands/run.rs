@@ -230,7 +230,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 pub(crate) fn log_settings(input: &Input) -> Global {
     match &input.says {
         Says::RtApp(global) => (**global).clone(),
-        Says::Scenario(_) | Says::Recording(_) | Says::Trace(_) => Global::default(),
+        Says::Scenario(_) | Says::Recording(_) | Says::Trace(..) => Global::default(),
     }
 }
 

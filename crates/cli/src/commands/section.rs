@@ -5,10 +5,12 @@ use std::path::Path;
 
 use miette::{WrapErr, miette};
 use serde::Deserialize;
+use vruntime_replay::ReadOptions;
 use vruntime_report::{ReplayCheck, ReplayTask, counted};
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::has_feature;
 use vruntime_sim::plan::{Machine, parse_kernel};
+use vruntime_sim::{Costs, SwitchCosts};
 use vruntime_trace::read::{self, Events, TraceDat};
 use vruntime_trace::recording::Recording;
 use vruntime_workload::cgroups::Cgroups;
@@ -202,21 +204,15 @@ impl Section {
         ));
     }
 
-    /// Completes the machine of a what-if with values of the recorded machine.
-    pub(crate) fn completes(&self, machine: Machine) -> Machine {
-        let own = &self.machine;
-        let measured = machine.costs.is_some();
-        Machine {
-            hz: machine.hz.or(own.hz),
-            preempt: machine.preempt.or(own.preempt),
-            stalls: if measured { machine.stalls } else { own.stalls },
-            idle_depths: if measured || !machine.idle_depths.is_empty() {
-                machine.idle_depths
-            } else {
-                own.idle_depths.clone()
-            },
-            costs: machine.costs.or_else(|| own.costs.clone()),
-            ..machine
+    /// Returns what a reader must know of the recording. `switch_costs` precede its own.
+    pub(crate) fn read_options(&self, switch_costs: Option<SwitchCosts>) -> ReadOptions {
+        let own_costs = || self.machine.costs.as_ref().map(Costs::of_switches);
+        ReadOptions {
+            duration: None,
+            machine: Some(self.machine.topology.clone()),
+            highest_khz: self.highest_khz(),
+            event_cost: self.event_cost_ns().unwrap_or(0),
+            switch_costs: switch_costs.or_else(own_costs),
         }
     }
 

@@ -68,6 +68,24 @@ impl Machine {
         }
     }
 
+    /// Completes a machine with values of the recorded one. Measured costs and stalls stay together.
+    #[must_use]
+    pub fn completed_by(self, recorded: &Self) -> Self {
+        let measured = self.costs.is_some();
+        Self {
+            hz: self.hz.or(recorded.hz),
+            preempt: self.preempt.or(recorded.preempt),
+            stalls: if measured { self.stalls } else { recorded.stalls },
+            idle_depths: if measured || !self.idle_depths.is_empty() {
+                self.idle_depths
+            } else {
+                recorded.idle_depths.clone()
+            },
+            costs: self.costs.or_else(|| recorded.costs.clone()),
+            ..self
+        }
+    }
+
     /// Reads a machine in one line: an [example](EXAMPLES)'s name, or text for [`parse_topology`].
     ///
     /// ```
