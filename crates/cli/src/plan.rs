@@ -6,8 +6,8 @@ use miette::miette;
 use vruntime_report::RunInfo;
 use vruntime_sched::Kernel;
 use vruntime_sched::kernels::SettingError;
-use vruntime_sim::MachineSpec;
 use vruntime_sim::plan::{self, Error, ErrorKind, Given, Machine, Note, Overrides, Place};
+use vruntime_sim::{Costs, MachineSpec, SwitchCosts};
 use vruntime_workload::Source;
 use vruntime_workload::program::Workload;
 
@@ -84,6 +84,11 @@ pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> 
 
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }
+}
+
+/// Returns the costs of switches and wakeups of the requested profile. The plan reports an unknown one.
+pub(crate) fn switch_costs(options: &Model) -> Option<SwitchCosts> {
+    Costs::profile(options.costs.as_ref()?).ok().map(|costs| costs.of_switches())
 }
 
 pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {

@@ -9,7 +9,6 @@ use vruntime_replay::recorded::Recorded;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare, refused};
 use vruntime_report::{ReplayCheck, counted};
-use vruntime_sim::Costs;
 use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
@@ -19,7 +18,7 @@ use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, Says};
-use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
+use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
 use crate::simulate::{Done, Failure, Job};
 use crate::{output, rules};
 
@@ -49,9 +48,7 @@ pub(crate) fn compared_trace(
     rules: &[Rules],
 ) -> miette::Result<Option<(Input, ComparedTrace)>> {
     let section = Section::of(path)?;
-    // The plan reports an unknown profile.
-    let costs = model.costs.as_ref().and_then(|profile| Costs::profile(profile).ok());
-    let costs = costs.map(|costs| costs.of_switches());
+    let costs = switch_costs(model);
     let options = match &section {
         Some(section) => section.read_options(costs),
         None => ReadOptions { switch_costs: costs, ..ReadOptions::default() },

@@ -9,7 +9,7 @@ use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compar
 use vruntime_report::{Analyses, ReplayCheck, Verdict, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sim::plan::Overrides;
-use vruntime_sim::{Config, Costs, SwitchCosts};
+use vruntime_sim::{Config, SwitchCosts};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
@@ -21,7 +21,7 @@ use super::{of_seeds, ran_json};
 use crate::args::{Model, Replay, Seeds, Wakeups};
 use crate::input::Input;
 use crate::output_paths::OutputPaths;
-use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
+use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
 use crate::{Ended, input, leftovers, machine, output, policies, rules};
@@ -151,14 +151,12 @@ impl Asked {
         let cgroups = named.or_else(|| section.as_ref()?.cgroups.clone());
         let measured = || section.as_ref()?.event_cost_ns();
         let event_cost = arguments.event_cost.or_else(measured).unwrap_or(0);
-        let costs = match (&arguments.model.costs, arguments.recorded_machine.as_deref(), &section) {
-            // The plan reports an unknown profile.
-            (Some(profile), ..) => Costs::profile(profile).ok(),
-            (None, Some(text), _) => machine::known(text)?.costs,
-            (None, None, Some(section)) => section.machine.costs.clone(),
-            (None, None, None) => None,
+        let measured = match (arguments.recorded_machine.as_deref(), &section) {
+            (Some(text), _) => machine::known(text)?.costs,
+            (None, Some(section)) => section.machine.costs.clone(),
+            (None, None) => None,
         };
-        let switch_costs = costs.map(|costs| costs.of_switches());
+        let switch_costs = switch_costs(&arguments.model).or_else(|| Some(measured?.of_switches()));
         Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, event_cost, switch_costs, section })
     }
 

@@ -187,7 +187,7 @@ struct Cpu {
     charged: u64,
     /// Its task's arrival, at an unknown time.
     guess: Option<Guess>,
-    /// The cost of its events since its task came.
+    /// What its task has not worked for since it came.
     overhead: Overhead,
     /// Its last tasks, which decide the cost of a switch.
     recent: Recent,
