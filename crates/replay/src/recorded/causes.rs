@@ -23,7 +23,7 @@ pub(super) enum Cause {
     Start,
     /// Another thread woke it.
     Thread(usize),
-    /// A device completed the thread's request.
+    /// A device completed the thread's request; or a [pause](super::pauses).
     Device,
     /// A timer set at the sleep's start: a timed sleep, or a timeout.
     Timer,
@@ -47,6 +47,10 @@ pub(super) struct Causes<'a> {
     pub(super) ticks: Option<Ticks>,
     /// The result of [`by_packets`].
     pub(super) by_packets: &'a BTreeSet<(usize, usize)>,
+    /// The result of [`asked`].
+    pub(super) asked: &'a BTreeSet<(usize, usize)>,
+    /// The stretches of each thread that follow [pauses](super::pauses), in order.
+    pub(super) pauses: &'a [Vec<usize>],
     /// The result of [`Causes::table`], or empty before it is made.
     pub(super) table: &'a [Vec<Cause>],
 }
@@ -71,9 +75,18 @@ impl Causes<'_> {
         if before.is_none() && !this.asleep_first {
             return Cause::Start;
         }
+        if !self.keep_times && self.pauses[thread].binary_search(&stretch).is_ok() {
+            return Cause::Device;
+        }
+        let awaits_device = before.is_some_and(|before| before.end == End::Device);
         match this.stretches[stretch].waker {
-            Waker::Thread(by) if self.is_by(thread, &this.stretches[stretch], by) => Cause::Thread(by),
-            _ if before.is_some_and(|before| before.end == End::Device) => Cause::Device,
+            Waker::Thread(by)
+                if self.is_by(thread, &this.stretches[stretch], by)
+                    && !(awaits_device && self.is_bystander(thread, &this.stretches[stretch], by)) =>
+            {
+                Cause::Thread(by)
+            }
+            _ if awaits_device => Cause::Device,
             _ if self.keep_times => Cause::Interrupt,
             // High-resolution timers wake in the handler of their interrupt, those of the wheel in a softirq; packets
             // come in softirqs, too.
@@ -93,6 +106,14 @@ impl Causes<'_> {
                 Some(surely) => surely && !self.by_wheel(thread, stretch),
                 None => self.rhythms[thread] == Rhythm::Woken,
             }
+    }
+
+    /// Whether the waker of a sleep without signals did not act on the sleeper's behalf. A softirq in its context
+    /// completed the request: such sleeps do not wait for packets. Or it released a lock that it had taken for itself:
+    /// `kdamond` looks at the pages of a process while that one starts a program. As a cause, such a waker would hold
+    /// the sleeper up until its own recorded time.
+    fn is_bystander(&self, thread: usize, stretch: &Stretch, by: usize) -> bool {
+        stretch.context == Some(Context::Softirq) || !self.asked.contains(&(thread, by))
     }
 
     /// Whether the timer wheel woke the thread.
@@ -170,6 +191,20 @@ pub(super) fn by_packets(threads: &[Thread], ticks: Option<Ticks>) -> BTreeSet<(
     }
     counts.retain(|_, (all, after_ticks)| *after_ticks * 2 < *all);
     counts.into_keys().collect()
+}
+
+/// Returns pairs of threads whose first has woken or forked the second: it may wait for that one's help.
+pub(super) fn asked(threads: &[Thread]) -> BTreeSet<(usize, usize)> {
+    let mut asked = BTreeSet::new();
+    for (thread, life) in threads.iter().enumerate() {
+        let wakers = life.stretches.iter().filter_map(|stretch| match stretch.waker {
+            Waker::Thread(by) => Some(by),
+            Waker::Start | Waker::Interrupt => None,
+        });
+        let parent = life.born.and_then(|(_, parent)| parent);
+        asked.extend(wakers.chain(parent).map(|by| (by, thread)));
+    }
+    asked
 }
 
 /// Whether a wakeup is in a softirq right after a tick, as those of the timer wheel are.

@@ -32,6 +32,7 @@ mod lives;
 mod locks;
 mod messages;
 mod pairs;
+mod pauses;
 mod placing;
 mod pools;
 mod possible;

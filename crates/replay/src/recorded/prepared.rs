@@ -19,7 +19,7 @@ use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
 use super::{Connection, Counts, Coupling, How, Lateness, Reads, Recorded};
-use super::{causes, clocks, handoffs, possible, sync};
+use super::{causes, clocks, handoffs, pauses, possible, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
 #[derive(Clone, Debug)]
@@ -40,6 +40,10 @@ pub(crate) struct Prepared {
     pub(super) paces: Vec<Option<u64>>,
     /// As [`causes::by_packets`].
     pub(super) by_packets: BTreeSet<(usize, usize)>,
+    /// As [`pauses::pauses`].
+    pub(super) pauses: Vec<Vec<usize>>,
+    /// As [`causes::asked`].
+    pub(super) asked: BTreeSet<(usize, usize)>,
     /// What ended the sleep before each stretch of each thread.
     causes: Vec<Vec<Cause>>,
     /// All possible pools.
@@ -79,6 +83,8 @@ impl Prepared {
         counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
         let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
         let by_packets = causes::by_packets(&threads, ticks);
+        let asked = causes::asked(&threads);
+        let pauses = pauses::pauses(&threads, duration_ns);
         let bare = Causes {
             threads: &[],
             kept: &kept,
@@ -87,6 +93,8 @@ impl Prepared {
             keep_times: how.reads == Reads::Times,
             ticks,
             by_packets: &by_packets,
+            asked: &asked,
+            pauses: &pauses,
             table: &[],
         };
         // Acts that are added later change no cause.
@@ -144,6 +152,8 @@ impl Prepared {
             rhythms,
             paces,
             by_packets,
+            asked,
+            pauses,
             causes,
             pools,
             locks,
@@ -167,6 +177,8 @@ impl Prepared {
             keep_times: self.how.reads == Reads::Times,
             ticks: self.ticks,
             by_packets: &self.by_packets,
+            asked: &self.asked,
+            pauses: &self.pauses,
             table: &self.causes,
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op, Partition, Phase, Policy, Repeat};
 
+mod bystanders;
 mod cycle;
 mod endless;
 mod flows;

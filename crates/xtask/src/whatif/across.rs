@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_page_has_predictions_beside_measurements() {
         let program = &PROGRAMS[0];
-        let share = |program, hogs| Share { program, hogs };
+        let share = |program, hogs| Share { program, hogs, speed: None };
         let row = Row {
             program,
             before: vec![share(50.0, 150.0), share(52.0, 148.0)],

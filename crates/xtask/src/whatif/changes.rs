@@ -27,6 +27,7 @@ pub(crate) struct Change {
 
 #[derive(Debug)]
 pub(super) enum Make {
+    Nothing,
     Nice(i32),
     Removed,
     /// Number of hogs.
@@ -80,6 +81,9 @@ impl Drop for Setting {
         }
     }
 }
+
+/// The recorded state, measured again.
+pub(super) static NOTHING: Change = Change { what: "nothing", rules: &[], make: Make::Nothing };
 
 pub(super) const OF_HOGS: &[Change] = &[
     Change { what: "hogs at nice 10", rules: &["comm=sha256sum: nice=10"], make: Make::Nice(10) },
@@ -154,9 +158,13 @@ impl Hogs {
                 hogs.confined = hogs.processes.iter().chain([program]).flat_map(Group::members).collect();
                 confine(&hogs.confined, "0")?;
             }
-            Make::Removed | Make::Number(_) | Make::NoAutogroup => {}
+            Make::Nothing | Make::Removed | Make::Number(_) | Make::NoAutogroup => {}
         }
         Ok(hogs)
+    }
+
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Group> {
+        self.clients.iter()
     }
 
     fn each<T>(&self, change: impl Fn(&str) -> miette::Result<T>) -> miette::Result<()> {

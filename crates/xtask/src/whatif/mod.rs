@@ -1,12 +1,13 @@
 //! `cargo xtask whatif`: compares predictions with reality.
 //!
 //! Records a program beside two hogs. Predicts from the recording the effect of a change of the hogs, makes it, and
-//! measures it. Compares CPU time of program and hogs.
+//! measures it. Compares CPU time of program and hogs, and the program's throughput.
 
 mod across;
 mod changes;
 mod page;
 mod programs;
+mod written;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
 use crate::print;
-use changes::{Change, HOG, HOGS, Hogs, changes};
+use changes::{Change, HOG, HOGS, Hogs, NOTHING, changes};
 use programs::{OTHERS, PROGRAMS, Program};
 
 /// Time for the machine to adapt to a change.
@@ -62,11 +63,13 @@ pub(crate) struct WhatIf {
     list: bool,
 }
 
-/// CPU time of program and hogs, percent of a CPU.
+/// CPU time of program and hogs, percent of a CPU, and the program's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     program: f64,
     hogs: f64,
+    /// Throughput in percent of the unchanged program's, or bytes per second where it says so.
+    speed: Option<f64>,
 }
 
 /// A prediction, and its measurements.
@@ -81,6 +84,13 @@ pub(crate) struct Pair {
     predicted: Share,
     /// One for each run.
     measured: Vec<Share>,
+}
+
+impl Pair {
+    /// Whether nothing was changed: the recorded state, measured again.
+    fn is_unchanged(&self) -> bool {
+        std::ptr::eq(self.change, &raw const NOTHING)
+    }
 }
 
 impl WhatIf {
@@ -130,7 +140,7 @@ impl WhatIf {
         };
         for program in programs().filter(chosen) {
             if self.again.is_some() {
-                pairs.extend(tool.pairs_again(program)?);
+                pairs.extend(tool.pairs(program)?);
                 continue;
             }
             let lacks = program.lacks();
@@ -182,7 +192,6 @@ impl WhatIf {
             tool.record(&recording, true)?;
             tool.measured(&recording, program)?
         };
-        let mut pairs = Vec::new();
         if self.as_recorded {
             running.runs()?;
             let (verdict, replayed) = tool.replayed(&recording, program)?;
@@ -194,36 +203,41 @@ impl WhatIf {
                 recorded.hogs,
                 replayed.hogs
             );
-            return Ok(pairs);
+            return Ok(Vec::new());
         }
-        for (number, change) in changes(program).enumerate() {
+        for (name, change) in numbered(program) {
             let setting = change.setting()?;
             if setting.is_some() {
                 drop(running);
                 folder = tempfile::tempdir().into_diagnostic()?;
                 running = program.start(folder.path())?;
             }
-            let mut measured = Vec::new();
             for run in 0..self.runs {
                 running.runs()?;
-                let _hogs = Hogs::changed(change, folder.path(), &running)?;
+                let hogs = Hogs::changed(change, folder.path(), &running)?;
                 std::thread::sleep(SETTLES);
-                let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
-                tool.record(&file, false)?;
-                measured.push(tool.measured(&file, program)?);
+                let file = tool.run(program, &name, run);
+                let groups: Vec<_> = hogs.clients().chain([&running]).collect();
+                let lasts = Duration::from_secs(self.seconds.into());
+                let (done, speed) = written::during(program, &groups, lasts, || tool.record(&file, false));
+                done?;
+                written::keep(&file, speed)?;
             }
             if setting.is_some() {
                 drop((setting, running));
                 folder = tempfile::tempdir().into_diagnostic()?;
                 running = program.start(folder.path())?;
             }
-            let (verdict, replayed, predicted) = tool.predicted(&recording, program, change)?;
-            let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
-            eprintln!("{}", page::line(&pair));
-            pairs.push(pair);
         }
-        Ok(pairs)
+        drop(running);
+        tool.pairs(program)
     }
+}
+
+/// What is measured of a program, with its name in files: nothing changed, then each change.
+fn numbered(program: &'static Program) -> impl Iterator<Item = (String, &'static Change)> {
+    let changes = changes(program).enumerate().map(|(number, change)| (number.to_string(), change));
+    std::iter::once(("base".to_owned(), &NOTHING)).chain(changes)
 }
 
 /// Every change, with its program unless it is for all.
@@ -246,23 +260,39 @@ impl Tool {
         serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime printed no JSON")
     }
 
-    /// Predicts each change of a program again, and compares with recordings of earlier runs. Changes without are left
-    /// out.
-    fn pairs_again(&self, program: &'static Program) -> miette::Result<Vec<Pair>> {
+    /// The recording of a change, by [`numbered`]'s name.
+    fn run(&self, program: &Program, name: &str, run: u32) -> PathBuf {
+        self.folder.join(format!("{}.{name}.{run}.dat", program.name))
+    }
+
+    /// Predicts each change of a recorded program, and compares with the recordings of the changes. Leaves changes
+    /// without recordings out.
+    fn pairs(&self, program: &'static Program) -> miette::Result<Vec<Pair>> {
         let recording = self.folder.join(format!("{}.dat", program.name));
         if !recording.exists() {
             return Ok(Vec::new());
         }
         let recorded = self.measured(&recording, program)?;
         let mut pairs = Vec::new();
-        for (number, change) in changes(program).enumerate() {
-            let run = |run: u32| self.folder.join(format!("{}.{number}.{run}.dat", program.name));
-            let runs = (0..).map(run).take_while(|file| file.exists());
-            let measured: Vec<Share> = runs.map(|file| self.measured(&file, program)).collect::<miette::Result<_>>()?;
+        let mut base = None;
+        for (name, change) in numbered(program) {
+            let runs = (0..).map(|run| self.run(program, &name, run)).take_while(|file| file.exists());
+            let runs = runs.map(|file| self.measured(&file, program));
+            let mut measured: Vec<Share> = runs.collect::<miette::Result<_>>()?;
             if measured.is_empty() {
                 continue;
             }
-            let (verdict, replayed, predicted) = self.predicted(&recording, program, change)?;
+            if std::ptr::eq(change, &raw const NOTHING) {
+                let speeds: Vec<f64> = measured.iter().filter_map(|share| share.speed).collect();
+                base = (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64);
+            }
+            for share in &mut measured {
+                share.speed = share.speed.zip(base).map(|(speed, base)| speed / base * 100.0);
+            }
+            let (verdict, replayed, mut predicted) = self.predicted(&recording, program, change)?;
+            if change.rules.is_empty() {
+                predicted = replayed;
+            }
             let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
             eprintln!("{}", page::line(&pair));
             pairs.push(pair);
@@ -281,12 +311,13 @@ impl Tool {
         }
     }
 
-    /// CPU time in a recording.
+    /// CPU time in a recording, and the bytes per second that were written beside it.
     fn measured(&self, file: &Path, program: &Program) -> miette::Result<Share> {
         let json = self.ask(&["trace", "info", &file.to_string_lossy(), "--json"])?;
         let rows = json["tasks"].as_array().into_iter().flatten();
         let rows = rows.filter_map(|row| Some((format!("{}-", row["comm"].as_str()?), row["cpu_ns"].as_u64()?)));
-        share(rows, json["span_ns"].as_u64(), program)
+        let share = share(rows, json["span_ns"].as_u64(), program)?;
+        Ok(Share { speed: written::kept(file)?, ..share })
     }
 
     /// A replay's verdict, and CPU time as recorded and after the change.
@@ -321,7 +352,12 @@ impl Tool {
             share(rows, json["duration_ns"]["recorded"].as_u64(), program)
         };
         let verdict = json["verdict"]["verdict"].as_str().unwrap_or("unknown").to_owned();
-        Ok((verdict, of("replayed")?, of("what_if")?))
+        let (recorded, mut replayed, mut predicted) = (of("recorded")?, of("replayed")?, of("what_if")?);
+        for share in [&mut replayed, &mut predicted] {
+            // A round's work stays the same, so that throughput follows CPU time: `progress` of each task.
+            share.speed = Some(share.program / recorded.program * 100.0).filter(|speed| speed.is_finite());
+        }
+        Ok((verdict, replayed, predicted))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::command::{command, output};
 
 /// The largest error of a near prediction, as a part of the measured value.
 const NEAR: f64 = 0.1;
-/// Smaller shares say little, percent of a CPU.
+/// Smaller shares of a CPU and of a throughput say little, percent.
 const LITTLE: f64 = 1.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,11 @@ impl Comparison {
         (self.predicted - self.mean) / self.mean.max(LITTLE)
     }
 
+    /// `1.2 (1.1 to 1.3)`, with this number of digits.
+    fn measured(self, digits: usize) -> String {
+        format!("{:.digits$} ({:.digits$} to {:.digits$})", self.mean, self.least, self.most)
+    }
+
     fn is_near(self) -> bool {
         self.off().abs() <= NEAR || (self.least..=self.most).contains(&self.predicted)
     }
@@ -50,6 +55,14 @@ impl Pair {
         Comparison::of(self, |share| share.hogs)
     }
 
+    /// Throughput, if both are known.
+    fn speed(&self) -> Option<Comparison> {
+        let known = |share: &Share| share.speed.is_some();
+        (known(&self.predicted) && self.measured.iter().all(known))
+            .then(|| Comparison::of(self, |share| share.speed.unwrap_or_default()))
+    }
+
+    /// Whether the CPU time of both is near.
     fn is_near(&self) -> bool {
         self.program().is_near() && self.hogs().is_near()
     }
@@ -95,50 +108,61 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     pairs.sort_by(|one, other| {
         (one.is_near(), other.worst()).partial_cmp(&(other.is_near(), one.worst())).unwrap_or(std::cmp::Ordering::Equal)
     });
-    let near = pairs.iter().filter(|pair| pair.is_near()).count();
-    let program_near = pairs.iter().filter(|pair| pair.program().is_near()).count();
-    let astray = pairs.iter().filter(|pair| pair.goes_astray()).count();
+    let changed: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_unchanged()).collect();
+    let count = |holds: &dyn Fn(&Pair) -> bool| changed.iter().filter(|pair| holds(pair)).count();
+    let speed_near = |pair: &Pair| pair.speed().is_some_and(Comparison::is_near);
     let mut page = format!(
         "# What-if predictions\n\n\
          `cargo xtask whatif --runs {runs} --seconds {seconds} --out docs/what-if.md` has written this page on\n{machine}.\n\n\
          It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`). From the recording, it\n\
          predicts what happens when the hogs or the clients change. Then it makes each change {runs} times.\n\n\
-         **{program_near} of {} predictions of the program's CPU time are near**: within 10 % of the measured mean,\n\
-         or within the measured range. In {near}, the CPU time of the hogs is near, too. Predictions with\n\
-         the wrong direction, and an effect larger than the difference of the runs: {astray}.\n\n\
+         Of {all} predictions, these are near: within 10 % of the measured mean, or within the measured\n\
+         range.\n\n\
+         - CPU time of the program: {program}.\n\
+         - CPU time of the program and of the hogs: {both}.\n\
+         - Throughput of the program: {speed} of the {speeds} with a measured throughput.\n\n\
+         In {astray}, the program's CPU time changes in the wrong direction, and the real change exceeds the\n\
+         range of the runs.\n\n\
          A prediction is the mean of the five seeds of a what-if. Predictions and measurements include\n\
          the cost of recording.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
-         Predictions that are not near are first, the furthest at the top.\n\n",
-        pairs.len(),
+         Throughput is in percent of the throughput without a change. Its prediction is the progress that\n\
+         `vruntime replay` reports. Its measurement counts the bytes that the program's processes write.\n\
+         Predictions of CPU time that are not near are first, the furthest at the top.\n\n",
+        all = changed.len(),
+        program = count(&|pair| pair.program().is_near()),
+        both = count(&Pair::is_near),
+        speed = count(&speed_near),
+        speeds = count(&|pair| pair.speed().is_some()),
+        astray = count(&Pair::goes_astray),
     );
     page.push_str(
-        "| program | change | recorded | replayed | predicted | measured | off | hogs predicted | measured | near | verdict |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| program | change | recorded | replayed | predicted | measured | off | near | hogs predicted | measured | near | \
+         throughput predicted | measured | near | verdict |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for pair in pairs.iter() {
+    for pair in &changed {
         let (program, hogs) = (pair.program(), pair.hogs());
         // Writing to a string cannot fail.
         let _written = writeln!(
             page,
-            "| {} | {} | {:.1} | {:.1} | {:.1} | {:.1} ({:.1} to {:.1}) | {:+.0} % | {:.1} | {:.1} ({:.1} to {:.1}) | {} | {} |",
+            "| {} | {} | {:.1} | {:.1} | {:.1} | {} | {:+.0} % | {} | {:.1} | {} | {} | {} | {} |",
             pair.program.name,
             pair.change.what,
             pair.recorded.program,
             pair.replayed.program,
             program.predicted,
-            program.mean,
-            program.least,
-            program.most,
+            program.measured(1),
             program.off() * 100.0,
+            yes(program.is_near()),
             hogs.predicted,
-            hogs.mean,
-            hogs.least,
-            hogs.most,
-            if pair.is_near() { "yes" } else { "no" },
+            hogs.measured(1),
+            yes(hogs.is_near()),
+            speed(pair),
             pair.verdict,
         );
     }
+    unchanged(&mut page, pairs);
     page.push_str("\nPrograms:\n\n");
     let mut names: Vec<_> = pairs.iter().map(|pair| (pair.program.name, pair.program.what)).collect();
     names.sort_unstable();
@@ -156,14 +180,57 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     page
 }
 
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+/// The cells of a pair's throughput.
+fn speed(pair: &Pair) -> String {
+    pair.speed().map_or_else(
+        || "- | - | -".to_owned(),
+        |speed| format!("{:.0} | {} | {}", speed.predicted, speed.measured(0), yes(speed.is_near())),
+    )
+}
+
+/// The table of the recorded state, measured again.
+fn unchanged(page: &mut String, pairs: &[Pair]) {
+    let mut unchanged: Vec<&Pair> = pairs.iter().filter(|pair| pair.is_unchanged()).collect();
+    if unchanged.is_empty() {
+        return;
+    }
+    unchanged.sort_unstable_by_key(|pair| pair.program.name);
+    page.push_str(
+        "\n## The recorded state, measured again\n\n\
+         Nothing was changed here. So this shows how much one recording says about the next.\n\n\
+         | program | recorded | replayed | measured again | hogs recorded | replayed | measured again | throughput |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for pair in unchanged {
+        let speed =
+            pair.speed().map_or_else(|| "-".to_owned(), |speed| format!("{:.0} to {:.0} %", speed.least, speed.most));
+        // Writing to a string cannot fail.
+        let _written = writeln!(
+            page,
+            "| {} | {:.1} | {:.1} | {} | {:.1} | {:.1} | {} | {speed} |",
+            pair.program.name,
+            pair.recorded.program,
+            pair.replayed.program,
+            pair.program().measured(1),
+            pair.recorded.hogs,
+            pair.replayed.hogs,
+            pair.hogs().measured(1),
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::PROGRAMS;
-    use super::super::changes::OF_HOGS;
+    use super::super::changes::{NOTHING, OF_HOGS};
     use super::*;
 
     fn pair(predicted: [f64; 2], measured: &[[f64; 2]]) -> Pair {
-        let share = |[program, hogs]: [f64; 2]| Share { program, hogs };
+        let share = |[program, hogs]: [f64; 2]| Share { program, hogs, speed: None };
         Pair {
             program: &PROGRAMS[0],
             change: &OF_HOGS[0],
@@ -194,8 +261,30 @@ mod tests {
     fn a_page_has_the_worst_first_and_says_what_was_left_out() {
         let mut pairs = [pair([100.0, 100.0], &[[100.0, 100.0]]), pair([10.0, 190.0], &[[100.0, 100.0]])];
         let page = page(&mut pairs, &["java (needs default-jdk-headless)".to_owned()], 1, 2, "2 CPUs");
-        assert!(page.contains("**1 of 2 predictions of the program"), "{page}");
-        assert!(page.find("| no | good |").unwrap() < page.find("| yes | good |").unwrap(), "{page}");
+        assert!(page.contains("Of 2 predictions") && page.contains("- CPU time of the program: 1."), "{page}");
+        assert!(
+            page.find("| no | - | - | - | good |").unwrap() < page.find("| yes | - | - | - | good |").unwrap(),
+            "{page}"
+        );
         assert!(page.contains("java (needs default-jdk-headless)"), "{page}");
+        assert!(!page.contains("measured again"), "{page}");
+    }
+
+    #[test]
+    fn a_page_has_throughput_and_the_recorded_state_apart() {
+        let mut changed = pair([110.0, 90.0], &[[100.0, 100.0], [102.0, 98.0]]);
+        changed.predicted.speed = Some(220.0);
+        let mut pairs = [changed, pair([50.0, 150.0], &[[52.0, 148.0], [48.0, 152.0]])];
+        for (measured, speed) in pairs[0].measured.iter_mut().zip([150.0, 160.0]) {
+            measured.speed = Some(speed);
+        }
+        pairs[1].change = &NOTHING;
+        let page = page(&mut pairs, &[], 2, 2, "2 CPUs");
+        assert!(page.contains("| yes | 220 | 155 (150 to 160) | no | good |"), "{page}");
+        assert!(page.contains("Of 1 predictions") && page.contains("program: 0 of the 1 with"), "{page}");
+        assert!(
+            page.contains("| redis | 50.0 | 50.0 | 50.0 (48.0 to 52.0) | 150.0 | 150.0 | 150.0 (148.0 to 152.0) | - |"),
+            "{page}"
+        );
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Program {
     pub(crate) needs: &'static [(&'static str, &'static str)],
     /// Prefixes of its tasks' names.
     pub(crate) tasks: &'static [&'static str],
+    /// Prefixes of the names of its processes whose written bytes count as its work. None if they write nothing.
+    pub(crate) writers: &'static [&'static str],
     /// Time to start, seconds.
     pub(crate) begins_s: u64,
     /// A script for `sh` in an empty folder.
@@ -33,12 +35,16 @@ pub(crate) struct Program {
     pub(crate) clients: Option<Change>,
 }
 
+/// All its processes write in proportion to its work.
+const ALL: &[&str] = &[""];
+
 pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "redis",
         what: "redis-server and redis-benchmark, 50 clients",
         needs: &[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools")],
         tasks: &["redis"],
+        writers: &["redis-server"],
         begins_s: 2,
         script: "redis-server --port 0 --unixsocket $PWD/socket --save '' & sleep 0.5
                  exec redis-benchmark -s $PWD/socket -c 50 -n 1000000000 -t get,set",
@@ -53,16 +59,17 @@ pub(crate) const PROGRAMS: &[Program] = &[
         what: "PostgreSQL, pgbench -S, 4 clients",
         needs: &[("pgbench", "postgresql"), ("runuser", "util-linux")],
         tasks: &["pgbench", "postgres"],
+        writers: &["pgbench"],
         begins_s: 12,
         script: "chmod 755 .; install -d -o postgres data; bin=$(echo /usr/lib/postgresql/*/bin)
                  runuser -u postgres -- $bin/initdb -D data -A trust
                  runuser -u postgres -- $bin/postgres -D data -k $PWD/data -c listen_addresses= -c fsync=off & sleep 2
                  runuser -u postgres -- createdb -h $PWD/data b; runuser -u postgres -- pgbench -h $PWD/data -i -s 2 -q b
-                 exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 b",
+                 exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 -l --log-prefix=$PWD/data/log b",
         clients: Some(Change {
             what: "twice the clients",
             rules: &["comm=pgbench: copies=2", "comm=postgres: copies=2"],
-            make: Make::Client("exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 b"),
+            make: Make::Client("exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 -l --log-prefix=$PWD/data/log b"),
         }),
     },
     Program {
@@ -70,6 +77,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         what: "hackbench -g 1, 40 processes at sockets",
         needs: &[("hackbench", "rt-tests")],
         tasks: &["hackbench"],
+        writers: ALL,
         begins_s: 1,
         script: "exec hackbench -g 1 -l 100000000",
         clients: None,
@@ -79,6 +87,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         what: "Python, multiprocessing.Pool of 3 processes",
         needs: &[("python3", "python3")],
         tasks: &["python3"],
+        writers: ALL,
         begins_s: 1,
         script: r#"cat >pool.py <<'END'
 import hashlib, multiprocessing
@@ -95,6 +104,7 @@ exec python3 pool.py"#,
         what: "a Go HTTP server and 8 clients in one process",
         needs: &[("go", "golang-go")],
         tasks: &["goserver"],
+        writers: ALL,
         begins_s: 20,
         script: r#"cat >main.go <<'END'
 package main
@@ -118,6 +128,7 @@ HOME=$PWD GOFLAGS=-mod=mod go build -o goserver main.go && exec ./goserver"#,
         what: "make -j4 of 80 C files, again and again",
         needs: &[("make", "make"), ("gcc", "gcc")],
         tasks: &["cc1", "as-", "gcc", "make", "x86_64", "aarch64", "collect2", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: r#"i=0; while [ $i -lt 80 ]; do i=$((i + 1))
 printf '#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\n' >f$i.c
@@ -132,13 +143,14 @@ while :; do make -s -B -j4; done"#,
         what: "Java, a pool of 4 threads",
         needs: &[("java", "default-jre-headless"), ("javac", "default-jdk-headless")],
         tasks: &["java", "pool-1", "Thread", "G1", "C2", "C1", "VM", "GC", "Monitor", "Signal", "Reference", "Finalizer"],
+        writers: ALL,
         begins_s: 5,
         script: r#"cat >Pool.java <<'END'
-import java.security.*; import java.util.concurrent.*;
+import java.io.*; import java.security.*; import java.util.concurrent.*;
 public class Pool { public static void main(String[] arguments) throws Exception {
- var pool = Executors.newFixedThreadPool(4); var free = new Semaphore(16);
+ var pool = Executors.newFixedThreadPool(4); var free = new Semaphore(16); var done = new FileOutputStream("/dev/null");
  while (true) { free.acquire(); pool.submit(() -> { try { var sum = MessageDigest.getInstance("SHA-256"); byte[] data = new byte[20000];
-  for (int i = 0; i < 10; i++) sum.update(data); sum.digest(); } catch (Exception error) {} free.release(); }); } } }
+  for (int i = 0; i < 10; i++) sum.update(data); sum.digest(); done.write(0); } catch (Exception error) {} free.release(); }); } } }
 END
 javac Pool.java && exec java Pool"#,
         clients: None,
@@ -148,6 +160,7 @@ javac Pool.java && exec java Pool"#,
         what: "a Node.js HTTP server and a client with 8 connections",
         needs: &[("node", "nodejs")],
         tasks: &["node", "libuv", "MainThread", "client"],
+        writers: ALL,
         begins_s: 3,
         script: r"cat >server.js <<'END'
 const http = require('http'), crypto = require('crypto');
@@ -172,6 +185,7 @@ node server.js & sleep 1; exec node client.js",
         what: "pigz -p 3 of zeros",
         needs: &[("pigz", "pigz")],
         tasks: &["pigz"],
+        writers: ALL,
         begins_s: 1,
         script: "exec pigz -p 3 </dev/zero >/dev/null",
         clients: None,
@@ -181,6 +195,7 @@ node server.js & sleep 1; exec node client.js",
         what: "sysbench threads, 8 threads that yield",
         needs: &[("sysbench", "sysbench")],
         tasks: &["sysbench"],
+        writers: &[],
         begins_s: 2,
         script: "exec sysbench threads --threads=8 --time=100000 run",
         clients: None,

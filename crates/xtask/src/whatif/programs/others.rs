@@ -1,7 +1,7 @@
 //! Programs that came after most of the replay's rules were made (`cargo xtask whatif --others`). Rules on packets,
 //! messages and repetitions were made with them. They use the loopback interface only, with fixed ports from 18053 on.
 
-use super::Program;
+use super::{ALL, Program};
 
 /// Writes the configuration of an nginx with one worker, at port 18080.
 macro_rules! nginx_conf {
@@ -18,6 +18,7 @@ pub(crate) const OTHERS: &[Program] = &[
         what: "nginx with 1 worker, wrk with 16 connections",
         needs: &[("nginx", "nginx"), ("wrk", "wrk")],
         tasks: &["nginx", "wrk"],
+        writers: ALL,
         begins_s: 2,
         script: concat!(
             nginx_conf!(),
@@ -31,6 +32,7 @@ exec wrk -t2 -c16 -d100000s http://127.0.0.1:18080/"#
         what: "memcached with 2 threads, memcslap with 8 clients",
         needs: &[("memcached", "memcached"), ("memcslap", "libmemcached-tools")],
         tasks: &["memcached", "mc-", "memcslap", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: "memcached -u root -l 127.0.0.1 -p 18211 -t 2 & sleep 0.5
                  while :; do memcslap -s 127.0.0.1:18211 --concurrency=8 --test=get --execute-number=20000; done",
@@ -41,6 +43,7 @@ exec wrk -t2 -c16 -d100000s http://127.0.0.1:18080/"#
         what: "haproxy with 2 threads before nginx, wrk with 8 connections",
         needs: &[("haproxy", "haproxy"), ("nginx", "nginx"), ("wrk", "wrk")],
         tasks: &["haproxy", "nginx", "wrk"],
+        writers: ALL,
         begins_s: 3,
         script: concat!(
             nginx_conf!(),
@@ -68,6 +71,7 @@ exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#
         what: "iperf3, 1 TCP connection",
         needs: &[("iperf3", "iperf3")],
         tasks: &["iperf3"],
+        writers: ALL,
         begins_s: 2,
         script: "iperf3 -s -B 127.0.0.1 -p 18091 & sleep 0.5; exec iperf3 -c 127.0.0.1 -p 18091 -t 86400",
         clients: None,
@@ -77,6 +81,7 @@ exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#
         what: "ffmpeg, MPEG-4 of a test picture, 2 threads",
         needs: &[("ffmpeg", "ffmpeg")],
         tasks: &["ffmpeg", "vf#", "af#", "enc", "dec", "dmx", "mux", "sch"],
+        writers: ALL,
         begins_s: 1,
         script: "exec ffmpeg -loglevel quiet -f lavfi -i testsrc2=size=1280x720:rate=30 -c:v mpeg4 -threads 2 -f null -",
         clients: None,
@@ -86,6 +91,7 @@ exec wrk -t1 -c8 -d100000s http://127.0.0.1:18090/"#
         what: "a Node.js HTTP server, wrk with 8 connections",
         needs: &[("node", "nodejs"), ("wrk", "wrk")],
         tasks: &["node", "libuv", "MainThread", "wrk"],
+        writers: ALL,
         begins_s: 5,
         script: r#"echo 'require("http").createServer((ask, reply) => reply.end("hello")).listen(18082, "127.0.0.1")' >server.js
 node server.js & sleep 3; exec wrk -t1 -c8 -d100000s http://127.0.0.1:18082/"#,
@@ -101,6 +107,7 @@ node server.js & sleep 3; exec wrk -t1 -c8 -d100000s http://127.0.0.1:18082/"#,
             ("sysbench", "sysbench"),
         ],
         tasks: &["mariadbd", "sysbench"],
+        writers: ALL,
         begins_s: 15,
         script: r#"mariadb-install-db --no-defaults --user=root --datadir=$PWD/data
 mariadbd --no-defaults --user=root --datadir=$PWD/data --socket=$PWD/socket --skip-networking --pid-file=$PWD/pid & sleep 4
@@ -114,6 +121,7 @@ $bench prepare; exec $bench --threads=4 --time=100000 run"#,
         what: "tar and zstd with 2 threads at a pipe, again and again",
         needs: &[("tar", "tar"), ("zstd", "zstd")],
         tasks: &["tar", "zstd", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: "while :; do tar cf - -C /usr/lib . | zstd -3 -T2 >/dev/null; done",
         clients: None,
@@ -123,6 +131,7 @@ $bench prepare; exec $bench --threads=4 --time=100000 run"#,
         what: "unbound with 2 threads, dnsperf with 4 clients",
         needs: &[("unbound", "unbound"), ("dnsperf", "dnsperf")],
         tasks: &["unbound", "dnsperf"],
+        writers: ALL,
         begins_s: 2,
         script: r#"cat >unbound.conf <<END
 server:
@@ -150,6 +159,7 @@ unbound -d -c unbound.conf & sleep 1; exec dnsperf -s 127.0.0.1 -p 18053 -d quer
         what: "Python asyncio, an echo server and 8 clients",
         needs: &[("python3", "python3")],
         tasks: &["python3"],
+        writers: ALL,
         begins_s: 2,
         script: r#"cat >server.py <<'END'
 import asyncio
@@ -181,6 +191,7 @@ python3 server.py & sleep 1; exec python3 client.py"#,
         what: "Ruby, 4 threads at a queue of 4",
         needs: &[("ruby", "ruby")],
         tasks: &["ruby", "queue.rb"],
+        writers: ALL,
         begins_s: 2,
         script: r"echo 'q = SizedQueue.new(4); 4.times { Thread.new { while q.pop do (1..200).reduce(:*) end } }
 loop { q << 1 }' >queue.rb
@@ -192,6 +203,7 @@ exec ruby queue.rb",
         what: "7z b with 2 threads, again and again",
         needs: &[("7z", "7zip")],
         tasks: &["7z", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: "while :; do 7z b 1 -mmt2 -md20; done",
         clients: None,
@@ -201,6 +213,7 @@ exec ruby queue.rb",
         what: "PHP's own server, ab with 4 connections",
         needs: &[("php", "php-cli"), ("ab", "apache2-utils")],
         tasks: &["php", "ab-"],
+        writers: ALL,
         begins_s: 2,
         script: r"echo '<?php $s = 0; for ($i = 0; $i < 20000; $i++) $s += $i; echo $s;' >index.php
 php -S 127.0.0.1:18084 -t . & sleep 1; exec ab -q -c 4 -t 100000 -n 100000000 http://127.0.0.1:18084/index.php",
@@ -211,6 +224,7 @@ php -S 127.0.0.1:18084 -t . & sleep 1; exec ab -q -c 4 -t 100000 -n 100000000 ht
         what: "fio, 3 processes read a file of 64 MB at random",
         needs: &[("fio", "fio")],
         tasks: &["fio"],
+        writers: ALL,
         begins_s: 3,
         script: "exec fio --name=r --rw=randread --bs=4k --size=64m --filename=$PWD/data --ioengine=psync --numjobs=3 \
                  --time_based --runtime=100000",
@@ -221,6 +235,7 @@ php -S 127.0.0.1:18084 -t . & sleep 1; exec ab -q -c 4 -t 100000 -n 100000000 ht
         what: "ssh to this machine, cat of zeros",
         needs: &[("sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")],
         tasks: &["ssh", "cat-"],
+        writers: ALL,
         begins_s: 3,
         script: r#"mkdir -p /run/sshd; ssh-keygen -q -t ed25519 -N "" -f key; cp key.pub keys; chmod 600 keys
 $(command -v sshd) -D -f /dev/null -p 18022 -o ListenAddress=127.0.0.1 -h $PWD/key -o AuthorizedKeysFile=$PWD/keys \
@@ -233,6 +248,7 @@ ssh -F /dev/null -p 18022 -i key -o StrictHostKeyChecking=no -o UserKnownHostsFi
         what: "Perl, two processes at a pipe",
         needs: &[("perl", "perl")],
         tasks: &["perl"],
+        writers: ALL,
         begins_s: 1,
         script: r#"cat >pipe.pl <<'END'
 pipe(R, W);
@@ -247,6 +263,7 @@ exec perl pipe.pl"#,
         what: "nginx, and a new curl for each page",
         needs: &[("nginx", "nginx"), ("curl", "curl")],
         tasks: &["nginx", "curl", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: concat!(
             nginx_conf!(),
@@ -260,6 +277,7 @@ while :; do curl -s http://127.0.0.1:18080/; done"#
         what: "find and xargs -P3 md5sum, again and again",
         needs: &[("find", "findutils"), ("xargs", "findutils"), ("md5sum", "coreutils")],
         tasks: &["find", "xargs", "md5sum", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: "while :; do find /usr/lib -type f | xargs -P3 -n8 md5sum; done",
         clients: None,
@@ -269,6 +287,7 @@ while :; do curl -s http://127.0.0.1:18080/; done"#
         what: "Varnish before nginx, wrk with 8 connections",
         needs: &[("varnishd", "varnish"), ("nginx", "nginx"), ("wrk", "wrk"), ("gcc", "gcc")],
         tasks: &["varnish", "cache-", "vcache", "acceptor", "nginx", "wrk"],
+        writers: ALL,
         begins_s: 11,
         script: concat!(
             nginx_conf!(),
@@ -284,6 +303,7 @@ exec wrk -t1 -c8 -d100000s http://127.0.0.1:18092/"#
         what: "Python's http.server, ab with 4 connections",
         needs: &[("python3", "python3"), ("ab", "apache2-utils")],
         tasks: &["python3", "ab-"],
+        writers: ALL,
         begins_s: 2,
         script: r"echo 'a.ex A' >page.txt; python3 -m http.server 18081 --bind 127.0.0.1 & sleep 1
 exec ab -q -c 4 -t 100000 -n 100000000 http://127.0.0.1:18081/page.txt",
@@ -294,6 +314,7 @@ exec ab -q -c 4 -t 100000 -n 100000000 http://127.0.0.1:18081/page.txt",
         what: "sysbench memory, 4 threads",
         needs: &[("sysbench", "sysbench")],
         tasks: &["sysbench"],
+        writers: ALL,
         begins_s: 2,
         script: "exec sysbench memory --threads=4 --time=100000 --memory-total-size=1000T run",
         clients: None,
@@ -303,6 +324,7 @@ exec ab -q -c 4 -t 100000 -n 100000000 http://127.0.0.1:18081/page.txt",
         what: "sysbench mutex, 4 threads at 8 mutexes, again and again",
         needs: &[("sysbench", "sysbench")],
         tasks: &["sysbench", "sh-"],
+        writers: ALL,
         begins_s: 2,
         script: "while :; do sysbench mutex --threads=4 --mutex-num=8 --mutex-locks=2000 run; done",
         clients: None,

@@ -1,0 +1,107 @@
+//! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
+//!
+//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts them, those of
+//! sockets included, and those of children that have ended. No program must be changed for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use super::programs::{Group, Program};
+
+/// When the measurement begins after the start of a recording, and how long before its end it ends.
+const MARGIN: Duration = Duration::from_millis(300);
+
+/// What `work` returns, and the bytes per second that `program` writes during it, if it writes any. `work` takes `lasts`.
+pub(super) fn during<T: Send>(
+    program: &Program,
+    groups: &[&Group],
+    lasts: Duration,
+    work: impl FnOnce() -> T,
+) -> (T, Option<f64>) {
+    std::thread::scope(|threads| {
+        let measures = threads.spawn(|| {
+            std::thread::sleep(MARGIN);
+            let (began, before) = (Instant::now(), written(program, groups));
+            std::thread::sleep(lasts.saturating_sub(2 * MARGIN));
+            let (elapsed, after) = (began.elapsed(), written(program, groups));
+            (after > before).then(|| (after - before) as f64 / elapsed.as_secs_f64())
+        });
+        let result = work();
+        (result, measures.join().ok().flatten())
+    })
+}
+
+/// The bytes that `program` has written.
+fn written(program: &Program, groups: &[&Group]) -> u64 {
+    let members = groups.iter().flat_map(|group| group.members());
+    let writers = members.filter(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        program.writers.iter().any(|begins| name.starts_with(begins))
+    });
+    // A process may end in between. Its parent then has its bytes.
+    writers.filter_map(|pid| wchar(&fs::read_to_string(format!("/proc/{pid}/io")).ok()?)).sum()
+}
+
+fn wchar(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("wchar: "))?.parse().ok()
+}
+
+/// The file with the throughput during a recording.
+fn beside(recording: &Path) -> PathBuf {
+    recording.with_extension("written")
+}
+
+/// Leaves the bytes per second beside a recording.
+pub(super) fn keep(recording: &Path, speed: Option<f64>) -> miette::Result<()> {
+    let (file, text) = (beside(recording), speed.map_or_else(String::new, |speed| format!("{speed:.0}\n")));
+    fs::write(&file, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))
+}
+
+/// The bytes per second during a recording, if they were measured.
+pub(super) fn kept(recording: &Path) -> miette::Result<Option<f64>> {
+    let file = beside(recording);
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
+    match text.trim() {
+        "" => Ok(None),
+        number => number.parse().map(Some).map_err(|_| miette!("{}: {number} is no number of bytes", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::programs::PROGRAMS;
+    use super::*;
+
+    #[test]
+    fn written_bytes_are_counted() {
+        // A background process and its parent, each with half.
+        let group = Group::start(
+            "sh",
+            &["-c", "while :; do head -c 1000 /dev/zero; sleep 0.01; done >/dev/null & while :; do printf '%1000d' 0; sleep 0.01; done >/dev/null"],
+            Path::new("/"),
+        )
+        .unwrap();
+        let make = PROGRAMS.iter().find(|program| program.name == "make").unwrap();
+        let ((), speed) =
+            during(make, &[&group], Duration::from_secs(2), || std::thread::sleep(Duration::from_secs(2)));
+        assert!(speed.is_some_and(|speed| (1000.0..250_000.0).contains(&speed)), "{speed:?}");
+        let sysbench = PROGRAMS.iter().find(|program| program.name == "sysbench").unwrap();
+        assert_eq!(written(sysbench, &[&group]), 0, "it has no writers");
+    }
+
+    #[test]
+    fn throughput_is_kept_beside_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("redis.0.1.dat");
+        assert_eq!(kept(&recording).unwrap(), None, "not measured");
+        keep(&recording, None).unwrap();
+        assert_eq!(kept(&recording).unwrap(), None, "nothing is written");
+        keep(&recording, Some(1234.4)).unwrap();
+        assert_eq!(kept(&recording).unwrap(), Some(1234.0));
+        fs::write(beside(&recording), "many").unwrap();
+        assert!(kept(&recording).unwrap_err().to_string().contains("many is no number"));
+    }
+}
