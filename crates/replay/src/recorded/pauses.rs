@@ -5,9 +5,9 @@
 //! may be there early. They would wait until the clock or a slower thread lets that thread act. So a pause takes its
 //! recorded time, whenever it begins.
 //!
-//! An act of a thread is what it does from a wakeup on. An act continues after a nap, and after a wait for a thread that
-//! this one wakes: it helps. A nap is a sleep that a timer ended, shorter than a tenth of the average time between the
-//! thread's wakeups. A thread pauses another of its process if all of this holds:
+//! An act of a thread is what it does from a wakeup on. An act continues after a nap, and after a wait for a thread
+//! that this one wakes: it helps. A nap is a sleep that a timer ended, shorter than a tenth of the average time between
+//! the thread's wakeups. A thread pauses another of its process if all of this holds:
 //!
 //! - The other's sleep began after the act did. A thread that waits for an act sleeps before.
 //! - An act wakes the other once. A thread that works through a queue wakes the other for each item.

@@ -107,24 +107,6 @@ fn habit(recorded: &Recorded, pid: i32) -> Habit {
     recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace").habit
 }
 
-/// `task_newtask` and `sched_process_fork` both show one fork.
-#[test]
-fn a_fork_told_twice_is_one() {
-    let recorded = |times: usize| {
-        let mut script = Script::default();
-        let (parent, child) = (task(5, "parent"), task(6, "parent"));
-        script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
-        for _ in 0..times {
-            script.event(MS, 0, What::Fork { parent, child, thread: None });
-        }
-        script.event(MS, 0, What::WokenNew { task: child, prio: 120 }).switch(2 * MS, 0, Left::Dead, Some(child));
-        script.switch(3 * MS, 0, Left::Dead, None);
-        script.finish()
-    };
-    assert_eq!(recorded(2), recorded(1));
-    assert_eq!(ops(&recorded(2), 5).iter().filter(|op| matches!(op, Op::Fork(_))).count(), 1);
-}
-
 #[test]
 fn devices_forks_and_exits() {
     let mut script = Script::default();

@@ -1,7 +1,7 @@
 //! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
 //!
-//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts them, those of
-//! sockets included, and those of children that have ended. No program must be changed for it.
+//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts them, those
+//! of sockets included, and those of children that have ended. No program must be changed for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use super::programs::{Group, Program};
 /// When the measurement begins after the start of a recording, and how long before its end it ends.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// What `work` returns, and the bytes per second that `program` writes during it, if it writes any. `work` takes `lasts`.
+/// What `work` returns, and the bytes per second that `program` writes during it, if it writes any. `work` takes
+/// `lasts`.
 pub(super) fn during<T: Send>(
     program: &Program,
     groups: &[&Group],

@@ -1,4 +1,4 @@
-//! What a trace finds when it begins.
+//! What a trace finds when it begins, and forks.
 
 use super::*;
 use vruntime_workload::program::Before;
@@ -57,4 +57,22 @@ fn workers_of_one_parent_are_told_from_others() {
     assert_eq!(pools(&parent([4, 5, 9])).0, 0, "each has a parent of its own");
     // An id that the events do not have says nothing.
     assert_eq!(pools(&[(61, (4, 5))]), pools(&[]));
+}
+
+/// `task_newtask` and `sched_process_fork` both show one fork.
+#[test]
+fn a_fork_shown_twice_is_one() {
+    let recorded = |times: usize| {
+        let mut script = Script::default();
+        let (parent, child) = (task(5, "parent"), task(6, "parent"));
+        script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
+        for _ in 0..times {
+            script.event(MS, 0, What::Fork { parent, child, thread: None });
+        }
+        script.event(MS, 0, What::WokenNew { task: child, prio: 120 }).switch(2 * MS, 0, Left::Dead, Some(child));
+        script.switch(3 * MS, 0, Left::Dead, None);
+        script.finish()
+    };
+    assert_eq!(recorded(2), recorded(1));
+    assert_eq!(ops(&recorded(2), 5).iter().filter(|op| matches!(op, Op::Fork(_))).count(), 1);
 }
