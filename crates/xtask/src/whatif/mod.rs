@@ -11,7 +11,8 @@ mod written;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -22,6 +23,9 @@ use crate::kernels::debian::Release;
 use crate::print;
 use changes::{Change, HOG, HOGS, Hogs, NOTHING, changes};
 use programs::{OTHERS, PROGRAMS, Program};
+
+/// Ctrl-C was pressed.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Time for the machine to adapt to a change.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -121,6 +125,8 @@ impl WhatIf {
         let vruntime = fs::canonicalize(&vruntime)
             .into_diagnostic()
             .wrap_err_with(|| format!("there is no command {}", vruntime.display()))?;
+        // Values that end programs when they are dropped do not do so if a signal ends this process.
+        ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).into_diagnostic()?;
         let temporary = tempfile::tempdir().into_diagnostic()?;
         let kept = self.again.clone().or_else(|| self.keep.clone());
         let folder = kept.unwrap_or_else(|| temporary.path().join("recordings"));
@@ -151,6 +157,7 @@ impl WhatIf {
             }
             match self.pairs(program, &tool) {
                 Ok(found) => pairs.extend(found),
+                Err(error) if ASKED.load(Ordering::Relaxed) => return Err(error),
                 // The other programs still run.
                 Err(error) => {
                     eprintln!("{}: {error:?}", program.name);
@@ -187,7 +194,7 @@ impl WhatIf {
         let recording = tool.folder.join(format!("{}.dat", program.name));
         let recorded = {
             let _hogs = Hogs::start(HOGS)?;
-            std::thread::sleep(SETTLES);
+            wait(SETTLES, &ASKED)?;
             // The costs of the machine, as a user's recording has them.
             tool.record(&recording, true)?;
             tool.measured(&recording, program)?
@@ -215,7 +222,7 @@ impl WhatIf {
             for run in 0..self.runs {
                 running.runs()?;
                 let hogs = Hogs::changed(change, folder.path(), &running)?;
-                std::thread::sleep(SETTLES);
+                wait(SETTLES, &ASKED)?;
                 let file = tool.run(program, &name, run);
                 let groups: Vec<_> = hogs.clients().chain([&running]).collect();
                 let lasts = Duration::from_secs(self.seconds.into());
@@ -231,6 +238,20 @@ impl WhatIf {
         }
         drop(running);
         tool.pairs(program)
+    }
+}
+
+/// Waits. Fails as soon as `asked` is true.
+fn wait(time: Duration, asked: &AtomicBool) -> miette::Result<()> {
+    let began = Instant::now();
+    loop {
+        if asked.load(Ordering::Relaxed) {
+            return Err(miette!("interrupted: the programs are ended, and changes are taken back"));
+        }
+        match time.checked_sub(began.elapsed()) {
+            Some(rest) => std::thread::sleep(rest.min(Duration::from_millis(50))),
+            None => return Ok(()),
+        }
     }
 }
 
@@ -276,6 +297,7 @@ impl Tool {
         let mut pairs = Vec::new();
         let mut base = None;
         for (name, change) in numbered(program) {
+            wait(Duration::ZERO, &ASKED)?;
             let runs = (0..).map(|run| self.run(program, &name, run)).take_while(|file| file.exists());
             let runs = runs.map(|file| self.measured(&file, program));
             let mut measured: Vec<Share> = runs.collect::<miette::Result<_>>()?;
@@ -375,4 +397,22 @@ fn share(rows: impl Iterator<Item = (String, u64)>, elapsed: Option<u64>, progra
         }
     }
     Ok(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_asked() {
+        let began = Instant::now();
+        wait(Duration::from_millis(60), &AtomicBool::new(false)).unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(60), "nothing asked");
+        let asked = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let waits = threads.spawn(|| wait(Duration::from_secs(600), &asked));
+            asked.store(true, Ordering::Relaxed);
+            assert!(waits.join().unwrap().unwrap_err().to_string().contains("interrupted"));
+        });
+    }
 }

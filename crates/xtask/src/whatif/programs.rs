@@ -224,7 +224,7 @@ impl Program {
     /// Starts it in an empty folder, and waits until it has started.
     pub(crate) fn start(&self, folder: &Path) -> miette::Result<Group> {
         let group = Group::start("sh", &["-c", self.script], folder)?;
-        std::thread::sleep(Duration::from_secs(self.begins_s));
+        super::wait(Duration::from_secs(self.begins_s), &super::ASKED)?;
         Ok(group)
     }
 }
