@@ -1,8 +1,8 @@
 //! Pauses: sleeps that a thread imposes on others of its process.
 //!
 //! A Java machine stops its threads for a safepoint, and wakes them. In the recording, they sleep until that thread
-//! wakes them. But they did not wait for it: where they were in their work then is chance. In a what-if, they
-//! may be there early. They would wait until the clock or a slower thread lets that thread act. So a pause takes its
+//! wakes them. But they did not wait for it: where they were in their work then is chance. In a what-if, they may
+//! be there early. They would wait until the clock or a slower thread lets that thread act. So a pause takes its
 //! recorded time, whenever it begins.
 //!
 //! An act of a thread is what it does from a wakeup on. An act continues after a nap, and after a wait for a thread
@@ -13,9 +13,9 @@
 //! - An act wakes the other once. A thread that works through a queue wakes the other for each item.
 //! - Both are so each time.
 //! - The other has other wakers for nine tenths of its sleeps.
-//! - The other asks for nothing: it causes less than half as many wakeups as it gets. It may ask a thread that also
-//!   acts when timers wake it. A replay has that one's acts in the recorded order, so the other would wait for the
-//!   timer.
+//! - The other asks for nothing: it did not fork this one, and causes less than half as many wakeups as it gets. It may
+//!   ask a thread that also acts when timers wake it. A replay has that one's acts in the recorded order, so the other
+//!   would wait for the timer.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,8 @@ pub(super) fn pauses(threads: &[Thread], duration_ns: u64) -> Vec<Vec<usize>> {
     for (woken, thread) in threads.iter().enumerate() {
         for (index, stretch) in thread.stretches.iter().enumerate().skip(1) {
             let (Waker::Thread(by), Some(true)) = (stretch.waker, stretch.surely) else { continue };
-            if thread.tgid.is_none() || thread.tgid != threads[by].tgid {
+            let forked = threads[by].born.is_some_and(|(_, parent)| parent == Some(woken));
+            if thread.tgid.is_none() || thread.tgid != threads[by].tgid || forked {
                 continue;
             }
             let stretches = &threads[by].stretches;

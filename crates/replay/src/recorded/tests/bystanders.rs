@@ -58,6 +58,8 @@ enum Pauser {
     WakesTwice,
     /// As `Acts`, but in another process.
     IsElsewhere,
+    /// As `Acts`, but the worker has forked the other.
+    IsForked,
 }
 
 /// Every 10 ms, a partner wakes the worker, which sleeps for 1 ms. Three times, a timer wakes the other, and the
@@ -73,6 +75,11 @@ fn worker(pauser: Pauser) -> Vec<Op> {
         script.switch(at + US, 1, Left::Runnable, Some(other));
     };
     script.switch(0, 0, Left::Runnable, Some(SLEEPER));
+    if pauser == Pauser::IsForked {
+        script.event(MS, 0, What::Fork { parent: SLEEPER, child: MATE, thread: Some(true) });
+        script.event(MS, 0, What::WokenNew { task: MATE, prio: 120 });
+        script.switch(MS, 1, Left::Runnable, Some(MATE)).switch(2 * MS, 1, Left::Sleeping, None);
+    }
     for round in 0..60 {
         let at = (round + 1) * 10 * MS;
         // The partner's own wakeups are a timer's.
@@ -124,6 +131,11 @@ fn a_thread_that_waits_for_a_timers_work_is_not_paused() {
 #[test]
 fn a_thread_of_another_process_does_not_pause() {
     assert_eq!(worker(Pauser::IsElsewhere), []);
+}
+
+#[test]
+fn a_thread_waits_for_one_that_it_forked() {
+    assert_eq!(worker(Pauser::IsForked), []);
 }
 
 #[test]

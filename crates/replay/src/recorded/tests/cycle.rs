@@ -113,3 +113,46 @@ fn a_repetition_begins_when_all_threads_are_there() {
     assert_eq!(names.map(closed), [Some(true); 3]);
     assert_eq!(recorded.repeats_from, 3 * US);
 }
+
+/// A thread of a closed loop that was forked in the recording does not repeat it. Its sleeps until something outside
+/// take their time, so that the loop does not wait for the clock.
+#[test]
+fn a_late_thread_of_a_loop_keeps_no_recorded_times() {
+    let (partner, late) = (task(7, "partner"), task(8, "late"));
+    let sleeps = |going_on: bool| {
+        let mut script = Script { context: Some(Context::Task), ..Script::default() };
+        script.switch(0, 0, Left::Runnable, Some(PARENT));
+        for round in 0..ROUNDS {
+            let at = (round + 1) * MS;
+            match round {
+                0..8 => {}
+                8 => {
+                    script.event(at, 0, What::Fork { parent: PARENT, child: late, thread: Some(true) });
+                    script.event(at, 0, What::WokenNew { task: late, prio: 120 });
+                }
+                14 => {
+                    script.context = Some(Context::Softirq);
+                    script.wake(at, 2, late).context = Some(Context::Task);
+                }
+                _ => {
+                    script.wake(at, 0, late);
+                }
+            }
+            script.wake(at + 10 * US, 0, partner).switch(at + 20 * US, 0, Left::Sleeping, None);
+            script.switch(at + 20 * US, 1, Left::Runnable, Some(partner));
+            if round >= 8 {
+                script.switch(at + 20 * US, 2, Left::Runnable, Some(late));
+                script.switch(at + 30 * US, 2, Left::Sleeping, None);
+            }
+            script.wake(at + 500 * US, 1, PARENT).switch(at + 510 * US, 0, Left::Runnable, Some(PARENT));
+            script.switch(at + 510 * US, 1, Left::Sleeping, None);
+        }
+        let recorder = std::mem::take(&mut script.recorder);
+        let recorder = if going_on { recorder.going_on() } else { recorder };
+        let recorded = recorder.finish(&Lateness::default());
+        let until = ops(&recorded, late.pid).iter().filter(|op| matches!(op, Op::SleepUntil { .. })).count();
+        let times = ops(&recorded, late.pid).iter().filter(|op| matches!(op, Op::Sleep { .. })).count();
+        [until, times]
+    };
+    assert_eq!((sleeps(false), sleeps(true)), ([1, 0], [0, 1]));
+}
