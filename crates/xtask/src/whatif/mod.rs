@@ -125,8 +125,6 @@ impl WhatIf {
         let vruntime = fs::canonicalize(&vruntime)
             .into_diagnostic()
             .wrap_err_with(|| format!("there is no command {}", vruntime.display()))?;
-        // Values that end programs when they are dropped do not do so if a signal ends this process.
-        ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).into_diagnostic()?;
         let temporary = tempfile::tempdir().into_diagnostic()?;
         let kept = self.again.clone().or_else(|| self.keep.clone());
         let folder = kept.unwrap_or_else(|| temporary.path().join("recordings"));
@@ -136,6 +134,8 @@ impl WhatIf {
             let page = across::run(&self, &tool, from, to)?;
             return self.leave(&page, "kernels are compared");
         }
+        // Values that end programs when they are dropped do not do so if a signal ends this process.
+        ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).into_diagnostic()?;
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
         let set = if self.others { OTHERS } else { PROGRAMS };
         let chosen = |program: &&Program| {
