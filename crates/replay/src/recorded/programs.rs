@@ -500,8 +500,8 @@ impl<'a> Builder<'a> {
             }
         };
         // In a what-if, a driven thread that began or ended meanwhile keeps no recorded times either.
-        let drives = self.cycle.goes_on[thread] || (self.goes_on && self.cycle.driven[thread]);
-        let outside = pass == Pass::Again || drives;
+        let in_loop = self.cycle.goes_on[thread] || (self.goes_on && self.cycle.driven[thread]);
+        let outside = pass == Pass::Again || in_loop;
         let op = match (slept, self.causes.rhythms[thread]) {
             (Some(slept), _) if cause == Cause::Device => self.device(slept),
             (Some(_), Rhythm::Paced { .. }) if self.goes_on => self.beat(thread).unwrap_or(recorded),

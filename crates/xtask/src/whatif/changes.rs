@@ -47,6 +47,11 @@ pub(super) enum Make {
 }
 
 impl Change {
+    /// Whether this is [`NOTHING`].
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.make, Make::Nothing)
+    }
+
     /// The arguments of `vruntime replay`. A rule that begins with `--` is an option.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         let of_rule = |rule: &&'static str| match rule.split_once(' ') {
@@ -83,7 +88,7 @@ impl Drop for Setting {
 }
 
 /// The recorded state, measured again.
-pub(super) static NOTHING: Change = Change { what: "nothing", rules: &[], make: Make::Nothing };
+pub(super) const NOTHING: &Change = &Change { what: "nothing", rules: &[], make: Make::Nothing };
 
 pub(super) const OF_HOGS: &[Change] = &[
     Change { what: "hogs at nice 10", rules: &["comm=sha256sum: nice=10"], make: Make::Nice(10) },

@@ -72,7 +72,7 @@ pub(crate) struct WhatIf {
 pub(crate) struct Share {
     program: f64,
     hogs: f64,
-    /// Throughput in percent of the unchanged program's, or bytes per second where it says so.
+    /// Throughput in percent of the unchanged program's, if known.
     speed: Option<f64>,
 }
 
@@ -88,13 +88,6 @@ pub(crate) struct Pair {
     predicted: Share,
     /// One for each run.
     measured: Vec<Share>,
-}
-
-impl Pair {
-    /// Whether nothing was changed: the recorded state, measured again.
-    fn is_unchanged(&self) -> bool {
-        std::ptr::eq(self.change, &raw const NOTHING)
-    }
 }
 
 impl WhatIf {
@@ -146,7 +139,7 @@ impl WhatIf {
         };
         for program in programs().filter(chosen) {
             if self.again.is_some() {
-                pairs.extend(tool.pairs(program)?);
+                pairs.extend(tool.pairs(program, u32::MAX)?);
                 continue;
             }
             let lacks = program.lacks();
@@ -237,7 +230,7 @@ impl WhatIf {
             }
         }
         drop(running);
-        tool.pairs(program)
+        tool.pairs(program, self.runs)
     }
 }
 
@@ -258,7 +251,7 @@ fn wait(time: Duration, asked: &AtomicBool) -> miette::Result<()> {
 /// What is measured of a program, with its name in files: nothing changed, then each change.
 fn numbered(program: &'static Program) -> impl Iterator<Item = (String, &'static Change)> {
     let changes = changes(program).enumerate().map(|(number, change)| (number.to_string(), change));
-    std::iter::once(("base".to_owned(), &NOTHING)).chain(changes)
+    std::iter::once(("base".to_owned(), NOTHING)).chain(changes)
 }
 
 /// Every change, with its program unless it is for all.
@@ -286,9 +279,9 @@ impl Tool {
         self.folder.join(format!("{}.{name}.{run}.dat", program.name))
     }
 
-    /// Predicts each change of a recorded program, and compares with the recordings of the changes. Leaves changes
-    /// without recordings out.
-    fn pairs(&self, program: &'static Program) -> miette::Result<Vec<Pair>> {
+    /// Predicts each change of a recorded program, and compares with recordings of the change. Uses the first `most`,
+    /// since a kept folder may have older ones. Leaves changes without recordings out.
+    fn pairs(&self, program: &'static Program, most: u32) -> miette::Result<Vec<Pair>> {
         let recording = self.folder.join(format!("{}.dat", program.name));
         if !recording.exists() {
             return Ok(Vec::new());
@@ -298,21 +291,24 @@ impl Tool {
         let mut base = None;
         for (name, change) in numbered(program) {
             wait(Duration::ZERO, &ASKED)?;
-            let runs = (0..).map(|run| self.run(program, &name, run)).take_while(|file| file.exists());
-            let runs = runs.map(|file| self.measured(&file, program));
-            let mut measured: Vec<Share> = runs.collect::<miette::Result<_>>()?;
-            if measured.is_empty() {
+            let runs = (0..most).map(|run| self.run(program, &name, run));
+            let files: Vec<PathBuf> = runs.take_while(|file| file.exists()).collect();
+            if files.is_empty() {
                 continue;
             }
-            if std::ptr::eq(change, &raw const NOTHING) {
-                let speeds: Vec<f64> = measured.iter().filter_map(|share| share.speed).collect();
-                base = (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64);
+            let written: Vec<Option<f64>> =
+                files.iter().map(|file| written::kept(file)).collect::<miette::Result<_>>()?;
+            if change.is_nothing() {
+                let known: Vec<f64> = written.iter().flatten().copied().collect();
+                base = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
             }
-            for share in &mut measured {
-                share.speed = share.speed.zip(base).map(|(speed, base)| speed / base * 100.0);
+            let mut measured = Vec::new();
+            for (file, written) in files.iter().zip(written) {
+                let speed = written.zip(base).map(|(written, base)| written / base * 100.0);
+                measured.push(Share { speed, ..self.measured(file, program)? });
             }
             let (verdict, replayed, mut predicted) = self.predicted(&recording, program, change)?;
-            if change.rules.is_empty() {
+            if change.is_nothing() {
                 predicted = replayed;
             }
             let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
@@ -333,13 +329,12 @@ impl Tool {
         }
     }
 
-    /// CPU time in a recording, and the bytes per second that were written beside it.
+    /// CPU time in a recording.
     fn measured(&self, file: &Path, program: &Program) -> miette::Result<Share> {
         let json = self.ask(&["trace", "info", &file.to_string_lossy(), "--json"])?;
         let rows = json["tasks"].as_array().into_iter().flatten();
         let rows = rows.filter_map(|row| Some((format!("{}-", row["comm"].as_str()?), row["cpu_ns"].as_u64()?)));
-        let share = share(rows, json["span_ns"].as_u64(), program)?;
-        Ok(Share { speed: written::kept(file)?, ..share })
+        share(rows, json["span_ns"].as_u64(), program)
     }
 
     /// A replay's verdict, and CPU time as recorded and after the change.
@@ -376,7 +371,7 @@ impl Tool {
         let verdict = json["verdict"]["verdict"].as_str().unwrap_or("unknown").to_owned();
         let (recorded, mut replayed, mut predicted) = (of("recorded")?, of("replayed")?, of("what_if")?);
         for share in [&mut replayed, &mut predicted] {
-            // A round's work stays the same, so that throughput follows CPU time: `progress` of each task.
+            // A round's work stays the same in a replay, so throughput follows CPU time.
             share.speed = Some(share.program / recorded.program * 100.0).filter(|speed| speed.is_finite());
         }
         Ok((verdict, replayed, predicted))

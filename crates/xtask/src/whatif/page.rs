@@ -108,7 +108,7 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     pairs.sort_by(|one, other| {
         (one.is_near(), other.worst()).partial_cmp(&(other.is_near(), one.worst())).unwrap_or(std::cmp::Ordering::Equal)
     });
-    let changed: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_unchanged()).collect();
+    let changed: Vec<&Pair> = pairs.iter().filter(|pair| !pair.change.is_nothing()).collect();
     let count = |holds: &dyn Fn(&Pair) -> bool| changed.iter().filter(|pair| holds(pair)).count();
     let speed_near = |pair: &Pair| pair.speed().is_some_and(Comparison::is_near);
     let mut page = format!(
@@ -126,8 +126,9 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
          A prediction is the mean of the five seeds of a what-if. Predictions and measurements include\n\
          the cost of recording.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
-         Throughput is in percent of the throughput without a change. Its prediction is the progress that\n\
-         `vruntime replay` reports. Its measurement counts the bytes that the program's processes write.\n\
+         Throughput is in percent of the throughput without a change. Its prediction is the predicted CPU\n\
+         time in percent of the recorded: the progress of closed loops that `vruntime replay` reports. Its\n\
+         measurement counts the bytes that the program's processes write.\n\
          Predictions of CPU time that are not near are first, the furthest at the top.\n\n",
         all = changed.len(),
         program = count(&|pair| pair.program().is_near()),
@@ -194,7 +195,7 @@ fn speed(pair: &Pair) -> String {
 
 /// The table of the recorded state, measured again.
 fn unchanged(page: &mut String, pairs: &[Pair]) {
-    let mut unchanged: Vec<&Pair> = pairs.iter().filter(|pair| pair.is_unchanged()).collect();
+    let mut unchanged: Vec<&Pair> = pairs.iter().filter(|pair| pair.change.is_nothing()).collect();
     if unchanged.is_empty() {
         return;
     }
@@ -278,7 +279,7 @@ mod tests {
         for (measured, speed) in pairs[0].measured.iter_mut().zip([150.0, 160.0]) {
             measured.speed = Some(speed);
         }
-        pairs[1].change = &NOTHING;
+        pairs[1].change = NOTHING;
         let page = page(&mut pairs, &[], 2, 2, "2 CPUs");
         assert!(page.contains("| yes | 220 | 155 (150 to 160) | no | good |"), "{page}");
         assert!(page.contains("Of 1 predictions") && page.contains("program: 0 of the 1 with"), "{page}");
