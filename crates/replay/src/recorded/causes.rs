@@ -127,14 +127,20 @@ impl Causes<'_> {
         yielded(self.ticks, at, ran)
     }
 
-    /// Whether timers cause most of a thread's work.
+    /// Whether timers cause most of a thread's work, and the thread sleeps longer for them than it works. A thread that
+    /// naps only while it looks for work does not.
     pub(super) fn works_by_timers(&self, thread: usize) -> bool {
-        let (mut timed, mut all) = (0, 0);
-        for (index, stretch) in self.threads[thread].stretches.iter().enumerate() {
+        let stretches = &self.threads[thread].stretches;
+        let (mut timed, mut all, mut slept) = (0, 0, 0);
+        for (index, stretch) in stretches.iter().enumerate() {
             all += stretch.work;
-            timed += if self.of(thread, index) == Cause::Timer { stretch.work } else { 0 };
+            if self.of(thread, index) == Cause::Timer {
+                timed += stretch.work;
+                let began = index.checked_sub(1).map_or(0, |before| stretches[before].ended);
+                slept += stretch.woken.saturating_sub(began);
+            }
         }
-        timed > all / 2
+        timed > all / 2 && slept > all
     }
 
     /// Counts each thread's wakeups by each other.

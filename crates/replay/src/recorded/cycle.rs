@@ -71,10 +71,12 @@ impl Cycle {
                 lasts[index] || (!ended && causes.kept[index] && closed(index) && pool_lasts(index))
             })
             .collect();
-        let from = from(causes, &lasts, duration_ns);
+        // Chance assigns a pool's work: a member that was started late continues with the others.
+        let in_pool = |index: usize| pools.of(index).is_some();
+        let from = from(causes, &lasts, &in_pool, duration_ns);
         let seam = if repeats { seams::find(causes, &lasts, from, duration_ns) } else { None };
         let (from, until) = seam.as_ref().map_or((from, duration_ns), |seam| (seam.from, seam.until));
-        let (goes_on, there) = going_on(causes, &lasts, (from, duration_ns), seam.map(|seam| seam.starter));
+        let (goes_on, there) = going_on(causes, &lasts, &in_pool, (from, duration_ns), seam.map(|seam| seam.starter));
         Self { from, until, driven, by_itself, goes_on, there }
     }
 }
@@ -201,6 +203,7 @@ fn repeats(thread: &Thread, from: u64, duration_ns: u64) -> bool {
 fn going_on(
     causes: &Causes<'_>,
     lasts: &[bool],
+    in_pool: &dyn Fn(usize) -> bool,
     (from, duration_ns): (u64, u64),
     starter: Option<usize>,
 ) -> (Vec<bool>, Vec<bool>) {
@@ -208,8 +211,8 @@ fn going_on(
     let again = |index: usize| starter == Some(index) || repeats(&threads[index], from, duration_ns);
     // A program starts its threads one after the other: they count as there.
     let soon = from + duration_ns / AT_ONCE;
-    let goes_on: Vec<bool> =
-        (0..threads.len()).map(|index| lasts[index] && born(&threads[index]) <= soon && again(index)).collect();
+    let is_there = |index: usize| born(&threads[index]) <= soon || in_pool(index);
+    let goes_on: Vec<bool> = (0..threads.len()).map(|index| lasts[index] && is_there(index) && again(index)).collect();
     let mut there = goes_on.clone();
     // Parents come before their children. One that did not end in most of the repetition is there already.
     for (index, thread) in threads.iter().enumerate() {
@@ -228,7 +231,7 @@ fn going_on(
 
 /// Returns the earliest time from which nearly all possible repetition is complete. Programs started in the recording
 /// are not started again.
-fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
+fn from(causes: &Causes<'_>, lasts: &[bool], in_pool: &dyn Fn(usize) -> bool, duration_ns: u64) -> u64 {
     let threads = causes.threads;
     let lasting = threads.iter().zip(lasts).filter(|(_, lasts)| **lasts).map(|(thread, _)| born(thread));
     let mut times: Vec<u64> = lasting.filter(|&at| at <= duration_ns / 4 * 3).collect();
@@ -242,7 +245,7 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
     // The CPU time that continues in each second, of threads that sleep: others compute from any time on. A thread that
     // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
-        let (goes_on, there) = going_on(causes, lasts, (from, duration_ns), None);
+        let (goes_on, there) = going_on(causes, lasts, in_pool, (from, duration_ns), None);
         let sleeps = |index: usize| threads[index].stretches.len() > MIN_SLEEPS;
         let counts = |&index: &usize| there[index] && sleeps(index) && (goes_on[index] || !lasts[index]);
         let had: u64 = (0..threads.len()).filter(counts).map(|index| had_since(&threads[index], from)).sum();

@@ -5,8 +5,9 @@
 //! sleeps found the queue empty: the requested work was done or taken. So in a replay with pools, a member sleeps when
 //! its pool has done as much as by then in the recording. Until then, it helps the others ([`Op::PoolHelp`]).
 //!
-//! A thread that works mostly when timers wake it is no member but an *attendant*, such as the Go runtime's monitor. It
-//! keeps its own times. Why it wakes members depends on the pool's work, so these wait for the pool's progress.
+//! A thread that works mostly when timers wake it is no member if it sleeps longer for them than it works. It is an
+//! *attendant*, such as the Go runtime's monitor, and keeps its own times. Why it wakes members depends on the pool's
+//! work, so these wait for the pool's progress.
 //!
 //! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp
 

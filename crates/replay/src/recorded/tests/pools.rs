@@ -86,6 +86,62 @@ fn a_thread_that_works_between_timers_is_a_member() {
     }
 }
 
+/// A thread of Go that looks for work naps between two looks. A monitor also works when timers wake it, but naps for
+/// longer than it works.
+#[test]
+fn a_thread_that_naps_only_while_it_looks_for_work_is_a_member() {
+    let pools = |works: u64| {
+        let mut script = Script::default();
+        let [one, two] = WORKERS;
+        for round in 0..20 {
+            let at = round * 10 * MS;
+            script.context = Some(Context::Hardirq);
+            script.wake(at, 0, one).context = Some(Context::Task);
+            script.switch(at, 0, Left::Runnable, Some(one)).wake(at + US, 0, two);
+            script.switch(at + works, 0, Left::Sleeping, Some(two));
+            script.switch(at + 9 * MS, 0, Left::Sleeping, None);
+        }
+        std::mem::take(&mut script.recorder).with_pools(1).going_on().finish(&Lateness::default()).pools
+    };
+    assert_eq!(pools(6 * MS), ["worker"]);
+    assert_eq!(pools(4 * MS), [""; 0]);
+}
+
+/// Chance decides which member works. So a member that another one forks late continues. In a repetition, it first waits
+/// for what the pool did before its fork.
+#[test]
+fn a_member_that_is_forked_late_goes_on() {
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    let [one, two] = WORKERS;
+    script.wake(0, 0, one).switch(0, 0, Left::Runnable, Some(one));
+    for round in 0..20 {
+        let at = round * 10 * MS + 10 * US;
+        if round == 12 {
+            script.event(at, 0, What::Fork { parent: one, child: FORKED, thread: Some(true) });
+            script.event(at, 0, What::WokenNew { task: FORKED, prio: 120 });
+        } else if round > 12 {
+            script.wake(at, 0, FORKED);
+        }
+        if round >= 12 {
+            script.switch(at, 1, Left::Runnable, Some(FORKED)).switch(at + MS, 1, Left::Sleeping, None);
+        }
+        script.wake(at + 4 * MS, 0, two).switch(at + 4 * MS, 0, Left::Sleeping, Some(two));
+        script.wake(at + 8 * MS, 0, one).switch(at + 8 * MS, 0, Left::Sleeping, Some(one));
+    }
+    let recorded = std::mem::take(&mut script.recorder).with_pools(1).going_on().finish(&Lateness::default());
+    assert_eq!(recorded.pools, ["worker"]);
+    let index = recorded.threads.iter().position(|thread| thread.pid == FORKED.pid).expect("it is in the trace");
+    assert!(recorded.threads[index].closed);
+    let forks = WORKERS.iter().flat_map(|worker| ops(&recorded, worker.pid)).filter(|op| matches!(op, Op::Fork(_)));
+    assert_eq!(forks.count(), 1);
+    let task = &recorded.workload.tasks[recorded.threads[index].task.expect("it is replayed")];
+    let again = task.phases.last().expect("it works");
+    assert_eq!(again.repeat, Repeat::Forever);
+    // Until then, the others kept one CPU busy.
+    let Some(&Op::PoolSleep { work, .. }) = again.ops.first() else { panic!("{again:?}") };
+    assert!(work.abs_diff(120 * MS) <= MS, "{work}");
+}
+
 #[test]
 fn threads_that_come_early_and_stay_are_in_the_loop() {
     let recorded = rounds(&[]);
