@@ -27,6 +27,8 @@ const MEMORY_MIB: u32 = 2048;
 const SLOWER: u64 = 5;
 /// When to give a machine up.
 const TIMEOUT: Duration = Duration::from_secs(3600);
+/// What `vruntime record` enables: systems of events, and an event.
+const TRACED: [&str; 7] = ["sched", "task", "cgroup", "power", "cpuhp", "sock", "syscalls/sys_enter_sched_yield"];
 /// The folder of Python's modules, and its folders without use here.
 const PYTHON: (&str, &[&str]) = ("/usr/lib", &["test", "idlelib", "tkinter", "ensurepip", "lib2to3", "__pycache__"]);
 
@@ -172,6 +174,15 @@ fn script(programs: &[&Program], runs: u32, seconds: u32) -> String {
     let mut script = "echo 1 >/proc/sys/kernel/sched_autogroup_enabled\nmkdir -p /dev/shm\nmount -t tmpfs shm /dev/shm\nip link set lo up\n\
                       vruntime calibrate --out /out/machine.toml\n"
         .to_owned();
+    // The kernel changes its code when the first and the second trace instance enable an event. QEMU sometimes executes
+    // the breakpoint of such a change, and the kernel panics. So two instances enable all events before any program
+    // runs.
+    let _written = writeln!(
+        script,
+        "cd /sys/kernel/tracing/instances\nfor instance in first second; do mkdir $instance; echo 0 >$instance/tracing_on;\n\
+         for event in {}; do echo 1 >$instance/events/$event/enable; done; done\ncd /",
+        TRACED.join(" ")
+    );
     for program in programs {
         let name = program.name;
         let start = program.script_of().replace('\'', "'\\''");

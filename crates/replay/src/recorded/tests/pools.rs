@@ -107,8 +107,8 @@ fn a_thread_that_naps_only_while_it_looks_for_work_is_a_member() {
     assert_eq!(pools(4 * MS), [""; 0]);
 }
 
-/// Chance decides which member works. So a member that another one forks late continues. In a repetition, it first waits
-/// for what the pool did before its fork.
+/// Chance decides which member works. So a member that another one forks late continues. In a repetition, it first
+/// waits for what the pool did before its fork.
 #[test]
 fn a_member_that_is_forked_late_goes_on() {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
