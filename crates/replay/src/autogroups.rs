@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::recorded::{Recorded, Thread};
 
-/// Returns the recorded CPU time of an autogroup's tasks outside task groups, nanoseconds. None for other paths. Kernel
-/// threads have no autogroup.
+/// Returns the recorded CPU time of an autogroup's tasks outside task groups, nanoseconds. None for other paths. Tasks
+/// without session have no autogroup.
 pub(super) fn recorded_ns(recorded: &Recorded, path: &str) -> Option<u64> {
     let workload = &recorded.workload;
     let session = match path.strip_prefix("/autogroup")? {
@@ -28,10 +28,8 @@ pub(super) fn recorded_ns(recorded: &Recorded, path: &str) -> Option<u64> {
         let elsewhere = thread.stays.iter().filter(|(path, _)| in_group(path)).map(|(_, cpu_ns)| cpu_ns).sum();
         thread.cpu_ns.saturating_sub(elsewhere)
     };
-    let of_session = |thread: &&Thread| {
-        thread
-            .task
-            .is_some_and(|task| workload.tasks[task].session == session && !workload.kernel_threads.contains(&task))
-    };
+    let has_none = |task: usize| workload.kernel_threads.contains(&task) || workload.sessionless.contains(&task);
+    let of_session =
+        |thread: &&Thread| thread.task.is_some_and(|task| workload.tasks[task].session == session && !has_none(task));
     Some(recorded.threads.iter().filter(of_session).map(had).sum())
 }

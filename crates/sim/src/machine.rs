@@ -209,9 +209,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Returns the group of an instance of `template` in the workload's group `index`. For the root group, this is the
-    /// session's autogroup, except for kernel threads.
+    /// session's autogroup. Tasks without session stay in it.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
-        if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
+        let workload = self.workload;
+        let has_none = || workload.kernel_threads.contains(&template) || workload.sessionless.contains(&template);
+        if index == 0 && !self.autogroups.is_empty() && !has_none() {
             let session = self.workload.tasks[template].session;
             return self.autogroups[session.map_or(0, |session| session + 1)];
         }

@@ -26,13 +26,14 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
 }
 
 #[test]
-fn kernel_threads_stay_in_the_root_group() {
-    let mut workload = workload(vec![once("kworker", vec![run(1)]), once("a", vec![run(1)])]);
-    workload.kernel_threads = [0].into();
+fn tasks_without_session_stay_in_the_root_group() {
+    let tasks = ["kworker", "init", "a"].map(|name| once(name, vec![run(1)]));
+    let mut workload = workload(tasks.to_vec());
+    (workload.kernel_threads, workload.sessionless) = ([0].into(), [1].into());
     let mut log = Log::default();
     simulate(&workload, &Config { autogroup: true, ..exact("6.12", "1") }, &mut log).unwrap();
     let groups: Vec<&str> = log.task_groups.iter().map(|group| log.groups[group.index()].as_str()).collect();
-    assert_eq!(groups, ["/", "/autogroup"]);
+    assert_eq!(groups, ["/", "/", "/autogroup"]);
 }
 
 /// A note reports a session without autogroup because its tasks are in groups, unless one moves to the root.

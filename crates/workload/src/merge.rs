@@ -113,6 +113,7 @@ impl Merged {
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
         };
         into.kernel_threads.extend(added.kernel_threads.iter().map(|task| task + offsets.tasks));
+        into.sessionless.extend(added.sessionless.iter().map(|task| task + offsets.tasks));
         let background = added.background.iter().map(|task| offsets.tasks + task);
         into.background.extend(background);
         if placement.background {
@@ -376,6 +377,7 @@ mod tests {
             semaphores: vec![crate::program::Semaphore { name: name.to_owned(), initial: 0 }],
             changes: vec![Change { at: 5, what: Changed::Group { group: index, to: GroupChange::default() } }],
             kernel_threads: [0].into(),
+            sessionless: [0].into(),
             background: [0].into(),
             ..Workload::default()
         }
@@ -392,7 +394,8 @@ mod tests {
         assert_eq!(both.tasks[1].phases[0].ops, [Op::SemPost(1), Op::SemWait(1)]);
         assert_eq!((both.tasks[1].session, both.sessions.len()), (Some(1), 2));
         assert_eq!(both.tasks[1].phases[0].settings.group, Some(3));
-        assert_eq!((both.kernel_threads, both.background), ([0, 1].into(), [0, 1].into()));
+        let both_tasks: std::collections::BTreeSet<usize> = [0, 1].into();
+        assert_eq!([both.kernel_threads, both.sessionless, both.background], [(); 3].map(|()| both_tasks.clone()));
         assert!(matches!(both.changes[1].what, Changed::Group { group: 3, .. }), "{:?}", both.changes);
     }
 

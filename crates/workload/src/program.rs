@@ -34,6 +34,9 @@ pub struct Workload {
     pub sessions: Vec<Session>,
     /// Kernel threads, without session: indices in [`Self::tasks`].
     pub kernel_threads: BTreeSet<usize>,
+    /// Other tasks without session: indices in [`Self::tasks`]. They started before the machine's first `setsid`, such
+    /// as `init`. With autogroup, they compete in the root group, as kernel threads do.
+    pub sessionless: BTreeSet<usize>,
     /// Mutexes.
     pub mutexes: Vec<Mutex>,
     /// Names of condition variables (rt-app `wait`, `signal`, `broad`, `sync`).
@@ -84,6 +87,7 @@ impl Default for Workload {
             groups: vec![Group::root()],
             sessions: Vec::new(),
             kernel_threads: BTreeSet::new(),
+            sessionless: BTreeSet::new(),
             mutexes: Vec::new(),
             conditions: Vec::new(),
             barriers: Vec::new(),

@@ -111,8 +111,8 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     };
     counts.together = builder.pairs.together() as u64;
     counts.follows = builder.pairs.number() as u64;
-    let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
-    (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
+    let sessions = sessions(&threads, how.cgroups.as_ref());
+    (workload.sessions, counts.autogrouped) = (sessions.all, sessions.recorded);
     let mut names = Names::default();
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
@@ -121,12 +121,15 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
             if is_kernel_thread(&thread.comm) {
                 workload.kernel_threads.insert(workload.tasks.len());
             }
+            if sessions.sessionless[index] {
+                workload.sessionless.insert(workload.tasks.len());
+            }
             workload.tasks.push(Task {
                 name: names.of(thread),
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(builder.begins(index)) },
                 before: before(thread, builder.begins(index)),
-                session: sessions[index],
+                session: sessions.of[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
                 phases: builder.phases(index).into(),

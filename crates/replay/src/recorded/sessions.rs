@@ -40,23 +40,38 @@ pub(super) fn is_kernel_thread(comm: &str) -> bool {
     KERNEL_THREADS.iter().any(|name| comm.starts_with(name))
 }
 
-/// Returns each thread's session, and all sessions: the machine's, inherited at forks. Without these, a session is a
-/// process with its descendants. Threads of unknown process are in the default session, as are kernel threads, which
-/// have none. Also returns the number of threads with recorded sessions.
-pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
+/// Threads' sessions.
+pub(super) struct Sessions {
+    /// Each thread's session. None: it has none, or it is unknown.
+    pub(super) of: Vec<Option<usize>>,
+    /// Whether each thread certainly has none, though it is not of the kernel.
+    pub(super) sessionless: Vec<bool>,
+    pub(super) all: Vec<Session>,
+    /// The number of threads with recorded sessions.
+    pub(super) recorded: u64,
+}
+
+/// Returns the machine's sessions, inherited at forks. Without these, a session is a process with its descendants.
+/// Threads of unknown process are in the default session. Kernel threads have none.
+pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> Sessions {
     let guessed = guessed(threads);
-    let mut told =
+    let mut known =
         known_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
-    let known = told.iter().filter(|told| matches!(told, Some(Some(_)))).count() as u64;
-    told = inherited(threads, told, |_, _, parent| *parent);
+    let recorded = known.iter().filter(|known| matches!(known, Some(Some(_)))).count() as u64;
+    known = inherited(threads, known, |_, _, parent| *parent);
+    let sessionless: Vec<bool> = threads
+        .iter()
+        .zip(&known)
+        .map(|(thread, known)| *known == Some(None) && !is_kernel_thread(&thread.comm))
+        .collect();
     let (mut by_id, mut by_guess, mut all) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut session = |name: String, nice: i8| {
         all.push(Session { name, nice });
         all.len() - 1
     };
-    let sessions = threads.iter().zip(told).zip(guessed).map(|((thread, told), guessed)| match told {
+    let of = threads.iter().zip(known).zip(guessed).map(|((thread, known), guessed)| match known {
         _ if is_kernel_thread(&thread.comm) => None,
-        Some(told) => told.map(|autogroup| {
+        Some(known) => known.map(|autogroup| {
             *by_id.entry(autogroup.id).or_insert_with(|| session(autogroup.id.to_string(), autogroup.nice))
         }),
         None => guessed.map(|first| {
@@ -64,8 +79,8 @@ pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Op
             *by_guess.entry(first).or_insert_with(|| session(format!("{}-{}", thread.comm, thread.pid), 0))
         }),
     });
-    let sessions = sessions.collect();
-    (sessions, all, known)
+    let of = of.collect();
+    Sessions { of, sessionless, all, recorded }
 }
 
 /// Returns the first thread of each one's likely session, by processes and forks; none: even its process is unknown.

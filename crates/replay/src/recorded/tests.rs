@@ -525,6 +525,8 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
         ("kworker/0:1", None),
     ];
     assert_eq!(sessions(&recorded), expected);
+    let sessionless = recorded.workload.sessionless.iter().map(|&task| recorded.workload.tasks[task].class.as_str());
+    assert_eq!(sessionless.collect::<Vec<_>>(), ["init"], "it competes in the root group");
     assert_eq!(recorded.counts.autogrouped, 3, "cc has it from make");
     // Where nobody has said anything, it is guessed; and a file of before says nothing.
     let before = Cgroups::read("cgroups.txt", GROUPS).unwrap();

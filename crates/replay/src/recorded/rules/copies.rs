@@ -85,8 +85,10 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
             task.name = names.take(task.name);
             task.phases = plan.phases(&task.phases, index, copy);
             with_own_timers(&mut task.phases, &mut workload.timers);
-            if workload.kernel_threads.contains(&index) {
-                workload.kernel_threads.insert(workload.tasks.len() + added.len());
+            for set in [&mut workload.kernel_threads, &mut workload.sessionless] {
+                if set.contains(&index) {
+                    set.insert(workload.tasks.len() + added.len());
+                }
             }
             added.push(task);
         }
