@@ -340,7 +340,7 @@ fn nearest_of(
         all.into_iter().flatten().collect()
     };
 
-    let always = if how.goes_on { all.counts.pools_of_threads } else { how.pools };
+    let always = if how.goes_on { all.counts.certain_pools } else { how.pools };
     let how = How { pools: always, ..how };
     let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && all.counts.together > 0);
     let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();

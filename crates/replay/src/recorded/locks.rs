@@ -175,6 +175,15 @@ impl Locks {
         self.waits.len()
     }
 
+    /// Returns the number of each pool's waits for locks.
+    pub(super) fn waits_of_pools(&self, pools: &Pools) -> BTreeMap<usize, usize> {
+        let mut waits = BTreeMap::new();
+        for pool in self.waits.keys().filter_map(|&(thread, _)| pools.of(thread)) {
+            *waits.entry(pool).or_default() += 1;
+        }
+        waits
+    }
+
     /// Returns the lock for which a thread waits before that stretch, and whether it keeps it afterwards.
     pub(super) fn wait(&self, thread: usize, stretch: usize) -> Option<(usize, bool)> {
         let &lock = self.waits.get(&(thread, stretch))?;

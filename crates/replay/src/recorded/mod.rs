@@ -285,8 +285,8 @@ pub struct Counts {
     pub left_out_connections: u64,
     /// Tasks in [closed loops](Thread::closed).
     pub closed: u64,
-    /// Bit N: pool N of [`Recorded::pools`] has threads of one process.
-    pub pools_of_threads: u32,
+    /// Bit N: members of pool N of [`Recorded::pools`] certainly share their work.
+    pub certain_pools: u32,
     /// Tasks that began outside the root group, as far as known.
     pub grouped: u64,
     /// Tasks without a known group: they are in the root.

@@ -34,7 +34,9 @@ type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 #[derive(Clone, Debug)]
 struct Pool {
     name: String,
-    /// Whether its members are threads of one process and name, and wake each other.
+    /// Whether its members have one name, and wake each other.
+    alike: bool,
+    /// Whether they are threads of one process.
     of_threads: bool,
     done: Arc<Done>,
 }
@@ -110,22 +112,25 @@ impl Pools {
             let first = threads[members[0]].comm.as_str();
             let alike = members.iter().all(|&member| threads[member].comm == first);
             let name = if alike { first } else { family }.to_owned();
-            let of_threads = alike && process.is_some() && wake_each_other(&members, woken_by);
+            let alike = alike && wake_each_other(&members, woken_by);
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.all.push(Pool { name, of_threads, done: Arc::new(Done::new(ran)) });
+            this.all.push(Pool { name, alike, of_threads: process.is_some(), done: Arc::new(Done::new(ran)) });
         }
         this
     }
 
-    /// Bit N: pool N has threads of one process.
-    pub(super) fn of_threads(&self) -> u32 {
+    /// Bit N: members of pool N certainly share their work. They have one name and wake each other. They are threads of
+    /// one process, or processes that wait for [locks](super::locks) of each other: processes share a queue's lock. A
+    /// pipe or a socket has two ends, and no lock. `lock_waits`: how many waits for locks each pool has.
+    pub(super) fn certain(&self, lock_waits: &BTreeMap<usize, usize>) -> u32 {
+        let locks = |number: usize| lock_waits.get(&number).is_some_and(|&waits| waits >= FEWEST_LOCKS);
         let first = self.all.iter().take(32).enumerate();
-        first.map(|(number, pool)| u32::from(pool.of_threads) << number).sum()
+        first.map(|(number, pool)| u32::from(pool.alike && (pool.of_threads || locks(number))) << number).sum()
     }
 
-    /// Whether a pool has threads of one process.
+    /// Whether a pool has threads of one process and name, which wake each other.
     pub(super) fn is_of_threads(&self, pool: usize) -> bool {
-        self.all.get(pool).is_some_and(|pool| pool.of_threads)
+        self.all.get(pool).is_some_and(|pool| pool.alike && pool.of_threads)
     }
 
     /// Removes pools. Those behind them move up.
@@ -200,6 +205,8 @@ enum Wakers {
 
 /// Fewer wakeups show no kind of wakers.
 const FEWEST: u64 = 8;
+/// Fewer waits for locks show no shared lock.
+const FEWEST_LOCKS: usize = 8;
 
 /// Divides threads by their wakers, if each has one kind. In a pool, chance assigns the work, so all members have the
 /// same wakers. A thread that alone serves clients and delegates work is no member: JavaScript runtimes have one.

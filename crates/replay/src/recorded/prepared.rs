@@ -139,7 +139,7 @@ impl Prepared {
         );
         let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;
-        counts.pools_of_threads = pools.of_threads();
+        counts.certain_pools = pools.certain(&locks.waits_of_pools(&pools));
         let lateness = *lateness;
         Self {
             threads,

@@ -46,6 +46,7 @@ fn a_wait_for_a_preempted_holder_takes_its_lock() {
         panic!("{second:?}");
     };
     assert_eq!(work, 6 * MS);
+    assert_eq!(recorded.counts.certain_pools, 1, "processes that share a lock share their work");
 }
 
 #[test]
@@ -53,4 +54,5 @@ fn a_wait_for_the_work_of_a_preempted_member_is_for_no_lock() {
     let recorded = rounds(3 * MS);
     assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (0, 0));
     assert!(!ops(&recorded, FIRST.pid).iter().chain(&ops(&recorded, SECOND.pid)).any(is_lock));
+    assert_eq!(recorded.counts.certain_pools, 0, "one may send to the other");
 }
