@@ -9,9 +9,10 @@ const HOG: Named<'static> = Named { pid: 31, comm: b"hog" };
 
 /// In each round of 20 ms the first worker works for 4 ms on CPU 0, and wakes the reader, which gets the CPU, and a hog
 /// after it. The second worker works for 6 ms on CPU 1 and sleeps. After 12 ms the first worker is back, does `more`
-/// work, and wakes the second. Both work on and sleep, and the second wakes the first at the end of the round.
-fn rounds(more: u64) -> Recorded {
-    let mut script = Script::default();
+/// work, and wakes the second. Both work on and sleep, and the second wakes the first at the end of the round. If they
+/// are processes of one parent, the second also wakes the reader.
+fn rounds(more: u64, processes: bool) -> Recorded {
+    let mut script = Script { threads_only: processes, ..Script::default() };
     script.switch(0, 0, Left::Runnable, Some(FIRST)).switch(0, 1, Left::Runnable, Some(SECOND));
     for round in 0..20 {
         let at = round * 20 * MS;
@@ -22,9 +23,15 @@ fn rounds(more: u64) -> Recorded {
         script.wake(at + 12 * MS + more, 0, SECOND);
         script.switch(at + 12 * MS + more + 10 * US, 1, Left::Runnable, Some(SECOND));
         script.switch(at + 16 * MS, 0, Left::Sleeping, Some(HOG));
+        if processes {
+            script.wake(at + 17 * MS, 1, READER).switch(at + 17 * MS, 0, Left::Runnable, Some(READER));
+            script.switch(at + 17 * MS + 20 * US, 0, Left::Sleeping, Some(HOG));
+        }
         script.wake(at + 20 * MS - 10 * US, 1, FIRST).switch(at + 20 * MS, 0, Left::Runnable, Some(FIRST));
     }
-    std::mem::take(&mut script.recorder).with_pools(1).finish(&Lateness::default())
+    let processes =
+        [FIRST, SECOND, READER, HOG].map(|task| (task.pid, (task.pid, 1))).into_iter().filter(|_| processes);
+    std::mem::take(&mut script.recorder).with_processes(processes).with_pools(1).finish(&Lateness::default())
 }
 
 fn is_lock(op: &Op) -> bool {
@@ -33,7 +40,7 @@ fn is_lock(op: &Op) -> bool {
 
 #[test]
 fn a_wait_for_a_preempted_holder_takes_its_lock() {
-    let recorded = rounds(15 * US);
+    let recorded = rounds(15 * US, false);
     assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (20, 1));
     let first = ops(&recorded, FIRST.pid);
     let lock = first.iter().position(is_lock).expect("it holds the lock");
@@ -46,13 +53,22 @@ fn a_wait_for_a_preempted_holder_takes_its_lock() {
         panic!("{second:?}");
     };
     assert_eq!(work, 6 * MS);
-    assert_eq!(recorded.counts.certain_pools, 1, "processes that share a lock share their work");
 }
 
 #[test]
 fn a_wait_for_the_work_of_a_preempted_member_is_for_no_lock() {
-    let recorded = rounds(3 * MS);
+    let recorded = rounds(3 * MS, false);
     assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (0, 0));
     assert!(!ops(&recorded, FIRST.pid).iter().chain(&ops(&recorded, SECOND.pid)).any(is_lock));
-    assert_eq!(recorded.counts.certain_pools, 0, "one may send to the other");
+}
+
+/// Processes that share a queue wait for its lock. Otherwise, one may send to the other.
+#[test]
+fn processes_that_wait_for_locks_of_each_other_share_their_work() {
+    let certain = |more: u64| {
+        let recorded = rounds(more, true);
+        assert_eq!(recorded.pools, ["worker"]);
+        recorded.counts.certain_pools
+    };
+    assert_eq!((certain(15 * US), certain(3 * MS)), (1, 0));
 }
