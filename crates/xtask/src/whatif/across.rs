@@ -1,6 +1,6 @@
-//! `cargo xtask whatif --across FROM TO`: records programs under one kernel, predicts another, and measures there.
+//! `cargo xtask whatif --across FROM TO...`: records programs under one kernel, predicts others, and measures there.
 //!
-//! QEMU boots Debian's kernels without KVM, from one initramfs with `vruntime`, the programs and their libraries. Both
+//! QEMU boots Debian's kernels without KVM, from one initramfs with `vruntime`, the programs and their libraries. All
 //! machines run the same script: each program beside two hogs, recorded several times.
 
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{HOG, HOGS};
+use super::page::{Comparison, yes};
 use super::programs::{PROGRAMS, Program, find_program};
 use super::{Share, Tool, WhatIf};
 use crate::command::{command, output};
@@ -32,19 +33,19 @@ const TRACED: [&str; 7] = ["sched", "task", "cgroup", "power", "cpuhp", "sock", 
 /// The folder of Python's modules, and its folders without use here.
 const PYTHON: (&str, &[&str]) = ("/usr/lib", &["test", "idlelib", "tkinter", "ensurepip", "lib2to3", "__pycache__"]);
 
-/// A program's CPU time under two kernels.
+/// A program's CPU time under a kernel.
 struct Row {
     program: &'static Program,
-    /// Measurements under the first kernel. The first is the recording of the prediction.
-    before: Vec<Share>,
-    replayed: Share,
+    /// The kernel's series.
+    kernel: String,
+    /// CPU time in the first recording under the first kernel.
+    recorded: Share,
     predicted: Share,
     verdict: String,
-    /// Measurements under the other kernel.
     measured: Vec<Share>,
 }
 
-pub(super) fn run(options: &WhatIf, tool: &Tool, from: Release, to: Release) -> miette::Result<String> {
+pub(super) fn run(options: &WhatIf, tool: &Tool) -> miette::Result<String> {
     let (mut programs, mut left_out) = (Vec::new(), Vec::new());
     for program in PROGRAMS.iter().filter(|program| EMULATED.contains(&program.name)) {
         let chosen = options.only.is_empty() || options.only.iter().any(|name| name == program.name);
@@ -62,14 +63,60 @@ pub(super) fn run(options: &WhatIf, tool: &Tool, from: Release, to: Release) -> 
             "no program runs in the emulated machine"
         ));
     }
+    let all = match options.again {
+        Some(_) => recorded(&tool.folder)?,
+        None => record(options, tool, &programs)?,
+    };
+    let mut rows = Vec::new();
+    for program in programs {
+        match rows_of(tool, program, &all) {
+            Ok(found) => rows.extend(found),
+            // The other programs still count.
+            Err(error) => {
+                eprintln!("{}: {error:?}", program.name);
+                left_out.push(format!("{} ({error})", program.name));
+            }
+        }
+    }
+    let kernels: Vec<&str> = all.iter().map(|(_, version)| version.as_str()).collect();
+    Ok(page(&rows, &left_out, &kernels, options))
+}
+
+/// Recordings of a kernel: their folder, and the kernel's version.
+type Recordings = (PathBuf, String);
+
+/// Finds the recordings that [`record`] left: the folders `0-VERSION`, `1-VERSION` and so on.
+fn recorded(folder: &Path) -> miette::Result<Vec<Recordings>> {
+    let entries =
+        fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;
+    let mut all: Vec<(u32, Recordings)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let (number, version) = path.file_name()?.to_str()?.split_once('-')?;
+            Some((number.parse().ok()?, (path.clone(), version.to_owned())))
+        })
+        .collect();
+    all.sort_unstable();
+    if all.len() < 2 {
+        return Err(miette!(
+            help = "record first: cargo xtask whatif --across FROM TO --keep DIR",
+            "{} has no folders 0-VERSION and 1-VERSION",
+            folder.display()
+        ));
+    }
+    Ok(all.into_iter().map(|(_, recordings)| recordings).collect())
+}
+
+/// Runs the programs under all kernels.
+fn record(options: &WhatIf, tool: &Tool, programs: &[&Program]) -> miette::Result<Vec<Recordings>> {
     let work = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels");
     crate::kernels::make(&work)?;
     let work = work.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot find {}", work.display()))?;
-    let mut folders = Vec::new();
-    for (number, release) in [from, to].into_iter().enumerate() {
+    let boot = |(number, &release): (usize, &Release)| -> miette::Result<Recordings> {
         let image = kernel(release, &work)?;
-        eprintln!("{} on {SMP} CPUs (log: {})", version_of(&image), work.join("console.log").display());
-        let content = Content { run: script(&programs, options.runs, options.seconds), files: files(&programs)? };
+        let version = version_of(&image);
+        eprintln!("{version} on {SMP} CPUs (log: {})", work.join("console.log").display());
+        let content = Content { run: script(programs, options.runs, options.seconds), files: files(programs)? };
         let initramfs = make(&work, &tool.vruntime, &image, &content)?;
         let machine = Machine {
             kernel: &image,
@@ -80,43 +127,53 @@ pub(super) fn run(options: &WhatIf, tool: &Tool, from: Release, to: Release) -> 
             timeout: TIMEOUT,
         };
         let sent = boot(&machine)?;
-        let folder = tool.folder.join(format!("{number}-{}", version_of(&image)));
+        let folder = tool.folder.join(format!("{number}-{version}"));
         crate::kernels::make(&folder)?;
         output(command("tar", ["-xzf".as_ref(), sent.as_os_str(), "-C".as_ref(), folder.as_os_str()]), "tar")
             .wrap_err_with(|| {
                 format!("the machine left no recordings; {} tells why", work.join("console.log").display())
             })?;
-        folders.push((folder, version_of(&image)));
-    }
-    let [(before, from), (behind, to)] = &folders[..] else { return Err(miette!("two kernels are needed")) };
-    let mut rows = Vec::new();
-    for program in programs {
-        match row(tool, program, before, behind, to) {
-            Ok(row) => rows.push(row),
-            // The other programs still count.
-            Err(error) => {
-                eprintln!("{}: {error:?}", program.name);
-                left_out.push(format!("{} ({error})", program.name));
-            }
-        }
-    }
-    Ok(page(&rows, &left_out, (from, to), options))
+        Ok((folder, version))
+    };
+    options.across.iter().enumerate().map(boot).collect()
 }
 
-/// Predicts a program under the kernel of the folder `behind` from its first recording in `before`.
-fn row(tool: &Tool, program: &'static Program, before: &Path, behind: &Path, to: &str) -> miette::Result<Row> {
-    let all = |folder: &Path| -> miette::Result<Vec<Share>> {
-        let files = (0..).map(|run| recording(folder, program, run)).take_while(|file| file.exists());
+/// Predicts a program under each kernel from the first recording under the first.
+fn rows_of(tool: &Tool, program: &'static Program, all: &[Recordings]) -> miette::Result<Vec<Row>> {
+    let Some(((before, from), others)) = all.split_first() else { return Ok(Vec::new()) };
+    let (first, machine) = (recording(before, program, 0), before.join("machine.toml"));
+    let measured = |folder: &Path, from: u32| -> miette::Result<Vec<Share>> {
+        let files = (from..).map(|run| recording(folder, program, run)).take_while(|file| file.exists());
         files.map(|file| tool.measured(&file, program)).collect()
     };
-    let (first, machine) = (recording(before, program, 0), before.join("machine.toml"));
-    let arguments = ["--recorded-machine", &machine.to_string_lossy(), "--kernel", series(to)].map(str::to_owned);
-    let (before, measured) = (all(before)?, all(behind)?);
-    if before.is_empty() || measured.is_empty() {
-        return Err(miette!("it was not recorded under both kernels"));
+    if !first.exists() {
+        return Err(miette!("it was not recorded under {from}"));
     }
-    let (verdict, replayed, predicted) = tool.predicted_with(&first, program, &arguments)?;
-    Ok(Row { program, before, replayed, predicted, verdict, measured })
+    let recorded = tool.measured(&first, program)?;
+    let machine = machine.to_string_lossy();
+    let row = |kernel: &str, verdict: String, predicted: Share, measured: Vec<Share>| Row {
+        program,
+        kernel: series(kernel).to_owned(),
+        recorded,
+        predicted,
+        verdict,
+        measured,
+    };
+    let mut rows = Vec::new();
+    let again = measured(before, 1)?;
+    for (folder, to) in others {
+        let arguments = ["--recorded-machine", &machine, "--kernel", series(to)];
+        let (verdict, replayed, predicted) = tool.predicted_with(&first, program, &arguments)?;
+        if rows.is_empty() && !again.is_empty() {
+            rows.push(row(from, verdict.clone(), replayed, again.clone()));
+        }
+        let measured = measured(folder, 0)?;
+        if measured.is_empty() {
+            return Err(miette!("it was not recorded under {to}"));
+        }
+        rows.push(row(to, verdict, predicted, measured));
+    }
+    Ok(rows)
 }
 
 fn recording(folder: &Path, program: &Program, run: u32) -> PathBuf {
@@ -201,44 +258,58 @@ fn script(programs: &[&Program], runs: u32, seconds: u32) -> String {
     script
 }
 
-/// `50.1 (49.0 to 51.2)`.
-fn range(all: &[Share], which: fn(&Share) -> f64) -> String {
-    let values: Vec<f64> = all.iter().map(which).collect();
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    format!("{mean:.1} ({least:.1} to {most:.1})")
-}
-
-fn page(rows: &[Row], left_out: &[String], (from, to): (&str, &str), options: &WhatIf) -> String {
+fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -> String {
+    let program = |row: &Row| Comparison::new(row.predicted, &row.measured, |share| share.program);
+    let hogs = |row: &Row| Comparison::new(row.predicted, &row.measured, |share| share.hogs);
+    let (from, others) = kernels.split_first().map_or(("", kernels), |(from, others)| (*from, others));
+    let names: Vec<&str> = kernels.iter().map(|kernel| series(kernel)).collect();
+    let changed = || rows.iter().filter(|row| row.kernel != series(from));
     let mut page = format!(
-        "# What-if across kernels\n\n\
-         Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs, which QEMU emulated.\n\
-         Autogroups were enabled. Each kernel recorded it {} times for {} s: Linux {from},\n\
-         and {to}. The prediction of {t} is from the first recording under {f}.\n\
-         CPU time is in percent of a CPU: mean, and range of the recordings.\n\n\
-         | program | {f} measured | {f} replayed | {t} predicted | {t} measured | hogs: {f} measured | {t} predicted | {t} measured | verdict |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
-        options.runs,
-        options.seconds,
-        f = series(from),
-        t = series(to),
+        "# What-if predictions across kernels\n\n\
+         `cargo xtask whatif --across {names} --runs {runs} --seconds {seconds}` has written this page.\n\n\
+         Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs, which QEMU\n\
+         emulated, with autogroups. The hogs are in the root group. Each kernel recorded it {runs} times for\n\
+         {seconds} s. The predictions are from the first recording under Linux {from}.\n\
+         The other kernels are {others}.\n\n\
+         Of {all} predictions for other kernels, {near} are near for the program's CPU time, and {both} for that\n\
+         and the hogs': within 10 % of the measured mean, or within the measured range.\n\n\
+         CPU time is in percent of a CPU. A row of {series} compares the replay as recorded with the other\n\
+         recordings under the same kernel.\n\n\
+         | program | kernel | recorded | predicted | measured | off | near | hogs predicted | measured | near | verdict |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+        names = names.join(" "),
+        runs = options.runs,
+        seconds = options.seconds,
+        others = others.join(", "),
+        all = changed().count(),
+        near = changed().filter(|row| program(row).is_near()).count(),
+        both = changed().filter(|row| program(row).is_near() && hogs(row).is_near()).count(),
+        series = series(from),
     );
     for row in rows {
+        let (program, hogs) = (program(row), hogs(row));
         // Writing to a string cannot fail.
         let _written = writeln!(
             page,
-            "| {} | {} | {:.1} | {:.1} | {} | {} | {:.1} | {} | {} |",
-            row.program.what,
-            range(&row.before, |share| share.program),
-            row.replayed.program,
-            row.predicted.program,
-            range(&row.measured, |share| share.program),
-            range(&row.before, |share| share.hogs),
-            row.predicted.hogs,
-            range(&row.measured, |share| share.hogs),
+            "| {} | {} | {:.1} | {:.1} | {} | {:+.0} % | {} | {:.1} | {} | {} | {} |",
+            row.program.name,
+            row.kernel,
+            row.recorded.program,
+            program.predicted,
+            program.measured(1),
+            program.off() * 100.0,
+            yes(program.is_near()),
+            hogs.predicted,
+            hogs.measured(1),
+            yes(hogs.is_near()),
             row.verdict,
         );
+    }
+    let mut programs: Vec<_> = rows.iter().map(|row| (row.program.name, row.program.what)).collect();
+    programs.dedup();
+    page.push_str("\nPrograms:\n\n");
+    for (name, what) in programs {
+        let _written = writeln!(page, "- {name}: {what}");
     }
     for program in left_out {
         let _written = write!(page, "\nLeft out: {program}.\n");
@@ -248,6 +319,8 @@ fn page(rows: &[Row], left_out: &[String], (from, to): (&str, &str), options: &W
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
@@ -267,33 +340,45 @@ mod tests {
 
     #[test]
     fn a_page_has_predictions_beside_measurements() {
-        let program = &PROGRAMS[0];
         let share = |program, hogs| Share { program, hogs, speed: None };
-        let row = Row {
-            program,
-            before: vec![share(50.0, 150.0), share(52.0, 148.0)],
-            replayed: share(50.5, 149.0),
-            predicted: share(60.0, 140.0),
+        let row = |kernel: &str, predicted: Share| Row {
+            program: &PROGRAMS[0],
+            kernel: kernel.to_owned(),
+            recorded: share(50.0, 150.0),
+            predicted,
             verdict: "good".to_owned(),
-            measured: vec![share(61.0, 139.0)],
+            measured: vec![share(60.0, 140.0), share(62.0, 138.0)],
         };
-        let range = range(&row.before, |share| share.program);
-        assert_eq!(range, "51.0 (50.0 to 52.0)");
-        let options = <super::tests::Parsed as clap::Parser>::parse_from(["x", "--runs", "2"]).whatif;
-        let page = page(
-            &[row],
-            &["pool (this machine lacks python3)".to_owned()],
-            ("6.1.0-56-cloud-amd64", "6.12.107+deb13"),
-            &options,
+        let rows = [row("6.1", share(50.5, 149.0)), row("6.12", share(60.0, 160.0)), row("7.2", share(61.0, 139.0))];
+        let options = Parsed::parse_from(["x", "--runs", "2"]).whatif;
+        let left_out = ["pool (this machine lacks python3)".to_owned()];
+        let kernels = ["6.1.0-56-cloud-amd64", "6.12.107+deb13", "7.2.1"];
+        let page = page(&rows, &left_out, &kernels, &options);
+        let name = PROGRAMS[0].name;
+        let expected = format!(
+            "| {name} | 6.12 | 50.0 | 60.0 | 61.0 (60.0 to 62.0) | -2 % | yes | 160.0 | 139.0 (138.0 to 140.0) | no | good |"
         );
-        assert!(
-            page.contains("| 51.0 (50.0 to 52.0) | 50.5 | 60.0 | 61.0 (61.0 to 61.0) | 149.0 (148.0 to 150.0) |"),
-            "{page}"
-        );
-        assert!(
-            page.contains("Left out: pool (this machine lacks python3).") && page.contains("2 times for 2 s"),
-            "{page}"
-        );
+        for text in [
+            expected.as_str(),
+            "Of 2 predictions for other kernels, 2 are near for the program's CPU time, and 1 for that",
+            "`cargo xtask whatif --across 6.1 6.12 7.2 --runs 2 --seconds 2`",
+            "Left out: pool (this machine lacks python3).",
+        ] {
+            assert!(page.contains(text), "{text}\n{page}");
+        }
+    }
+
+    #[test]
+    fn kept_recordings_are_found_in_the_order_of_the_kernels() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = recorded(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("has no folders 0-VERSION and 1-VERSION"), "{error}");
+        for name in ["1-6.12.107+deb13", "0-6.1.0-56", "2-7.2", "notes"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let all = recorded(folder.path()).unwrap();
+        let versions: Vec<&str> = all.iter().map(|(_, version)| version.as_str()).collect();
+        assert_eq!(versions, ["6.1.0-56", "6.12.107+deb13", "7.2"]);
     }
 
     #[derive(Debug, clap::Parser)]

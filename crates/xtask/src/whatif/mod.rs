@@ -59,8 +59,8 @@ pub(crate) struct WhatIf {
     /// Only record each program once and replay that, without changes
     #[arg(long, conflicts_with_all = ["again", "across"])]
     as_recorded: bool,
-    /// Predict another kernel instead: record under FROM, predict TO, and run there. QEMU emulates both machines
-    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with_all = ["again", "others"])]
+    /// Predict other kernels instead: record under FROM, predict each TO, and run there. QEMU emulates all machines
+    #[arg(long, num_args = 2.., value_names = ["FROM", "TO"], conflicts_with = "others")]
     across: Vec<Release>,
     /// List programs and changes, and run none
     #[arg(long)]
@@ -123,8 +123,8 @@ impl WhatIf {
         let folder = kept.unwrap_or_else(|| temporary.path().join("recordings"));
         fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
         let tool = Tool { vruntime, folder, seconds: self.seconds };
-        if let [from, to] = self.across[..] {
-            let page = across::run(&self, &tool, from, to)?;
+        if !self.across.is_empty() {
+            let page = across::run(&self, &tool)?;
             return self.leave(&page, "kernels are compared");
         }
         // Values that end programs when they are dropped do not do so if a signal ends this process.

@@ -12,9 +12,10 @@ const NEAR: f64 = 0.1;
 /// Smaller shares of a CPU and of a throughput say little, percent.
 const LITTLE: f64 = 1.0;
 
+/// A predicted value, and its measurements.
 #[derive(Clone, Copy, Debug)]
-struct Comparison {
-    predicted: f64,
+pub(super) struct Comparison {
+    pub(super) predicted: f64,
     mean: f64,
     least: f64,
     most: f64,
@@ -22,9 +23,13 @@ struct Comparison {
 
 impl Comparison {
     fn of(pair: &Pair, which: impl Fn(Share) -> f64) -> Self {
-        let all: Vec<f64> = pair.measured.iter().map(|&share| which(share)).collect();
+        Self::new(pair.predicted, &pair.measured, which)
+    }
+
+    pub(super) fn new(predicted: Share, measured: &[Share], which: impl Fn(Share) -> f64) -> Self {
+        let all: Vec<f64> = measured.iter().map(|&share| which(share)).collect();
         Self {
-            predicted: which(pair.predicted),
+            predicted: which(predicted),
             mean: all.iter().sum::<f64>() / all.len().max(1) as f64,
             least: all.iter().copied().fold(f64::INFINITY, f64::min),
             most: all.iter().copied().fold(0.0, f64::max),
@@ -32,16 +37,16 @@ impl Comparison {
     }
 
     /// The error of the prediction, as a part of the measured mean.
-    fn off(self) -> f64 {
+    pub(super) fn off(self) -> f64 {
         (self.predicted - self.mean) / self.mean.max(LITTLE)
     }
 
     /// `1.2 (1.1 to 1.3)`, with this number of digits.
-    fn measured(self, digits: usize) -> String {
+    pub(super) fn measured(self, digits: usize) -> String {
         format!("{:.digits$} ({:.digits$} to {:.digits$})", self.mean, self.least, self.most)
     }
 
-    fn is_near(self) -> bool {
+    pub(super) fn is_near(self) -> bool {
         self.off().abs() <= NEAR || (self.least..=self.most).contains(&self.predicted)
     }
 }
@@ -181,7 +186,7 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     page
 }
 
-fn yes(is: bool) -> &'static str {
+pub(super) fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
