@@ -44,6 +44,25 @@ fn slices_expire_in_two_ranges_of_releases() {
     assert_eq!(["3.12", "3.18", "4.18-el8", "4.19", "5.4"].map(of), [true, false, true, false, false]);
 }
 
+/// A source names commits by 12 hexadecimal digits, and does not end like a sentence.
+#[test]
+fn sources_name_commits() {
+    let ids = |row: &behaviours::BehaviourRow| {
+        let parts = row.origin.split("commit ").skip(1);
+        parts.map(|part| part.chars().take_while(char::is_ascii_alphanumeric).collect()).collect::<Vec<String>>()
+    };
+    for row in behaviours::BEHAVIOURS {
+        for id in ids(row) {
+            let hex = id.chars().all(|digit| matches!(digit, '0'..='9' | 'a'..='f'));
+            assert!(hex && id.len() == 12, "{}: {id}", row.name);
+        }
+        assert!(!row.origin.contains("  ") && !row.origin.ends_with(['.', ';']), "{}: {}", row.name, row.origin);
+    }
+    assert_eq!(ids(Behaviour::AnyLoaded.row()), ["caeb178c60f4", "0b0695f2b34a"]);
+    let without = behaviours::BEHAVIOURS.iter().filter(|row| ids(row).is_empty()).count();
+    assert!(without <= 27, "{without} rows name no commit");
+}
+
 /// A behaviour of all kernels, or of none, could not be tested.
 #[test]
 fn each_behaviour_separates_two_kernels() {

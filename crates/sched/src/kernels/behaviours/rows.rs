@@ -42,17 +42,22 @@ macro_rules! behaviours {
 behaviours! {
     // O(1) and the first CFS.
     Early BALANCE_EARLY: OldBalance "2.6.0".."2.6.24" Remembered
-        "balance by the domains' own numbers, without task groups";
+        "balance by the domains' own numbers, without task groups"
+        from "task groups came with commit 29f59db3a74b (2.6.24, sched: group-scheduler core)";
     CountsTasks BALANCE_COUNTS_TASKS: OldBalance "2.6.0".."2.6.18" Remembered
-        "balance numbers of tasks instead of their weights (smpnice)";
+        "balance numbers of tasks instead of their weights (smpnice)"
+        from "removed by commit 2dd73a4f09be (2.6.18, sched: implement smpnice)";
     PowerPerThread POWER_PER_THREAD: OldBalance "2.6.0".."2.6.17" Remembered
         "give each thread of a core a part of the power; later a package counts as one CPU";
     TriesOneQueue BALANCE_TRIES_ONE_QUEUE: OldBalance "2.6.0".."2.6.19" Remembered
         "give up when no task of the busiest queue may move, without trying the next queue";
     Softirq BALANCE_IN_SOFTIRQ: OldBalance "2.6.20".."" Remembered
-        "balance in a softirq after the tick, not in the tick";
+        "balance in a softirq after the tick, not in the tick"
+        from "2.6.20, sched: use softirq for load balancing; the commit's id was not found";
     BoundsSleep O1_BOUNDS_SLEEP: O1 "2.6.17".."2.6.23" Remembered
-        "let one long sleep make a task just interactive, and know SCHED_BATCH";
+        "let one long sleep make a task just interactive, and know SCHED_BATCH"
+        from "the bound by commit 72d2854d4ebf (2.6.17, sched: fix interactive ceiling code); \
+            removed by commit f2ac58ee617f (2.6.23, sched: remove sleep_type)";
     SkipsClock SKIP_CLOCK_UPDATE: Fair "2.6.37".."" Remembered
         "keep the run queue's clock from a wakeup that preempts to the switch";
     IdleEndsAtFork IDLE_ENDS_AT_FORK: Wakeup "2.6.0".."3.2" Remembered
@@ -60,220 +65,324 @@ behaviours! {
 
     // The balancers by load, up to 5.4.
     WeightIsLoad LOAD_IS_WEIGHT: OldBalance "2.6.24".."3.11" Read
-        "take the weight that is queued for a CPU's load, not an average";
+        "take the weight that is queued for a CPU's load, not an average"
+        from "removed by commit b92486cbf2aa (3.11, sched: Compute runnable load avg in cpu_load and cpu_avg_load_per_task)";
     HLoadOfAll H_LOAD_OF_ALL_GROUPS: OldBalance "2.6.24".."3.12" Read
-        "compute the load of every group of the system before a pull";
+        "compute the load of every group of the system before a pull"
+        from "removed by commit 685207963be9 (3.12, sched: Move h_load calculation to task_h_load())";
     UnevenBySpread UNEVEN_BY_SPREAD: OldBalance "2.6.24".."3.12" Read
         "call a group uneven by the spread of its CPUs' loads, not by failed pulls below";
     WakeWide WAKE_WIDE: Wakeup "3.12".."" Read
-        "keep the wakees of a task that wakes many from its CPU";
+        "keep the wakees of a task that wakes many from its CPU"
+        from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic)";
     WakeWideFlips WAKE_WIDE_OF_BOTH: Wakeup "4.3".."" Remembered
-        "compare how often waker and wakee change partners, in both directions";
+        "compare how often waker and wakee change partners, in both directions"
+        from "commit 63b0e9edceec (4.3, sched/fair: Beef up wake_wide())";
     AnyLoaded PICKS_ANY_LOADED_GROUP: OldBalance "3.18".."5.5" Read
-        "let a group without a task too many be the busiest" from "commit caeb178c60";
+        "let a group without a task too many be the busiest"
+        from "commit caeb178c60f4 (3.18, sched/fair: Make update_sd_pick_busiest() return 'true' on a busier sd); \
+            removed by commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
     LeavesIdler IDLE_LEAVES_IDLER: OldBalance "3.12".."3.18" Read
-        "let an idle CPU leave a group alone only if that has more idle CPUs";
+        "let an idle CPU leave a group alone only if that has more idle CPUs"
+        from "removed by commit 43f4d66637bc (3.18, sched: Improve sysbench performance by fixing spurious active migration)";
     LeavesFitting IDLE_LEAVES_FITTING: OldBalance "3.18".."5.5" Read
-        "let an idle CPU leave a group alone that is not overloaded and has about as many idle CPUs";
+        "let an idle CPU leave a group alone that is not overloaded and has about as many idle CPUs"
+        from "commit 43f4d66637bc (3.18, sched: Improve sysbench performance by fixing spurious active migration); \
+            removed by commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
     LevelsAlike LEVELS_ALIKE: OldBalance "3.16".."" Read
-        "give the levels within a node numbers by one rule";
+        "give the levels within a node numbers by one rule"
+        from "commit 143e1e28cb40 (3.16, sched: Rework sched_domain topology definition)";
     NewidleCost NEWIDLE_COST: Balance "3.13".."" Remembered
-        "stop a newly-idle balance when its cost exceeds the average idle time";
+        "stop a newly-idle balance when its cost exceeds the average idle time"
+        from "commit 9bd721c55c8a (3.13, sched/balancing: Consider max cost of idle balance per sched domain)";
     NewidleCostFades NEWIDLE_COST_FADES: Balance "3.13".."" Remembered
-        "let the highest cost of newly-idle balancing fade";
+        "let the highest cost of newly-idle balancing fade"
+        from "commit f48627e686a6 (3.13, sched/balancing: Periodically decay max cost of idle balance)";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
-        "pick again after a newly-idle balance that released the queue's lock";
+        "pick again after a newly-idle balance that released the queue's lock"
+        from "commit 37e117c07b89 (3.15, sched: Guarantee task priority in pick_next_task())";
     SlicesExpire LIMIT_SLICES_EXPIRE: Limits "3.2".."3.16" Read
         "drop what a CPU has left of its group's quota once another period has begun"
         again "4.18".."5.4"
         from "3.16 broke the test (commit 51f2176d74ac), 4.18 mended it (512ac999d275), 5.4 removed it (de53fd7aedb1)";
     RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered
-        "skip newly-idle balancing while no CPU of the root domain has two tasks";
+        "skip newly-idle balancing while no CPU of the root domain has two tasks"
+        from "commit 4486edd12b5a (3.17, sched/fair: Implement fast idling of CPUs when the system is partially loaded)";
     KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered
-        "wake an idle CPU to balance when two CPUs of a cache are busy";
+        "wake an idle CPU to balance when two CPUs of a cache are busy"
+        from "commit 37dc6b50cee9 (3.13, sched: Remove unnecessary iteration over sched domains to update nr_busy_cpus)";
     NohzOwnFirst NOHZ_OWN_CPU_FIRST: OldBalance "2.6.37".."4.1" Read
         "let a kicked CPU balance itself first, and leave the other idle CPUs once it has work"
         from "removed by commit d4573c3e1c99 (4.1)";
     AttachesInReverse ATTACH_IN_REVERSE: Balance "3.18".."" Read
-        "detach all tasks of a pull first, and attach the last first";
+        "detach all tasks of a pull first, and attach the last first"
+        from "commit 163122b7fcfa (3.18, sched/fair: Remove double_lock_balance() from load_balance())";
     IdlestShallowest FORK_TO_SHALLOWEST: Wakeup "3.18".."" Read
-        "fork to the idle CPU in the shallowest idle state";
+        "fork to the idle CPU in the shallowest idle state"
+        from "commit 83a0a96a5f26";
     CpuLoads CPU_LOAD_AVERAGES: OldBalance "2.6.0".."5.3" Remembered
-        "balance by averages of a CPU's load over ticks (cpu_load[])";
+        "balance by averages of a CPU's load over ticks (cpu_load[])"
+        from "removed by commit 55627e3cd22c (5.3, sched/core: Remove rq->cpu_load[])";
     PushesAny PUSHES_ANY_IMBALANCE: Balance "2.6.0".."5.12" Remembered
-        "have the stopper push the running task after failures, whatever is to be moved";
+        "have the stopper push the running task after failures, whatever is to be moved"
+        from "removed by commit e9b9734b7465 (5.12, sched/fair: Reduce cases for active balance)";
     PushResets PUSH_RESETS_FAILURES: Balance "2.6.0".."5.13" Remembered
-        "restart the count of failures, and double the interval, when the stopper is kicked";
+        "restart the count of failures, and double the interval, when the stopper is kicked"
+        from "removed by commit 23fb06d9602b (5.13, sched/fair: Clean up active balance nr_balance_failed trickery)";
     PushClears PUSH_CLEARS_FAILURES: Balance "4.6".."" Remembered
         "clear the count of failures when the stopper has pushed a task";
     LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
-        "push a lone task from a CPU that real-time tasks leave little of";
+        "push a lone task from a CPU that real-time tasks leave little of"
+        from "commit 1aaf90a4b88a (4.1, sched: Move CFS tasks to CPUs with higher capacity)";
     NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."5.0" Read
         "let a newly-idle balance that finds nothing lengthen the interval"
         from "removed by commit 3f130a37c442 (5.0), which stable 4.4.204 and 4.19.87 have, too";
 
     // 4.2 to 6.0.
     RtThrottle RT_THROTTLE: Realtime "2.6.25".."6.12" Remembered
-        "throttle real-time tasks that use up their part of the period" by "kernel.sched_rt_runtime_us=-1";
+        "throttle real-time tasks that use up their part of the period" by "kernel.sched_rt_runtime_us=-1"
+        from "commit fa85ae2418e6 (2.6.25, sched: rt time limit); \
+            removed by commit 5f6bd380c7bd (6.12, sched/rt: Remove default bandwidth control)";
     AbsentDecays ABSENT_LOAD_DECAYS: Fair "4.2".."" Remembered
         "let a task's averages decay while it is in a higher class";
     ClassMovesLoad CLASS_CHANGE_MOVES_LOAD: Fair "4.3".."" Remembered
         "detach a task's load when it leaves the fair class, and attach it at its return";
     AffinityRequeues AFFINITY_REQUEUES: Cpusets "4.3".."" Remembered
-        "take a queued task off its queue and put it back when its CPUs change";
+        "take a queued task off its queue and put it back when its CPUs change"
+        from "commit 6c37067e2786 (4.3, sched: Change the sched_class::set_cpus_allowed() calling context)";
     GroupMovePlaces GROUP_MOVE_PLACES: Cfs "4.4".."" Remembered
-        "place a sleeping task in its old group before it changes groups";
+        "place a sleeping task in its old group before it changes groups"
+        from "commit daa59407b558 (4.4, sched/fair: Unify switched_{from,to}_fair() and task_move_group_fair())";
     RtTimerAtOnce RT_TIMER_AT_ONCE: Realtime "4.7".."" Remembered
         "fire the real-time period timer at once when deadline tasks have run before";
     RecordsPinned RECORDS_PINNED_WAKEES: Wakeup "3.12".."4.9" Remembered
-        "count wakeups of pinned tasks for WAKE_WIDE";
+        "count wakeups of pinned tasks for WAKE_WIDE"
+        from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic); \
+            removed by commit c58d25f371f5 (4.9, sched/fair: Move record_wakee())";
     GroupsByUtil GROUPS_BY_UTILISATION: OldBalance "4.1".."5.5" Read
-        "call a group overloaded by its utilisation, not by its number of tasks";
+        "call a group overloaded by its utilisation, not by its number of tasks"
+        from "commit ea67821b9a3e (4.1, sched: Replace capacity_factor by usage); \
+            removed by commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
     WakeIdleCores WAKE_IDLE_CORES: Wakeup "4.9".."" Read
-        "wake by WA_IDLE and WA_WEIGHT, then search for an idle core, an idle CPU, and a sibling thread";
+        "wake by WA_IDLE and WA_WEIGHT, then search for an idle core, an idle CPU, and a sibling thread"
+        from "the search by commit 10e2f1acd010 (4.9, sched/core: Rewrite and improve select_idle_siblings()); \
+            WA_IDLE and WA_WEIGHT by commit d153b153446f (sched/core: Fix wake_affine() performance regression)";
     NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Remembered
-        "bring the averages of idle CPUs up to date every 32 ms";
+        "bring the averages of idle CPUs up to date every 32 ms"
+        from "commit b7031a02ec75 (4.17, sched/fair: Add NOHZ_STATS_KICK)";
     Eas ENERGY_AWARE: Frequency "5.0".."" Remembered
-        "place waking tasks by energy where the machine has an energy model" by "kernel.sched_energy_aware=0";
+        "place waking tasks by energy where the machine has an energy model" by "kernel.sched_energy_aware=0"
+        from "commit 732cd75b8c92 (5.0, sched/fair: Select an energy-efficient CPU on task wake-up)";
     BesideIdle WAKE_BESIDE_IDLE: Wakeup "5.4".."" Remembered
-        "treat a CPU that runs only SCHED_IDLE tasks as idle for a waking task";
+        "treat a CPU that runs only SCHED_IDLE tasks as idle for a waking task"
+        from "commit 3c29e651e16d (5.4, sched/fair: Fall back to sched-idle CPU if idle CPU isn't found)";
     ByType BALANCE_BY_TYPE: Balance "5.5".."" Remembered
-        "classify groups by what they lack, and move load, utilisation, tasks or misfits";
+        "classify groups by what they lack, and move load, utilisation, tasks or misfits"
+        from "commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
     PrioChangeLooks PRIO_CHANGE_LOOKS: Fair "5.6".."" Remembered
-        "treat a new nice value as a change of priority, and spare a lone task";
+        "treat a new nice value as a change of priority, and spare a lone task"
+        from "commit 5443a0be6121 (5.6, sched: Use fair:prio_changed() instead of ad-hoc implementation); \
+            commit 7c2e8bbd87db (5.6, sched: Spare resched IPI when prio changes on a single fair task)";
     GroupMoveReschedules GROUP_MOVE_RESCHEDULES: Fair "5.6".."" Remembered
-        "reschedule a running task that changes groups";
+        "reschedule a running task that changes groups"
+        from "commit 2a4b03ffc69f (5.6, sched/fair: Prevent unlimited runtime on throttled group)";
     IdleOnlyBalancesSoon IDLE_ONLY_BALANCES_SOON: Balance "5.6".."" Remembered
-        "balance at the next tick when only SCHED_IDLE tasks are left on a CPU";
+        "balance at the next tick when only SCHED_IDLE tasks are left on a CPU"
+        from "commit 323af6deaf70 (5.6, sched/fair: Load balance aggressively for SCHED_IDLE CPUs)";
     AffinitySpreads AFFINITY_SPREADS: Cpusets "5.7".."" Remembered
-        "spread tasks that must leave their CPU over all allowed CPUs";
+        "spread tasks that must leave their CPU over all allowed CPUs"
+        from "commit 46a87b3851f0 (5.7, sched/core: Distribute tasks within affinity masks)";
     Pct117 IMBALANCE_PCT_117: Balance "5.10".."" Remembered
-        "tolerate 17 % of imbalance between packages and nodes, not 25 %";
+        "tolerate 17 % of imbalance between packages and nodes, not 25 %"
+        from "commit 2208cdaa56c9 (5.10, sched/fair: Reduce minimal imbalance threshold)";
     BusyFactor16 BUSY_FACTOR_16: Balance "5.10".."" Remembered
         "balance busy CPUs 16 times less often, not 32 times"
-        by "echo 32 | tee /sys/kernel/debug/sched/domains/cpu*/domain*/busy_factor";
+        by "echo 32 | tee /sys/kernel/debug/sched/domains/cpu*/domain*/busy_factor"
+        from "commit 6e7499135db7 (5.10, sched/fair: Reduce busy load balance interval)";
     IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Remembered
-        "shorten the intervals of busy CPUs by a tick, so that levels drift apart";
+        "shorten the intervals of busy CPUs by a tick, so that levels drift apart"
+        from "commit e4d32e4d5444 (5.10, sched/fair: Minimize concurrent LBs between domain level)";
     RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Remembered
-        "halve the load that a task may not exceed at each failed balance";
+        "halve the load that a task may not exceed at each failed balance"
+        from "commit 5a7f55590467 (5.10, sched/fair: Relax constraint on task's load during load balance)";
     SmtIgnoresHeat SMT_IGNORES_HEAT: Balance "5.10".."" Remembered
-        "move cache-hot tasks between the threads of a core";
+        "move cache-hot tasks between the threads of a core"
+        from "commit ec73240b1627 (5.10, sched/fair: Ignore cache hotness for SMT migration)";
     KthreadsStay PER_CPU_KTHREADS_STAY: Balance "5.13".."" Remembered
-        "leave per-CPU kernel threads out of balancing";
+        "leave per-CPU kernel threads out of balancing"
+        from "commit 9bcb959d05ee (5.13, sched/fair: Ignore percpu threads for imbalance pulls)";
     NewidleGateCost NEWIDLE_GATE_BY_COST: Balance "5.16".."" Remembered
-        "skip newly-idle balancing by its measured cost, not by migration_cost";
+        "skip newly-idle balancing by its measured cost, not by migration_cost"
+        from "commit c5b0a7eefc70 (5.16, sched/fair: Remove sysctl_sched_migration_cost condition)";
     NumaPair NUMA_ALLOWS_PAIR: Balance "5.6".."5.11" Read
-        "leave a node alone that has at most two running tasks";
+        "leave a node alone that has at most two running tasks"
+        from "commit b396f52326de (5.6, sched/fair: Allow a small load imbalance between low utilisation SD_NUMA domains); \
+            removed by commit 7d2b5dd0bcc4 (5.11, sched/numa: Allow a floating imbalance between NUMA nodes)";
     NumaQuarter NUMA_ALLOWS_QUARTER: Balance "5.11".."5.18" Remembered
-        "allow an imbalance of two between nodes, and forks on a node, while a quarter of it is in use";
+        "allow an imbalance of two between nodes, and forks on a node, while a quarter of it is in use"
+        from "commit 7d2b5dd0bcc4 (5.11, sched/numa: Allow a floating imbalance between NUMA nodes); \
+            commit 23e6082a522e (5.11, sched: Limit the amount of NUMA imbalance that can exist at fork time); \
+            removed by commit e496132ebedd (5.18, sched/fair: Adjust the allowed NUMA imbalance when SD_NUMA spans multiple LLCs)";
     SearchOnce WAKE_SEARCHES_ONCE: Wakeup "5.12".."" Remembered
-        "look for an idle core and an idle CPU in one pass, and take an idle CPU where no core is idle";
+        "look for an idle core and an idle CPU in one pass, and take an idle CPU where no core is idle"
+        from "commit 9fe1f127b913 (5.12, sched/fair: Merge select_idle_core/cpu())";
     SiblingsOfPrev WAKE_SIBLINGS_FIRST: Wakeup "5.13".."" Remembered
-        "look at the previous CPU's sibling threads before the search of the cache";
+        "look at the previous CPU's sibling threads before the search of the cache"
+        from "commit c722f35b513f (5.13, sched/fair: Bring back select_idle_smt(), but differently)";
     NumaByCaches NUMA_IMBALANCE_BY_CACHES: Balance "5.18".."" Remembered
-        "allow an imbalance between nodes by the number of caches in a node";
+        "allow an imbalance between nodes by the number of caches in a node"
+        from "commit e496132ebedd (5.18, sched/fair: Adjust the allowed NUMA imbalance when SD_NUMA spans multiple LLCs)";
     IdleLagDecays IDLE_LAG_DECAYS: Fair "6.0".."" Remembered
-        "let a sleeper that leaves an idle CPU decay up to now";
+        "let a sleeper that leaves an idle CPU decay up to now"
+        from "commit e2f3e35f1f5a (6.0, sched/fair: Decay task PELT values during wakeup migration)";
     QueuesOnIdle WAKE_QUEUES_ON_IDLE: Wakeup "6.0".."" Remembered
-        "let an idle CPU enqueue the tasks that others wake for it" by "NO_TTWU_QUEUE";
+        "let an idle CPU enqueue the tasks that others wake for it" by "NO_TTWU_QUEUE"
+        from "commit f3dd3f674555 (6.0, sched: Remove the limitation of WF_ON_CPU on wakelist if wakee cpu is idle)";
     ReducedIsMisfit REDUCED_IS_MISFIT: Balance "6.0".."" Remembered
-        "treat a lone task on a CPU that real-time tasks leave little of as a misfit";
+        "treat a lone task on a CPU that real-time tasks leave little of as a misfit"
+        from "commit c82a69629c53 (6.0, sched/fair: fix case with reduced capacity CPU)";
 
     // 6.2 to 6.11.
     Eevdf EEVDF: Fair "6.6".."" Recorded
-        "run the task with the earliest deadline among those that are owed time (EEVDF), not the least vruntime (CFS)";
+        "run the task with the earliest deadline among those that are owed time (EEVDF), not the least vruntime (CFS)"
+        from "commit 147f3efaa241 (6.6, sched/fair: Implement an EEVDF-like scheduling policy)";
     CpusetForgets CPUSET_FORGETS_AFFINITY: Cpusets "2.6.0".."6.2" Read
-        "forget the CPUs that a task asked for when its cpuset changes";
+        "forget the CPUs that a task asked for when its cpuset changes"
+        from "removed by commit 8f9ea86fdf99 (6.2, sched: Always preserve the user requested cpumask)";
     PeriodsApart LIMIT_PERIODS_APART: Limits "6.4".."" Read
-        "begin the periods of different groups' limits at different instants";
+        "begin the periods of different groups' limits at different instants"
+        from "commit 41abdba93747 (6.4, sched: Interleave cfs bandwidth timers for improved single thread performance at low utilization)";
     GrubBounded GRUB_BOUNDED: Deadline "6.5".."" Read
-        "keep reclaiming deadline tasks below the CPU's limit";
+        "keep reclaiming deadline tasks below the CPU's limit"
+        from "commit 6a9d623aad89 (6.5, sched/deadline: Fix bandwidth reclaim equation in GRUB)";
     BoostsRunnable RUNNABLE_BOOST: Frequency "6.5".."" Read
-        "count tasks that wait as utilisation for frequency, energy and busy CPUs";
+        "count tasks that wait as utilisation for frequency, energy and busy CPUs"
+        from "commit 7d0583cf9ec7 (6.5, sched/fair, cpufreq: Introduce 'runnable boosting')";
     SiblingOfBusiest SIBLING_OF_BUSIEST: Balance "6.5".."" Remembered
-        "let the busiest group's level decide whether tasks are spread";
+        "let the busiest group's level decide whether tasks are spread"
+        from "commit 43726bdedd29 (6.5, sched/fair: Use the busiest group to set prefer_sibling)";
     FullyBusySmt FULLY_BUSY_SPARES_SMT: Balance "6.5".."" Remembered
-        "prefer a fully busy single CPU to a fully busy core";
+        "prefer a fully busy single CPU to a fully busy core"
+        from "commit 5fd6d7f43958 (6.5, sched/fair: Keep a fully_busy SMT sched group as busiest)";
     MisfitFirst FIRST_OF_EQUAL_MISFITS: Balance "6.6".."" Remembered
         "relieve the first of the groups with equal misfits, not the last";
     SmtBalance SMT_BALANCE: Balance "6.6".."" Remembered
-        "relieve a core with several busy threads before single CPUs";
+        "relieve a core with several busy threads before single CPUs"
+        from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
     SiblingByCores SIBLINGS_BY_CORES: Balance "6.6".."" Remembered
-        "compare groups of different numbers of cores in proportion";
+        "compare groups of different numbers of cores in proportion"
+        from "commit 7ff1693236f5 (6.6, sched/fair: Implement prefer sibling imbalance calculation between asymmetric groups)";
     WholeCoreBalances WHOLE_CORE_BALANCES: Balance "6.6".."" Remembered
-        "prefer a CPU of an idle core for balancing";
+        "prefer a CPU of an idle core for balancing"
+        from "commit b1bfeab9b002 (6.6, sched/fair: Consider the idle state of the whole core for load balance)";
     SpareCore SPARE_CORE_FIRST: Balance "6.6".."" Remembered
-        "prefer relieving a single CPU to a core of which one thread is busy";
+        "prefer relieving a single CPU to a core of which one thread is busy"
+        from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
     EmptyKeepsWeight EMPTY_GROUP_KEEPS_WEIGHT: Fair "6.6".."" Remembered
         "keep the weight of a group's entity when its queue becomes empty";
     EmptyNotThrottled EMPTY_IS_NOT_THROTTLED: Limits "6.6".."" Read
-        "count no throttled time for queues without tasks";
+        "count no throttled time for queues without tasks"
+        from "commit 79462e8c879a (6.6, sched: don't account throttle time for empty groups)";
     OverloadWaiting OVERLOAD_BY_WAITING: Realtime "6.7".."" Read
-        "offer a real-time or deadline task to other CPUs whenever it waits";
+        "offer a real-time or deadline task to other CPUs whenever it waits"
+        from "commit 612f769edd06 (6.7, sched/rt: Make rt_rq->pushable_tasks updates drive rto_mask); \
+            commit 5fe7765997b1 (6.7, sched/deadline: Make dl_rq->pushable_dl_tasks update drive dl_rq->overloaded)";
     ClusterFirst WAKE_CLUSTER_FIRST: Wakeup "6.7".."" Read
-        "search the cluster for an idle CPU before the rest of the cache";
+        "search the cluster for an idle CPU before the rest of the cache"
+        from "commit 8881e1639f1f (6.7, sched/fair: Scan cluster before scanning LLC in wake-up path)";
     GroupLoadRateLimit GROUP_LOAD_RATE_LIMIT: Fair "6.7".."" Read
-        "pass a queue's load on to its group at most once a millisecond";
+        "pass a queue's load on to its group at most once a millisecond"
+        from "commit 1528c661c24b (6.7, sched/fair: Ratelimit update to tg->load_avg)";
     ExclusiveCpusets CPUSET_EXCLUSIVE: Cpusets "6.7".."" Read
-        "know cpuset.cpus.exclusive, and reject partitions of CPUs isolated at boot";
+        "know cpuset.cpus.exclusive, and reject partitions of CPUs isolated at boot"
+        from "commit e2ffe502ba45 (6.7, cgroup/cpuset: Add cpuset.cpus.exclusive for v2); \
+            commit 4a74e418881f (6.7, cgroup/cpuset: Check partition conflict with housekeeping setup)";
     EstWaits UTIL_EST_OF_WAITERS: Fair "6.8".."" Read
-        "keep the utilisation estimate of a task that had to wait";
+        "keep the utilisation estimate of a task that had to wait"
+        from "commit 50181c0cff31 (6.8, sched/pelt: Avoid underestimation of task utilization)";
     HeadroomOfUse HEADROOM_OF_USE: Frequency "6.8".."" Read
-        "add the quarter of headroom to what is used, not to clamps and reservations";
+        "add the quarter of headroom to what is used, not to clamps and reservations"
+        from "commit 9c0b4bb7f630 (6.8, sched/cpufreq: Rework schedutil governor performance estimation)";
     InitUtilScale INIT_UTIL_SCALE: Fair "6.10".."" Read
-        "start a forked task with its share of the queue's utilisation";
+        "start a forked task with its share of the queue's utilisation"
+        from "commit 72bffbf57c52 (6.10, sched/fair: Fix initial util_avg calculation)";
     MisfitAllowed MISFIT_IF_ALLOWED: Balance "6.10".."" Read
-        "call a task misfit only if it may run on a bigger CPU";
+        "call a task misfit only if it may run on a bigger CPU"
+        from "commit 22d5607400c6 (6.10, sched/fair: Check if a task has a fitting CPU when updating misfit)";
     MisfitWaits MISFIT_DOES_NOT_COUNT: Balance "6.10".."" Read
-        "neither back off nor count failures because of a misfit task";
+        "neither back off nor count failures because of a misfit task"
+        from "commit 58eeb2d79b54 (6.10, sched/fair: Don't double balance_interval for migrate_misfit)";
     EasMovesMisfit ENERGY_MOVES_MISFITS: Frequency "6.10".."" Read
         "balance misfit tasks although wakeups go by energy";
 
     // 6.12 to 6.17.
     CustomSlices CUSTOM_SLICES: Eevdf "6.12".."" Read
-        "let tasks ask for a slice (sched_setattr)";
+        "let tasks ask for a slice (sched_setattr)"
+        from "commit 857b158dc5e8 (6.12, sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion)";
     PlacesOnce NEW_TASK_PLACED_ONCE: Eevdf "6.12".."" Read
-        "place a forked task once, with half a slice to its first deadline";
+        "place a forked task once, with half a slice to its first deadline"
+        from "commit c40dd90ac045 (6.12, sched: Initialize the vruntime of a new task when it is first enqueued)";
     // Also 6.12.y, and 6.14.2.
     IdleGivesWay IDLE_LOSES_PROTECTION: Eevdf "6.15".."" Read
-        "end an idle entity's protection when another entity wakes";
+        "end an idle entity's protection when another entity wakes"
+        from "commit f553741ac8c0 (6.15, sched: Cancel the slice protection of the idle entity)";
     ShortOvertakes SHORT_OVERTAKES: Eevdf "6.12".."6.17" Read
-        "reschedule at the next update once a shorter slice has ended the protection" by "NO_PREEMPT_SHORT";
+        "reschedule at the next update once a shorter slice has ended the protection" by "NO_PREEMPT_SHORT"
+        from "commit 85e511df3cec (6.12, sched/eevdf: Allow shorter slices to wakeup-preempt); \
+            removed by commit 9de74a9850b9 (6.17, sched/fair: Remove spurious shorter slice preemption)";
     GroupsBeforePolicies GROUPS_BEFORE_POLICIES: Fair "6.12".."" Read
-        "compare the entities' groups before SCHED_IDLE and SCHED_BATCH of tasks";
+        "compare the entities' groups before SCHED_IDLE and SCHED_BATCH of tasks"
+        from "commit faa42d29419d (6.12, sched/fair: Make SCHED_IDLE entity be preempted in strict hierarchy)";
     EstBefore UTIL_EST_OF_LAST_UPDATE: Fair "6.12".."7.1" Read
-        "update the utilisation estimate before the dequeue brings averages up to date";
+        "update the utilisation estimate before the dequeue brings averages up to date"
+        from "commit b55945c500c5 (6.12, sched: Fix pick_next_task_fair() vs try_to_wake_up() race)";
     ClampsLast CLAMPS_LAST: Frequency "6.12".."6.14" Read
-        "count a task's clamps after its class has looked at the CPU";
+        "count a task's clamps after its class has looked at the CPU"
+        from "commit dfa0a574cbc4 (6.12, sched/uclamg: Handle delayed dequeue)";
     DelayedCounts DELAYED_COUNTS: Balance "6.12".."6.14" Read
-        "count and move tasks with a delayed dequeue like runnable tasks";
+        "count and move tasks with a delayed dequeue like runnable tasks"
+        from "commit 152e11f6df29 (6.12, sched/fair: Implement delayed dequeue); \
+            counting removed by commit 1a49104496d3 (6.14, sched/fair: Use the new cfs_rq.h_nr_runnable); \
+            moving removed by commit 61b82dfb6b7e (6.14, sched/fair: Do not try to migrate delayed dequeue task)";
     RtIgnoresDeadline RT_WAKES_ON_DEADLINE: Realtime "6.12".."" Read
-        "wake a real-time task on a CPU that runs a deadline task";
+        "wake a real-time task on a CPU that runs a deadline task"
+        from "commit 130fd056dd82 (6.12, sched/rt: Clean up usage of rt_task())";
     FairServer FAIR_SERVER: Deadline "6.12".."" Read
         "run starving fair tasks by a deadline server instead of throttling real-time tasks"
-        by "echo 0 | tee /sys/kernel/debug/sched/fair_server/cpu*/runtime";
+        by "echo 0 | tee /sys/kernel/debug/sched/fair_server/cpu*/runtime"
+        from "commit 557a6bfc662c (6.12, sched/fair: Add trivial fair server); \
+            commit a110a81c52a9 (6.12, sched/deadline: Deferrable dl server)";
     HrtickAtSwitch HRTICK_AT_SWITCH: Fair "6.12".."" Read
-        "set the slice timer at a switch, not when the same task is picked again";
+        "set the slice timer at a switch, not when the same task is picked again"
+        from "commit dae4320b29f0 (6.12, sched: Fixup set_next_task() implementations)";
     ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Remembered
-        "stretch the deadline that a sleeping entity took along when its weight changes";
+        "stretch the deadline that a sleeping entity took along when its weight changes"
+        from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag)";
     ReweightPlaces REWEIGHT_PLACES: Eevdf "6.13".."7.1" Remembered
-        "place a reweighted entity again, by its lag";
+        "place a reweighted entity again, by its lag"
+        from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag); \
+            reverted by commit 101f3498b4bd (7.1)";
     IneligibleMoves INELIGIBLE_STAYS: Eevdf "6.14".."" Remembered
-        "leave an entity that is not eligible to its CPU until a balance has failed";
+        "leave an entity that is not eligible to its CPU until a balance has failed"
+        from "commit 873199d27bb2 (6.14, sched/core: Prioritize migrating eligible tasks in sched_balance_rq())";
     Vprot PROTECTS_SHORTEST_SLICE: Eevdf "6.17".."" Remembered
-        "protect the running entity for the shortest slice that waits" by "NO_RUN_TO_PARITY";
+        "protect the running entity for the shortest slice that waits" by "NO_RUN_TO_PARITY"
+        from "commit 052c3d87c82e (6.17, sched/fair: Limit run to parity to the min slice of enqueued entities)";
 
     // 6.18 on.
     ForfeitsOnYield YIELD_FORFEITS: Eevdf "6.18".."" Read
         "let a task that yields while eligible give up the rest of its request";
     TaskThrottle TASK_THROTTLE: Limits "6.18".."" Read
-        "throttle each task of a limited group at its return to user mode";
+        "throttle each task of a limited group at its return to user mode"
+        from "commit e1fad12dcb66 (6.18, sched/fair: Switch to task based throttle model)";
     CountsForbidden FORK_COUNTS_FORBIDDEN: Wakeup "6.18".."6.19" Read
-        "fork by all CPUs of a group, though the task may run on some only";
+        "fork by all CPUs of a group, though the task may run on some only"
+        from "removed by commit 82d6e01a0699 (6.19, sched/fair: Only update stats for allowed CPUs when looking for dst group)";
     SparesBigCpus SPARES_BIG_CPUS: Balance "5.5".."6.18" Read
         "ask of every group with room whether its CPUs are bigger, and for a misfit for a whole core";
     EstElsewhere UTIL_EST_IGNORES_BIGGER: Fair "5.0".."6.18" Read
-        "ignore utilisation beyond the CPU's capacity for the estimate";
+        "ignore utilisation beyond the CPU's capacity for the estimate"
+        from "commit 10a35e6812aa (sched/pelt: Skip updating util_est when utilization is higher than CPU's capacity)";
     NarrowSum NARROW_RUNNABLE_SUM: Fair "6.18".."" Read
         "keep 32 bits of a group entity's runnable sum";
     ServerWaits SERVER_WAITS_PERIOD: Deadline "6.18".."" Read
@@ -285,46 +394,61 @@ behaviours! {
     LagByLongest LAG_BY_LONGEST: Eevdf "6.19".."" Recorded
         "limit lag by the longest slice of the queue and a tick";
     BuddyInPick BUDDY_IN_PICK: Eevdf "6.19".."" Recorded
-        "look at the buddy in every comparison, and make the wakee the buddy at preemption" by "NO_PICK_BUDDY";
+        "look at the buddy in every comparison, and make the wakee the buddy at preemption" by "NO_PICK_BUDDY"
+        from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
     ForkWaits FORK_DOES_NOT_PREEMPT: Eevdf "6.19".."" Recorded
-        "let a forked task preempt only a task with a longer slice";
+        "let a forked task preempt only a task with a longer slice"
+        from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
     PicksAwake PREEMPTS_AWAKE: Eevdf "6.19".."" Recorded
         "compare a woken task with the task that is picked once delayed dequeues are done";
     ShortensAlways WAKEUP_SHORTENS_PROTECTION: Eevdf "6.19".."" Recorded
-        "shorten the protection at every wakeup that does not preempt" by "NO_RUN_TO_PARITY";
+        "shorten the protection at every wakeup that does not preempt" by "NO_RUN_TO_PARITY"
+        from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
     RestoreKeeps CHANGE_KEEPS_PROTECTION: Eevdf "6.19".."" Recorded
         "keep the protection of a running task whose attributes change";
     ReweightKeeps REWEIGHT_KEEPS_PROTECTION: Eevdf "6.19".."" Recorded
         "keep the protection of a running entity whose weight changes";
     IdleEndsAtSwitch IDLE_ENDS_AT_SWITCH: Balance "7.0".."" Read
-        "measure idle time until the CPU leaves its idle task, not until a wakeup";
+        "measure idle time until the CPU leaves its idle task, not until a wakeup"
+        from "commit 4b603f1551a7 (7.0, sched: Update rq->avg_idle when a task is moved to an idle CPU)";
     DelayedKeepsDebt DELAYED_KEEPS_DEBT: Eevdf "7.1".."" Read
-        "keep the debt of an entity whose dequeue is delayed as it was";
+        "keep the debt of an entity whose dequeue is delayed as it was"
+        from "commit 059258b0d424 (7.1, sched/fair: Prevent negative lag increase during delayed dequeue)";
     BuddyIfProtected BUDDY_IF_PROTECTED: Eevdf "7.1".."" Read
-        "ignore the buddy where a shorter slice ends the protection" by "NO_PICK_BUDDY";
+        "ignore the buddy where a shorter slice ends the protection" by "NO_PICK_BUDDY"
+        from "commit 78cde54ea5f0 (7.1, sched/eevdf: Clear buddies for preempt_short)";
     SliceByDeadline SLICE_ENDS_AT_DEADLINE: Eevdf "7.1".."" Read
-        "end a slice by the timer at the virtual deadline" by "NO_HRTICK";
+        "end a slice by the timer at the virtual deadline" by "NO_HRTICK"
+        from "commit 558c18d3fbb6 (7.1, sched/eevdf: Fix HRTICK duration)";
     HrtickOnce HRTICK_ONCE: Fair "7.1".."" Read
-        "leave a running slice timer alone when a task is enqueued, and reschedule at once";
+        "leave a running slice timer alone when a task is enqueued, and reschedule at once"
+        from "commit 97015376642f (7.1, sched/fair: Simplify hrtick_update()); \
+            commit 5d88e424ec1b (7.1, sched/fair: Make hrtick resched hard)";
     BoostMovesOwn BOOST_MOVES_WAITING: Frequency "7.1".."" Read
         "move a task's own waiting time with it in the energy estimate";
     IdleNotBesideIdle IDLE_NOT_BESIDE_IDLE: Wakeup "7.1".."" Read
-        "do not treat a CPU with only SCHED_IDLE tasks as idle for a SCHED_IDLE task";
+        "do not treat a CPU with only SCHED_IDLE tasks as idle for a SCHED_IDLE task"
+        from "commit fd54d81c2c0e (7.1, sched/fair: Skip SCHED_IDLE rq for SCHED_IDLE task)";
     NewidleRate NEWIDLE_RATE: Balance "7.1".."" Read
-        "bound the chance of a newly-idle balance by 1, and raise it for CPUs that seldom idle" by "NO_NI_RATE";
+        "bound the chance of a newly-idle balance by 1, and raise it for CPUs that seldom idle" by "NO_NI_RATE"
+        from "commit 9fe89f022c05 (7.1, sched/fair: More complex proportional newidle balance)";
 
     // Outside the scheduler. 5.5 gave the writers of a pipe their own queue.
     PipeWakesInVain PIPE_WAKES_IN_VAIN: Kernel "5.5".."6.14" Remembered
-        "let a reader of a full pipe wake a writer even if no page is free";
+        "let a reader of a full pipe wake a writer even if no page is free"
+        from "removed by commit aaec5a95d596 (6.14, pipe_read: don't wake up the writer if the pipe is still full)";
     LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Remembered
         "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt"
         from "commit 7c70cb94d29c (6.13)";
 
     // What kernels print.
-    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat";
+    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat"
+        from "2.6.20, sched: remove lb_stopbalance counter; the commit's id was not found";
     Schedstat15 SCHEDSTAT_15: Debug "2.6.24".."" Remembered "print version 15 of /proc/schedstat";
-    Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Remembered "print version 16 of /proc/schedstat";
-    Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat";
+    Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Remembered "print version 16 of /proc/schedstat"
+        from "commit 11b0bfa5d463 (6.10, sched/debug: Increase SCHEDSTAT_VERSION to 16)";
+    Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat"
+        from "commit 7c8cd569ff66 (6.14, docs: Update Schedstat version to 17)";
 
     // Single kernels.
     VcpuPack VCPU_PACK: Wakeup ""..""  Recorded
