@@ -261,18 +261,20 @@ fn script(programs: &[&Program], runs: u32, seconds: u32) -> String {
 fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -> String {
     let program = |row: &Row| Comparison::new(row.predicted, &row.measured, |share| share.program);
     let hogs = |row: &Row| Comparison::new(row.predicted, &row.measured, |share| share.hogs);
-    let (from, others) = kernels.split_first().map_or(("", kernels), |(from, others)| (*from, others));
+    let from = kernels.first().copied().unwrap_or_default();
     let names: Vec<&str> = kernels.iter().map(|kernel| series(kernel)).collect();
+    let kernels: String = kernels.iter().map(|kernel| format!("- Linux {kernel}\n")).collect();
     let changed = || rows.iter().filter(|row| row.kernel != series(from));
     let mut page = format!(
         "# What-if predictions across kernels\n\n\
-         `cargo xtask whatif --across {names} --runs {runs} --seconds {seconds}` has written this page.\n\n\
-         Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs, which QEMU\n\
-         emulated, with autogroups. The hogs are in the root group. Each kernel recorded it {runs} times for\n\
-         {seconds} s. The predictions are from the first recording under Linux {from}.\n\
-         The other kernels are {others}.\n\n\
-         Of {all} predictions for other kernels, {near} are near for the program's CPU time, and {both} for that\n\
-         and the hogs': within 10 % of the measured mean, or within the measured range.\n\n\
+         `cargo xtask whatif --across {names} --runs {runs} --seconds {seconds} --out FILE` has\n\
+         written this page.\n\n\
+         Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs that QEMU\n\
+         emulated. Autogroups were enabled: the program is in one, and the hogs are in the root group.\n\
+         Each of these kernels recorded it {runs} times for {seconds} s:\n\n{kernels}\n\
+         The predictions are from the first recording under the first kernel. Of {all} predictions for\n\
+         other kernels, {near} are near for the program's CPU time, and {both} for that and the hogs' CPU time:\n\
+         within 10 % of the measured mean, or within the measured range.\n\n\
          CPU time is in percent of a CPU. A row of {series} compares the replay as recorded with the other\n\
          recordings under the same kernel.\n\n\
          | program | kernel | recorded | predicted | measured | off | near | hogs predicted | measured | near | verdict |\n\
@@ -280,7 +282,6 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
         names = names.join(" "),
         runs = options.runs,
         seconds = options.seconds,
-        others = others.join(", "),
         all = changed().count(),
         near = changed().filter(|row| program(row).is_near()).count(),
         both = changed().filter(|row| program(row).is_near() && hogs(row).is_near()).count(),
@@ -361,7 +362,8 @@ mod tests {
         for text in [
             expected.as_str(),
             "Of 2 predictions for other kernels, 2 are near for the program's CPU time, and 1 for that",
-            "`cargo xtask whatif --across 6.1 6.12 7.2 --runs 2 --seconds 2`",
+            "`cargo xtask whatif --across 6.1 6.12 7.2 --runs 2 --seconds 2 --out FILE`",
+            "- Linux 6.12.107+deb13\n",
             "Left out: pool (this machine lacks python3).",
         ] {
             assert!(page.contains(text), "{text}\n{page}");
