@@ -272,9 +272,9 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
          Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs that QEMU\n\
          emulated. Autogroups were enabled: the program is in one, and the hogs are in the root group.\n\
          Each of these kernels recorded it {runs} times for {seconds} s:\n\n{kernels}\n\
-         The predictions are from the first recording under the first kernel. Of {all} predictions for\n\
-         other kernels, {near} are near for the program's CPU time, and {both} for that and the hogs' CPU time:\n\
-         within 10 % of the measured mean, or within the measured range.\n\n\
+         The predictions are from the first recording under the first kernel. Near is within 10 % of the\n\
+         measured mean, or within the measured range. Of {all} predictions for other kernels, {near} are near for\n\
+         the program's CPU time, and {both} also for the hogs'.\n\n\
          CPU time is in percent of a CPU. A row of {series} compares the replay as recorded with the other\n\
          recordings under the same kernel.\n\n\
          | program | kernel | recorded | predicted | measured | off | near | hogs predicted | measured | near | verdict |\n\
@@ -361,7 +361,7 @@ mod tests {
         );
         for text in [
             expected.as_str(),
-            "Of 2 predictions for other kernels, 2 are near for the program's CPU time, and 1 for that",
+            "Of 2 predictions for other kernels, 2 are near for\nthe program's CPU time, and 1 also for the hogs'.",
             "`cargo xtask whatif --across 6.1 6.12 7.2 --runs 2 --seconds 2 --out FILE`",
             "- Linux 6.12.107+deb13\n",
             "Left out: pool (this machine lacks python3).",
