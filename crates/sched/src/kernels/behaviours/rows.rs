@@ -358,10 +358,11 @@ behaviours! {
     ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Remembered
         "stretch the deadline that a sleeping entity took along when its weight changes"
         from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag)";
-    ReweightPlaces REWEIGHT_PLACES: Eevdf "6.13".."7.1" Remembered
+    ReweightPlaces REWEIGHT_PLACES: Eevdf "6.13".."7.1" Recorded
         "place a reweighted entity again, by its lag"
         from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag); \
-            reverted by commit 101f3498b4bd (7.1)";
+            reverted by commit 101f3498b4bd (7.1); recorded: 6.12.118 and 7.1.13 keep a group of hackbench to its weight, \
+            6.18.15 and 7.0.13 do not";
     IneligibleMoves INELIGIBLE_STAYS: Eevdf "6.14".."" Remembered
         "leave an entity that is not eligible to its CPU until a balance has failed"
         from "commit 873199d27bb2 (6.14, sched/core: Prioritize migrating eligible tasks in sched_balance_rq())";
