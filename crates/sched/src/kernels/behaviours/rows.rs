@@ -129,8 +129,9 @@ behaviours! {
     PushResets PUSH_RESETS_FAILURES: Balance "2.6.0".."5.13" Remembered
         "restart the count of failures, and double the interval, when the stopper is kicked"
         from "removed by commit 23fb06d9602b (5.13, sched/fair: Clean up active balance nr_balance_failed trickery)";
-    PushClears PUSH_CLEARS_FAILURES: Balance "4.6".."" Remembered
-        "clear the count of failures when the stopper has pushed a task";
+    PushClears PUSH_CLEARS_FAILURES: Balance "4.7".."" Remembered
+        "clear the count of failures when the stopper has pushed a task"
+        from "commit d02c071183e1 (4.7)";
     LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
         "push a lone task from a CPU that real-time tasks leave little of"
         from "commit 1aaf90a4b88a (4.1, sched: Move CFS tasks to CPUs with higher capacity)";
@@ -153,8 +154,9 @@ behaviours! {
     GroupMovePlaces GROUP_MOVE_PLACES: Cfs "4.4".."" Remembered
         "place a sleeping task in its old group before it changes groups"
         from "commit daa59407b558 (4.4, sched/fair: Unify switched_{from,to}_fair() and task_move_group_fair())";
-    RtTimerAtOnce RT_TIMER_AT_ONCE: Realtime "4.7".."" Remembered
-        "fire the real-time period timer at once when deadline tasks have run before";
+    RtTimerAtOnce RT_TIMER_AT_ONCE: Realtime "4.6".."" Remembered
+        "fire the real-time period timer at once when deadline tasks have run before"
+        from "commit c3a990dc9fab (4.6)";
     RecordsPinned RECORDS_PINNED_WAKEES: Wakeup "3.12".."4.9" Remembered
         "count wakeups of pinned tasks for WAKE_WIDE"
         from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic); \
@@ -372,7 +374,8 @@ behaviours! {
 
     // 6.18 on.
     ForfeitsOnYield YIELD_FORFEITS: Eevdf "6.18".."" Read
-        "let a task that yields while eligible give up the rest of its request";
+        "let a task that yields while eligible give up the rest of its request"
+        from "commit 79104becf42b (6.19), which stable 6.18 has, too";
     TaskThrottle TASK_THROTTLE: Limits "6.18".."" Read
         "throttle each task of a limited group at its return to user mode"
         from "commit e1fad12dcb66 (6.18, sched/fair: Switch to task based throttle model)";
@@ -392,8 +395,9 @@ behaviours! {
         "let a fair server that comes back begin a new period";
     ServerStays SERVER_STAYS_ON_IDLE: Deadline "6.18".."6.19" Read
         "leave a fair server that finds no task on the queue of an idle CPU";
-    LagByLongest LAG_BY_LONGEST: Eevdf "6.19".."" Recorded
-        "limit lag by the longest slice of the queue and a tick";
+    LagByLongest LAG_BY_LONGEST: Eevdf "7.0".."" Recorded
+        "limit lag by the longest slice of the queue and a tick"
+        from "commit 6e3c0a4e1ad1 (7.0)";
     BuddyInPick BUDDY_IN_PICK: Eevdf "6.19".."" Recorded
         "look at the buddy in every comparison, and make the wakee the buddy at preemption" by "NO_PICK_BUDDY"
         from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
@@ -405,10 +409,12 @@ behaviours! {
     ShortensAlways WAKEUP_SHORTENS_PROTECTION: Eevdf "6.19".."" Recorded
         "shorten the protection at every wakeup that does not preempt" by "NO_RUN_TO_PARITY"
         from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
-    RestoreKeeps CHANGE_KEEPS_PROTECTION: Eevdf "6.19".."" Recorded
-        "keep the protection of a running task whose attributes change";
-    ReweightKeeps REWEIGHT_KEEPS_PROTECTION: Eevdf "6.19".."" Recorded
-        "keep the protection of a running entity whose weight changes";
+    RestoreKeeps CHANGE_KEEPS_PROTECTION: Eevdf "7.0".."" Recorded
+        "keep the protection of a running task whose attributes change"
+        from "commit bcd74b2ffdd0 (7.0)";
+    ReweightKeeps REWEIGHT_KEEPS_PROTECTION: Eevdf "7.0".."" Recorded
+        "keep the protection of a running entity whose weight changes"
+        from "commit ff38424030f9 (7.0)";
     IdleEndsAtSwitch IDLE_ENDS_AT_SWITCH: Balance "7.0".."" Read
         "measure idle time until the CPU leaves its idle task, not until a wakeup"
         from "commit 4b603f1551a7 (7.0, sched: Update rq->avg_idle when a task is moved to an idle CPU)";
