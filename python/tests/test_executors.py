@@ -17,6 +17,7 @@ from unittest import mock
 
 import vruntime
 from tests import HOGS, ROOT
+from vruntime._job import Job, Outcome, write_outputs
 from tests.executors import Elsewhere, Flaky, dask, inside, loky, needs, pool, ray
 
 AXES = {"seed": [1, 2, 3], "kernel": ["6.1", "6.12"]}
@@ -199,6 +200,12 @@ class Executors(unittest.TestCase):
             both = vruntime.compare(HOGS, **options, executor=Elsewhere(), html=page)
             self.assertEqual(both.json, vruntime.compare(HOGS, **options).json)
             self.assertIn("6.12", page.read_text())
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no device is always full")
+    def test_an_error_of_writing_names_the_file(self):
+        outcome = Outcome(written={"out": {"": b"x"}})
+        with self.assertRaisesRegex(OSError, "No space left on device: '/dev/full'"):
+            write_outputs(Job((), outputs=(("out", "/dev/full"),)), outcome)
 
     def test_a_comparison_has_the_error_of_its_command(self):
         with self.assertRaisesRegex(vruntime.VruntimeError, "6.13"):

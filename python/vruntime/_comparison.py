@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._command import Children, Message, VruntimeError, ask, command, warn
 from ._engine import execute_in
+from ._job import named
 from ._options import (
     Machine,
     Rules,
@@ -273,7 +274,7 @@ def _together(parts: list[Any]) -> Any:
             run["finished"] = len(run["observed"])
             whole = [seed for one in same for seed in one.pop("whole")]
             files.append(os.path.join(folder, f"{index}.json"))
-            with open(files[-1], "w") as file:
+            with named(files[-1]), open(files[-1], "w") as file:
                 json.dump({**run, "observed": whole}, file)
         # Its messages are about these files.
         compared = ask(["compare", *files, "--json"], None, Children()).json()

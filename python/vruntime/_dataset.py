@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from ._command import Message, VruntimeError
-from ._job import FORMAT
+from ._job import FORMAT, named
 
 #: A part is written after this number of runs, after this number of bytes, or after a time (below).
 PART_RUNS = 1000
@@ -147,7 +147,8 @@ class Dataset:
     def _replace(self, name: str, write: Any) -> None:
         """Writes a file so that it is complete or not there."""
         path = os.path.join(self.folder, name)
-        write(f"{path}.new")
+        with named(path):
+            write(f"{path}.new")
         os.replace(f"{path}.new", path)
 
     def close(self) -> None:

@@ -150,7 +150,7 @@ class Boxes:
                 os.makedirs(box + job.folder, exist_ok=True)
                 for path, digest in job.files:
                     os.makedirs(os.path.dirname(box + path), exist_ok=True)
-                    with open(box + path, "wb") as file:
+                    with named(box + path), open(box + path, "wb") as file:
                         file.write(self._contents[digest])
                 self._made[which] = box
             return self._made[which]
@@ -212,13 +212,24 @@ def _tree(path: str) -> dict[str, bytes]:
     return found
 
 
+@contextlib.contextmanager
+def named(path: str) -> Iterator[None]:
+    """Names the file in an error of writing it. Only errors of opening a file have its name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from error
+
+
 def write_outputs(job: Job, outcome: Outcome) -> None:
     """Writes what another machine sent back."""
     for name, path in job.outputs:
         for relative, content in outcome.written.get(name, {}).items():
             whole = os.path.join(path, relative) if relative else path
             os.makedirs(os.path.dirname(whole), exist_ok=True)
-            with open(whole, "wb") as file:
+            with named(whole), open(whole, "wb") as file:
                 file.write(content)
 
 

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._job import named
+
 if TYPE_CHECKING:
     from ._comparison import Comparison
     from ._results import Run
@@ -49,7 +51,8 @@ class Chart:
     def save(self, path: str | os.PathLike[str], dpi: int = 200) -> None:
         """Writes the chart: PNG, PDF or SVG, by the ending of the name."""
         kind = os.fspath(path).rpartition(".")[2].lower()
-        self._write(path, kind, dpi)
+        with named(os.fspath(path)):
+            self._write(path, kind, dpi)
 
     def _write(self, target: Any, kind: str, dpi: int) -> None:
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)

@@ -53,7 +53,7 @@ fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool
     let before = match fs::read_to_string(&list) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
+        Err(error) => return Err(named(&list, &error)),
     };
     let entries = before.lines().filter_map(|line| {
         let (by, rest) = line.split_once('\t')?;
@@ -69,7 +69,7 @@ fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool
             continue;
         }
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&path, &error)),
             _ => {}
         }
         if let Some(subfolder) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -92,6 +92,11 @@ fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool
         text.push('\n');
     }
     if text == before { Ok(()) } else { output_file::write(&list, text.as_bytes()) }
+}
+
+/// Names the file of an error.
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Whether that is the name of a file in the folder, or in a subfolder that is no link.

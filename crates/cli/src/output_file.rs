@@ -1,6 +1,8 @@
-//! Output files that appear only when complete.
+//! Output files that appear only when complete. Every error names the file.
 
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +12,36 @@ use tempfile::TempPath;
 
 use crate::inputs;
 
+/// The error of a file that cannot be written. Its source is the cause.
+#[derive(Debug)]
+struct Unwritten {
+    path: PathBuf,
+    cause: io::Error,
+}
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write {}", self.path.display())
+    }
+}
+
+impl Error for Unwritten {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// Names the file of an error. The kind stays.
+fn of_file(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    |cause| io::Error::new(cause.kind(), Unwritten { path: path.to_owned(), cause })
+}
+
 /// A file under a temporary name in its folder. [`OutputFile::keep`] gives it its name. Without that, it is removed,
 /// and an existing file stays.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
+    /// The name for errors.
+    path: PathBuf,
     file: File,
     /// `None`: written in place.
     temporary: Option<Temporary>,
@@ -66,18 +94,21 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// An output file that is closed between writes.
 #[derive(Debug)]
 pub(crate) struct ClosedFile {
+    /// The name for errors.
     path: PathBuf,
     temporary: Option<Temporary>,
 }
 
 impl ClosedFile {
     pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        OpenOptions::new().append(true).open(&self.path)?.write_all(bytes)
+        let there: &Path = self.temporary.as_ref().map_or(&self.path, |temporary| &temporary.path);
+        let appended = OpenOptions::new().append(true).open(there).and_then(|mut file| file.write_all(bytes));
+        appended.map_err(of_file(&self.path))
     }
 
     /// Gives the complete file its name.
     pub(crate) fn keep(self) -> io::Result<()> {
-        self.temporary.map_or(Ok(()), Temporary::keep)
+        self.temporary.map_or(Ok(()), Temporary::keep).map_err(of_file(&self.path))
     }
 }
 
@@ -117,11 +148,22 @@ impl Drop for Listed {
 impl OutputFile {
     /// Creates a file. Fails if the command has read `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Self::created(path).map_err(of_file(path))
+    }
+
+    /// As [`OutputFile::create`]. Creates missing folders, too.
+    pub(crate) fn create_below(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        folder.and_then(|()| Self::created(path)).map_err(of_file(path))
+    }
+
+    fn created(path: &Path) -> io::Result<Self> {
         inputs::check_output(path)?;
-        match Target::of(path).and_then(|target| target.temporary().ok()) {
-            Some(file) => Ok(file),
-            None => Ok(Self { file: File::create(path)?, temporary: None }),
-        }
+        let (file, temporary) = match Target::of(path).and_then(|target| target.temporary().ok()) {
+            Some((file, temporary)) => (file, Some(temporary)),
+            None => (File::create(path)?, None),
+        };
+        Ok(Self { path: path.to_owned(), file, temporary })
     }
 
     /// Whether the file has a temporary name until [`OutputFile::keep`].
@@ -131,39 +173,40 @@ impl OutputFile {
 
     /// Gives the complete file its name.
     pub(crate) fn keep(self) -> io::Result<()> {
-        let Self { mut file, temporary } = self;
-        file.flush()?;
-        drop(file);
-        temporary.map_or(Ok(()), Temporary::keep)
+        self.completed(Temporary::keep)
     }
 
     /// As [`OutputFile::keep`], for a new file. Fails if another program has created the file.
     pub(crate) fn keep_new(self) -> io::Result<()> {
-        let Self { mut file, temporary } = self;
-        file.flush()?;
-        drop(file);
-        temporary.map_or(Ok(()), Temporary::keep_new)
+        self.completed(Temporary::keep_new)
     }
 
-    /// Closes the file at `path`, to append to it later.
-    pub(crate) fn close(self, path: &Path) -> ClosedFile {
-        let path = self.temporary.as_ref().map_or(path, |temporary| &temporary.path).to_owned();
-        ClosedFile { path, temporary: self.temporary }
+    fn completed(self, keep: fn(Temporary) -> io::Result<()>) -> io::Result<()> {
+        let Self { path, mut file, temporary } = self;
+        let flushed = file.flush();
+        drop(file);
+        flushed.and_then(|()| temporary.map_or(Ok(()), keep)).map_err(of_file(&path))
+    }
+
+    /// Closes the file, to append to it later.
+    pub(crate) fn close(self) -> ClosedFile {
+        ClosedFile { path: self.path, temporary: self.temporary }
     }
 }
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(of_file(&self.path))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(of_file(&self.path))
     }
 }
 
+/// Writes a file. Creates missing folders.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OutputFile::create(path)?;
+    let mut file = OutputFile::create_below(path)?;
     file.write_all(bytes)?;
     file.keep()
 }
@@ -189,7 +232,7 @@ impl Target {
         (there.is_file() && !inputs::is_stdout(&path)).then_some(Self { path, there: Some(there) })
     }
 
-    fn temporary(self) -> io::Result<OutputFile> {
+    fn temporary(self) -> io::Result<(File, Temporary)> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".vruntime-").suffix(".part");
         #[cfg(unix)]
@@ -208,7 +251,7 @@ impl Target {
         let listed = Listed::new(&temporary);
         let only_ours = there.as_ref().is_none_or(is_only_ours);
         let becomes = if only_ours { Becomes::File(path) } else { Becomes::ContentOf(path) };
-        Ok(OutputFile { file, temporary: Some(Temporary { path: temporary, becomes, _listed: listed }) })
+        Ok((file, Temporary { path: temporary, becomes, _listed: listed }))
     }
 }
 
@@ -265,7 +308,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         for kept in [false, true] {
-            let file = OutputFile::create(&path).unwrap().close(&path);
+            let file = OutputFile::create(&path).unwrap().close();
             file.append(b"a").and_then(|()| file.append(b"b")).unwrap();
             assert!(!path.exists());
             if kept {
@@ -276,5 +319,32 @@ mod tests {
             }
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "ab");
+    }
+    /// The error of each kind of output names the file, and has the kind and the cause.
+    #[test]
+    fn an_error_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, text) = (folder.path().join("folder"), folder.path().join("text"));
+        fs::create_dir(&there).unwrap();
+        fs::write(&text, "").unwrap();
+        let named = |path: &Path, error: io::Error, kind: io::ErrorKind| {
+            assert_eq!((error.to_string(), error.kind()), (format!("cannot write {}", path.display()), kind));
+            assert!(error.get_ref().and_then(Error::source).is_some(), "the cause is missing");
+        };
+        named(&there, OutputFile::create(&there).unwrap_err(), io::ErrorKind::IsADirectory);
+        named(&there, write(&there, b"").unwrap_err(), io::ErrorKind::IsADirectory);
+        let below = text.join("file");
+        named(&below, OutputFile::create_below(&below).unwrap_err(), io::ErrorKind::AlreadyExists);
+        // Every write to this device fails.
+        let full = Path::new("/dev/full");
+        if full.exists() {
+            let mut file = OutputFile::create(full).unwrap();
+            named(full, file.write_all(b"a").unwrap_err(), io::ErrorKind::StorageFull);
+            named(full, file.close().append(b"a").unwrap_err(), io::ErrorKind::StorageFull);
+        }
+        let path = folder.path().join("new");
+        let file = OutputFile::create(&path).unwrap();
+        fs::write(&path, "another program's").unwrap();
+        named(&path, file.keep_new().unwrap_err(), io::ErrorKind::AlreadyExists);
     }
 }

@@ -7,7 +7,7 @@ use std::fs::{self, Metadata, OpenOptions};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::{IntoDiagnostic, miette};
 
 use crate::args::{Options, Reports, Tables};
 use crate::commands::LEFT;
@@ -292,8 +292,7 @@ fn cannot(path: &Path) -> String {
 
 /// Writes a file whose path was checked. Its folder can be one that the command creates.
 pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| output_file::write(path, text.as_bytes())).into_diagnostic().wrap_err_with(|| cannot(path))
+    output_file::write(path, text.as_bytes()).into_diagnostic()
 }
 
 #[cfg(test)]

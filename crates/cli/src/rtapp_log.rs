@@ -140,7 +140,7 @@ impl RtAppLog {
         self.names.insert(name);
         let begun = OutputFile::create(&path).and_then(|mut file| {
             file.write_all(format!("{header}{COLUMNS}").as_bytes())?;
-            Ok(file.close(&path))
+            Ok(file.close())
         });
         match begun {
             Ok(file) => self.tasks[task].file = Some(file),

@@ -1,6 +1,5 @@
 //! Runs plans, several at once. Each run has one thread, and is as it would be alone.
 
-use std::fs;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -256,12 +255,8 @@ fn one_in<'scope>(
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
     let unwritten = written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing()?.keep()))
+        .and_then(|()| log.map_or(Ok(()), RtAppLog::finish_writing))
         .into_diagnostic()
-        .wrap_err("cannot write a trace")
-        .and_then(|()| {
-            let written = log.map_or(Ok(()), RtAppLog::finish_writing);
-            written.into_diagnostic().wrap_err("cannot write a log in rt-app's form")
-        })
         .err()
         .map(Arc::new);
     let results = collector.into_results();
@@ -301,11 +296,7 @@ fn watched(job: &Job<'_>, kinds: &[AnalysisKind], options: &AnalysisOptions) -> 
 }
 
 fn create(folder: &Path, name: &str) -> miette::Result<OutputFile> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder)
-        .and_then(|()| OutputFile::create(&path))
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot write {}", path.display()))
+    OutputFile::create_below(&folder.join(name)).into_diagnostic()
 }
 
 /// Calls of the watcher between two updates of the progress bar.
@@ -348,6 +339,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use vruntime_sim::{MachineSpec, parse_topology};
     use vruntime_workload::program::{Op, Phase, Task};
 

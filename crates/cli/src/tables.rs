@@ -102,11 +102,11 @@ pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: 
                 TableFormat::Csv => csv(table, &mut file)?,
                 TableFormat::Json => json(table, &mut file)?,
                 #[cfg(feature = "parquet")]
-                TableFormat::Parquet => parquet::write(table, &mut file).map_err(io::Error::other)?,
+                TableFormat::Parquet => parquet::write(table, &mut file)?,
             }
             file.into_inner()?.keep()
         });
-        written.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
+        written.into_diagnostic()?;
     }
     Ok(())
 }
@@ -114,16 +114,25 @@ pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: 
 /// Writes a head of keys, then the rows. Missing values are empty.
 fn csv(table: &DataTable, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(table.columns.iter().map(|column| column.key.as_ref()))?;
+    writer.write_record(table.columns.iter().map(|column| column.key.as_ref())).map_err(of_csv)?;
     for row in &table.rows {
-        writer.write_record(row.iter().map(|cell| match cell {
+        let cells = row.iter().map(|cell| match cell {
             Cell::Nothing => String::new(),
             Cell::Text(text) => inert(text),
             Cell::Int(value) => value.to_string(),
             Cell::Float(value) | Cell::Measure { value, .. } => value.to_string(),
-        }))?;
+        });
+        writer.write_record(cells).map_err(of_csv)?;
     }
     writer.flush()
+}
+
+/// Returns the file's error, which names the file.
+fn of_csv(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        kind => io::Error::other(format!("{kind:?}")),
+    }
 }
 
 /// Returns a text that a spreadsheet does not execute: with a leading `'` if it begins like a formula and is no number.

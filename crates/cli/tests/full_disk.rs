@@ -29,18 +29,23 @@ fn on_small_disk(folder: &Path, script: &str) -> Option<Output> {
     Some(output)
 }
 
+/// Fills `folder` with an empty `disk`, and `source` with the traces of a run.
+fn prepare(folder: &Path) {
+    fs::create_dir(folder.join("disk")).expect("it is new");
+    let source = Command::new(env!("CARGO_BIN_EXE_vruntime"))
+        .args(["run", "demo", "--duration", "300ms", "--out", "source"])
+        .current_dir(folder)
+        .output()
+        .expect("it runs");
+    assert!(source.status.success(), "{}", String::from_utf8_lossy(&source.stderr));
+}
+
 /// A command that fails for lack of room leaves no new file, and keeps an older one.
 #[test]
 fn no_file_looks_complete_on_a_full_disk() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = folder.path();
-    fs::create_dir(path.join("disk")).expect("it is new");
-    let source = Command::new(env!("CARGO_BIN_EXE_vruntime"))
-        .args(["run", "demo", "--duration", "300ms", "--out", "source"])
-        .current_dir(path)
-        .output()
-        .expect("it runs");
-    assert!(source.status.success(), "{}", String::from_utf8_lossy(&source.stderr));
+    prepare(path);
     for (arguments, older) in [
         ("run demo --out new", ""),
         ("run demo --html page.html", ""),
@@ -65,6 +70,50 @@ fn no_file_looks_complete_on_a_full_disk() {
         assert!(told.contains("cannot write") && told.contains("No space left on device"), "{arguments}: {told}");
         let (left, content) = if older.is_empty() { (String::new(), "") } else { (format!("./{older}\n"), "older\n") };
         assert_eq!((read("left"), read("content").as_str()), (left, content), "{arguments}");
+        fs::remove_file(path.join("mounted")).expect("it was mounted");
+    }
+}
+
+/// The error of every output says which file has no room.
+#[test]
+fn every_error_on_a_full_disk_names_the_file() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path();
+    prepare(path);
+    let logged = r#"{"global": {"duration": 1}, "tasks": {"t": {"loop": 3, "run": 1000, "sleep": 1000}}}"#;
+    fs::write(path.join("logged.json"), logged).expect("it can be written");
+    let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let policy = format!("new-policy mine --vruntime {checkout}");
+    for (arguments, file) in [
+        ("run demo --duration 1ms --out new", "new/trace.perfetto-trace"),
+        ("run demo --duration 1ms --html page.html", "page.html"),
+        ("run demo --duration 1ms --tables new", "new/"),
+        ("run demo --duration 1ms --tables new --format json", "new/"),
+        ("run ../logged.json --rtapp-log new", "new/rt-app-t-0.log"),
+        ("compare demo --duration 1ms --kernel 6.1 --kernel 6.12 --repeat 1 --out new", "new/6.1/trace.perfetto-trace"),
+        ("replay ../source/trace.txt --html page.html", "page.html"),
+        ("replay ../source/trace.txt --out new", "new/"),
+        ("bisect demo --from 6.1 --to 6.6 --budget 1 --html page.html", "page.html"),
+        ("trace convert ../source/trace.txt new.perfetto-trace", "new.perfetto-trace"),
+        ("trace convert ../source/trace.perfetto-trace new.txt", "new.txt"),
+        ("trace analyse ../source/trace.txt --html page.html", "page.html"),
+        ("trace analyse ../source/trace.txt --tables new", "new/"),
+        ("init new.toml", "new.toml"),
+        ("man new", "new/vruntime"),
+        (&policy, "mine/"),
+    ] {
+        let script = format!(
+            "head -c 65536 /dev/zero > full\n\
+             \"$VRUNTIME\" {arguments} > ../out 2> ../err; echo $? > ../status"
+        );
+        if on_small_disk(path, &script).is_none() {
+            return;
+        }
+        let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+        let (status, told) = (read("status"), read("err"));
+        assert_eq!(status, "1\n", "{arguments}: {told}");
+        let named = told.contains(&format!("cannot write {file}"));
+        assert!(named && told.contains("No space left on device"), "{arguments}: {told}");
         fs::remove_file(path.join("mounted")).expect("it was mounted");
     }
 }

@@ -97,8 +97,15 @@ impl Recorded {
     /// Starts to record if there is a `path`. `groups`: whether there are any.
     pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
         let groups_file = path.filter(|_| groups).and_then(|path| {
-            let add_note = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
-            write_groups(path).map_err(add_note).ok()
+            let file = path.with_file_name("cgroups.txt");
+            let add_note = |error| {
+                notes.push(format!(
+                    "a replay of the trace will not know the groups: cannot write {}: {error}",
+                    file.display()
+                ));
+            };
+            write_groups(&file).map_err(add_note).ok()?;
+            Some(file)
         });
         let recording = path.and_then(|path| {
             let add_note = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
@@ -110,7 +117,7 @@ impl Recorded {
     /// Ends it. Returns the files of trace and groups.
     pub(crate) fn finish(self, kernel: &str, notes: &mut Vec<String>) -> (Option<PathBuf>, Option<PathBuf>) {
         let trace = self.recording.and_then(|(recording, path)| {
-            let add_note = |error| notes.push(format!("the trace could not be written: {error}"));
+            let add_note = |error| notes.push(format!("cannot write {}: {error}", path.display()));
             recording.finish(&path, kernel).map_err(add_note).ok()?;
             Some(path)
         });
@@ -119,10 +126,9 @@ impl Recorded {
 }
 
 /// Records threads' groups and groups' files beside the trace: no event has them, and a replay needs them.
-fn write_groups(trace: &Path) -> io::Result<PathBuf> {
-    let path = trace.with_file_name("cgroups.txt");
+fn write_groups(path: &Path) -> io::Result<()> {
     // A file of an earlier run must not count as this one's.
-    if let Err(error) = fs::remove_file(&path)
+    if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
         return Err(error);
@@ -132,9 +138,8 @@ fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     let mut shell = Command::new("sh");
     shell.current_dir(folder).args(["-c", CGROUPS_COMMAND]).stdin(Stdio::null()).stdout(Stdio::null());
     shell.stderr(Stdio::null()).status()?;
-    let understood = Cgroups::read("cgroups.txt", &fs::read(&path)?);
-    understood.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-    Ok(path)
+    let understood = Cgroups::read("cgroups.txt", &fs::read(path)?);
+    understood.map(drop).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
 }
 
 /// Removes instances of killed runs, which would record for ever.

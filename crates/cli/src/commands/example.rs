@@ -61,7 +61,7 @@ pub(crate) fn init(init: &Init) -> miette::Result<Ended> {
     });
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => is_taken(path),
-        _ => miette!("cannot write {name}: {error}"),
+        _ => miette::Report::from_err(error),
     })?;
     let quoted = quoted(&name.to_string());
     output::print(&format!("wrote {name}; run it: vruntime run {quoted}\n"));

@@ -1,22 +1,19 @@
 //! `vruntime man`: a man page for each command, from its help.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use clap::CommandFactory;
-use miette::{IntoDiagnostic, WrapErr};
+use miette::IntoDiagnostic;
 
 use crate::Ended;
 use crate::args::{Arguments, Man};
+use crate::output_file;
 
 pub(crate) fn man(man: &Man) -> miette::Result<Ended> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    fs::create_dir_all(&man.folder)
-        .and_then(|()| pages(&command, &man.folder))
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot write man pages to {}", man.folder.display()))?;
+    pages(&command, &man.folder).into_diagnostic()?;
     Ok(Ended::Well)
 }
 
@@ -28,7 +25,7 @@ fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     let page = clap_mangen::Man::new(command.clone()).source(concat!("vruntime ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)?;
-    fs::write(folder.join(page.get_filename()), laid_out(&String::from_utf8_lossy(&text)))
+    output_file::write(&folder.join(page.get_filename()), laid_out(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
 /// Lays out indented lines of the help, which man would fill.
@@ -98,7 +95,7 @@ mod tests {
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().unwrap();
         man(&Man { folder: folder.path().join("new") }).unwrap();
-        let read = |name: &str| fs::read_to_string(folder.path().join("new").join(name)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join("new").join(name)).unwrap();
         for name in ["vruntime.1", "vruntime-run.1", "vruntime-trace-analyse.1"] {
             let page = read(name);
             assert!(page.contains("\n.SH NAME\n") && page.contains("\"vruntime "), "{page}");
@@ -109,6 +106,6 @@ mod tests {
         assert!(!folder.path().join("new/vruntime-man.1").exists());
         let file = folder.path().join("new/vruntime.1");
         let error = man(&Man { folder: file }).unwrap_err();
-        assert!(error.to_string().starts_with("cannot write man pages to "), "{error}");
+        assert!(error.to_string().starts_with("cannot write ") && error.to_string().ends_with(".1"), "{error}");
     }
 }

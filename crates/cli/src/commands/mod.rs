@@ -49,10 +49,8 @@ pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
 pub(crate) use trace::trace;
 
-use std::fs;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
 use vruntime_report::{Results, counted, observed_json, printable_json, run_json, spread_json};
 
@@ -155,9 +153,7 @@ fn folder_name(label: &str) -> String {
 
 /// Writes a file to a folder, creating it if missing.
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
-    output_paths::write(&path, text)
+    output_paths::write(&folder.join(name), text)
 }
 
 /// The files of [`leave_results`], and the traces.

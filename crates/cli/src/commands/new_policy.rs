@@ -69,9 +69,7 @@ pub(crate) fn new_policy(asked: &NewPolicy) -> miette::Result<Ended> {
 }
 
 fn write(path: &Path, text: &str) -> miette::Result<()> {
-    let made =
-        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| output_file::write(path, text.as_bytes()));
-    made.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
+    output_file::write(path, text.as_bytes()).into_diagnostic()
 }
 
 fn check_name(name: &str) -> miette::Result<()> {

@@ -1,11 +1,11 @@
 //! `--tables DIR --format parquet`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::errors::Result as ParquetResult;
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
@@ -21,7 +21,15 @@ fn physical(kind: Kind) -> Physical {
 }
 
 /// Writes a table as a file of one row group.
-pub(super) fn write(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
+pub(super) fn write(table: &DataTable, out: impl Write + Send) -> io::Result<()> {
+    write_group(table, out).map_err(|error| match error {
+        // The file's error, which names the file.
+        ParquetError::External(error) => error.downcast().map_or_else(io::Error::other, |error| *error),
+        other => io::Error::other(other),
+    })
+}
+
+fn write_group(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
     let field = |column: &Column| {
         let builder = Type::primitive_type_builder(column.key.as_ref(), physical(column.kind));
         let text = (column.kind == Kind::Text).then_some(LogicalType::String);

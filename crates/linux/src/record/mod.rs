@@ -201,7 +201,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         if pages.len() < cpus as usize {
             return Err(io_error(&format!("cannot keep events in {}", options.folder.display()))(error));
         }
-        notes.push(format!("the events are not complete: {error}"));
+        notes.push(format!("the events that were kept in {} are not complete: {error}", options.folder.display()));
     }
     let stats: Vec<_> = (0..cpus).map(|cpu| instance.stats(cpu)).collect();
     let file = TraceDatFile {

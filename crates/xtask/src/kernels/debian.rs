@@ -151,7 +151,8 @@ impl Apt {
         if !suite.ends_with("-backports") && suite != "sid" {
             sources += &line("debian-security", &format!("{suite}-security"));
         }
-        fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;
+        let list = this.folder.join("sources.list");
+        fs::write(&list, sources).into_diagnostic().wrap_err_with(|| format!("cannot write {}", list.display()))?;
         Ok(this)
     }
 

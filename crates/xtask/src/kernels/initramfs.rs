@@ -66,7 +66,8 @@ pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, content: &Conten
         copy(from, &inside)?;
     }
     let init = root.join("init");
-    fs::write(&init, script(&content.run)).into_diagnostic().wrap_err("cannot write init")?;
+    let written = fs::write(&init, script(&content.run)).into_diagnostic();
+    written.wrap_err_with(|| format!("cannot write {}", init.display()))?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))
         .into_diagnostic()
         .wrap_err("cannot make init executable")?;

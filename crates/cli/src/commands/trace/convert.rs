@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::{IntoDiagnostic, miette};
 use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
 use super::{stopped_early, thousands};
@@ -25,7 +25,7 @@ impl Out {
             let stdout = output::stdout().map_err(|error| output::cannot_print(&error))?;
             return Ok(Self::Stdout(Box::new(stdout)));
         }
-        let file = OutputFile::create(out).into_diagnostic().wrap_err_with(|| cannot(out))?;
+        let file = OutputFile::create(out).into_diagnostic()?;
         Ok(Self::File(file))
     }
 
@@ -130,10 +130,6 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
     }
 }
 
-fn cannot(out: &Path) -> String {
-    format!("cannot write {}", out.display())
-}
-
 /// Notes that Ctrl-C ended the conversion, and what that means for the output.
 fn note_stopped(out: &Path, stopped: &Stopped, stays: bool) {
     let effect = if stays {
@@ -182,7 +178,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         // A closed pipe is no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
         Err(error) if out == Path::new("-") => return Err(output::cannot_print(&error)),
-        Err(error) => return Err(error).into_diagnostic().wrap_err_with(|| cannot(out)),
+        Err(error) => return Err(error).into_diagnostic(),
     }
     let notes = events.notes();
     // Our traces have no other flags.

@@ -53,7 +53,8 @@ fn one(side: Side<'_>) -> Result<f64, String> {
     let mut beginning = side.script.clone();
     beginning.steps.truncate(calls);
     let bytes = beginning.write().map_err(|error| error.to_string())?;
-    file.write_all(&bytes).and_then(|()| file.flush()).map_err(|error| format!("cannot write a file: {error}"))?;
+    let written = file.write_all(&bytes).and_then(|()| file.flush());
+    written.map_err(|error| format!("cannot write {}: {error}", file.path().display()))?;
     let (constant, counts) = (u8::from(side.constant), u8::from(side.counts));
     let count_until = |end: usize| count(&format!("play;{end};{constant};{counts};{}", file.path().display()));
     let (whole, first) = (count_until(calls)?, count_until(half)?);
