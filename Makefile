@@ -95,7 +95,9 @@ python-tools:
 		&& cp python/requirements-dev.txt $(VENV)/; } \
 		|| { rm -rf $(VENV); echo "no venv with python/requirements-dev.txt: the Python package is not linted, and not tested with pandas"; }
 
+# Documentation of private items has links of its own. The second run leaves what users read, and checks that it links no private item.
 doc: setup
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # MkDocs Material, in a virtual environment. A broken link or anchor is an error.

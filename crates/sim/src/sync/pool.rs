@@ -177,7 +177,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.runs(cpu, task, work)
     }
 
-    /// Begins work, as [`Code::Run`](crate::program::Code::Run) does.
+    /// Begins work, as [`Code::Run`] does.
     pub(super) fn runs(&mut self, cpu: usize, task: u32, work: u64) -> Flow {
         let this = &mut self.tasks[task as usize];
         this.loop_work = this.loop_work.saturating_add(work);
