@@ -38,6 +38,7 @@ mod rules;
 mod simulate;
 mod tables;
 mod trace_file;
+mod trail;
 mod vary;
 
 use std::process::ExitCode;

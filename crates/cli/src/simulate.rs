@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use vruntime_sim::run_dyn as simulated;
 #[cfg(not(feature = "quick-build"))]
 use vruntime_sim::run_watched as simulated;
 use vruntime_sim::{Config, Outcome, Progress, parallel};
-use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Wants};
+use vruntime_trace::{FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Wants};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
@@ -29,6 +29,7 @@ use crate::commands::behaviours::unverified;
 use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
+use crate::trail::{Follower, Trail};
 use crate::{error_place, interrupt, policies};
 
 #[derive(Clone, Debug)]
@@ -80,6 +81,8 @@ pub(crate) struct Done {
     pub(crate) outcome: Outcome,
     pub(crate) detected: Option<Detected>,
     pub(crate) digest: u64,
+    /// Digests on the way.
+    pub(crate) marks: Vec<u64>,
     pub(crate) benchmarks: Vec<Output>,
     pub(crate) seed: u64,
     /// Counters up to the requested snapshot.
@@ -125,6 +128,31 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     metered(jobs, |job, watch| one(job, spare, watch))
 }
 
+/// Whether a run differs from another one, and its simulated events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared {
+    pub(crate) differs: bool,
+    pub(crate) events: u64,
+}
+
+/// Runs jobs until they differ from the runs with these marks.
+pub(crate) fn compared(jobs: &[(Job<'_>, &[u64])]) -> Vec<Result<Compared, Failure>> {
+    metered(jobs, |(job, marks), watch| compared_with(job, marks, watch))
+}
+
+fn compared_with(job: &Job<'_>, marks: &[u64], watch: &mut dyn FnMut(Progress)) -> Result<Compared, Failure> {
+    let is_apart = AtomicBool::new(false);
+    let mut follower = Follower::new(marks, &is_apart);
+    let mut watch = stoppable(watch);
+    // The run's own thread notices, so it ends at the same event each time.
+    let mut watch = |progress: Progress| {
+        if is_apart.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { watch(progress) }
+    };
+    let outcome = vruntime_sim::run_dyn(job.workload, &job.config, &mut follower, &mut watch);
+    let outcome = outcome.map_err(Failure::Refused)?;
+    Ok(Compared { differs: is_apart.load(Ordering::Relaxed) || follower.differs(), events: outcome.events })
+}
+
 /// Runs as [`all`], and returns only the tasks' totals. None where the simulator rejects a job.
 pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
     metered(jobs, |job, watch| {
@@ -138,7 +166,7 @@ pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
 }
 
 /// Does all jobs with one thread per CPU, with a progress bar.
-fn metered<R: Send>(jobs: &[Job<'_>], work: impl Fn(&Job<'_>, &mut dyn FnMut(Progress)) -> R + Sync) -> Vec<R> {
+fn metered<T: Sync, R: Send>(jobs: &[T], work: impl Fn(&T, &mut dyn FnMut(Progress)) -> R + Sync) -> Vec<R> {
     let meter = Meter::new(jobs.len());
     let done = parallel(jobs, |index, job| {
         let done = work(job, &mut |progress| meter.update(index, progress));
@@ -221,7 +249,7 @@ fn one_in<'scope>(
     let mut ftrace = ftrace.transpose().map_err(|error| no_thread(&error))?;
     let passes = benchmarks::measures_passes(job.workload).then(PassDelays::default);
     let watchers = (
-        (Digest::default(), job.config.debug_at.map(SchedStat::new), passes),
+        (Trail::default(), job.config.debug_at.map(SchedStat::new), passes),
         Collector::new(cpus).with_target(job.target),
         log.transpose().map_err(Failure::Output)?,
         (
@@ -249,7 +277,7 @@ fn one_in<'scope>(
     };
     let mut outcome = outcome.map_err(Failure::Refused)?;
     outcome.notes.extend(unverified(job.config.kernel.name));
-    let ((digest, stat, passes), collector, log, (detector, analyses, series)) = watchers.end();
+    let ((trail, stat, passes), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
@@ -268,7 +296,8 @@ fn one_in<'scope>(
         results,
         outcome,
         detected,
-        digest: digest.value(),
+        digest: trail.digest(),
+        marks: trail.into_marks(),
         benchmarks,
         seed: job.config.seed,
         stat,

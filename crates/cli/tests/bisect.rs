@@ -100,6 +100,56 @@ fn a_tunable_in_a_kernels_name_is_found() {
     assert_eq!(explained_by(HALF, "6.12", "6.14+base_slice_ns=30000000", &more), ["base_slice_ns"]);
 }
 
+/// Either of two differences makes the change. One is named, and then the other.
+#[test]
+fn the_answer_names_other_causes() {
+    let to = "5.10+sched_rt_runtime_us=-1+RT_RUNTIME_SHARE";
+    let found = bisect(URGENT, "5.10", to, &["--metric", "share(fair)", "--seeds", "1"]);
+    let named = |field: &str| found[field].as_array().map(Vec::len);
+    assert_eq!((named("explained_by"), named("explained_alone_by")), (Some(1), Some(1)), "{found}");
+    assert!(found["answer"].as_str().is_some_and(|answer| answer.ends_with(" alone makes as much.")), "{found}");
+}
+
+const BUILD: &str = include_str!("../../../scenarios/examples/build.toml");
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/demo.toml");
+
+/// Tasks fare the same, and the machine balances half as often.
+#[test]
+fn a_change_that_only_the_machine_shows_is_named() {
+    let found = bisect(BUILD, "6.8", "6.8+-BUSY_FACTOR_16+LOAD_IS_WEIGHT", &[]);
+    assert_eq!(found["metric"], "balance_attempts", "{found}");
+    assert_eq!(found["explained_by"], serde_json::json!(["BUSY_FACTOR_16"]), "{found}");
+}
+
+/// Behaviours that move no figure of the demo in the mean of 24 seeds, and first seeds of four whose ranges are apart.
+const CHANCES: [(&str, &str, &str); 2] = [("5.10", "GROUP_LOAD_RATE_LIMIT", "9000"), ("6.18", "BUDDY_IN_PICK", "3000")];
+
+/// Each seed draws other figures. With these, one of hundreds is apart by chance, and not with others.
+#[test]
+fn what_stands_out_by_chance_has_no_cause() {
+    for (kernel, behaviour, seed) in CHANCES {
+        let to = format!("{kernel}+{behaviour}");
+        let arguments = ["bisect", DEMO, "--from", kernel, "--to", &to, "--seed", seed];
+        let found: Value = serde_json::from_str(&well(&[&arguments[..], &["--json"]].concat())).expect("it is JSON");
+        assert_eq!((found["metric"].is_null(), &found["explained_by"]), (true, &serde_json::json!([])), "{found}");
+        assert_eq!((&found["events_differ"], found["effects"].as_array().map(Vec::len)), (&true.into(), Some(1)));
+        assert_eq!(found["effects"][0]["difference"], behaviour, "{found}");
+        let says = well(&arguments);
+        assert!(
+            says.contains("no figure that both have stands out") && says.contains(&format!("`{behaviour}`")),
+            "{says}"
+        );
+    }
+}
+
+/// The answer tells kernels of equal runs from those whose runs differ a little.
+#[test]
+fn equal_runs_are_called_equal() {
+    let found = bisect(HALF, "6.8", "6.8+LAZY_PREEMPTION", &["--seeds", "1", "--duration", "100ms"]);
+    assert_eq!((&found["events_differ"], &found["effects"]), (&false.into(), &serde_json::json!([])), "{found}");
+    assert!(found["answer"].as_str().is_some_and(|answer| answer.contains("Not one event differs")), "{found}");
+}
+
 /// What changed outside the scheduler is named, too.
 #[test]
 fn changes_of_kernel_paths_are_found() {

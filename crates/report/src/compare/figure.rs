@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::metrics::{ENERGY, Index, Metric, OF_CLASSES, OF_GROUPS, Subject};
+use super::metrics::{ENERGY, Index, Metric, OF_CLASSES, OF_GROUPS, OF_MACHINE, Subject};
 use super::{Comparison, Variant};
 use crate::results::Results;
+use crate::spread::{Spread, certain};
 use crate::units::printed;
 
 /// A figure of a class, a group, or the machine: `late_p99(web/worker)`, `share(/app)`, `energy`.
@@ -21,7 +22,11 @@ impl fmt::Debug for Figure {
 }
 
 fn metrics() -> impl Iterator<Item = &'static Metric> {
-    OF_CLASSES.iter().chain(&OF_GROUPS).chain([&ENERGY])
+    OF_CLASSES.iter().chain(&OF_GROUPS).chain(of_machine())
+}
+
+fn of_machine() -> impl Iterator<Item = &'static Metric> {
+    OF_MACHINE.iter().chain([&ENERGY])
 }
 
 impl Figure {
@@ -31,13 +36,17 @@ impl Figure {
             Some((key, rest)) => (key.trim(), rest.strip_suffix(')')?),
             None => (text.trim(), ""),
         };
-        let among: &'static [Metric] = match subject {
-            "" => return (key == ENERGY.key).then(|| Self { metric: &ENERGY, subject: String::new() }),
-            group if group.starts_with('/') => &OF_GROUPS,
-            _ => &OF_CLASSES,
-        };
-        let metric = among.iter().find(|metric| metric.key == key)?;
+        let metric = match subject {
+            "" => of_machine().find(|metric| metric.key == key),
+            group if group.starts_with('/') => OF_GROUPS.iter().find(|metric| metric.key == key),
+            _ => OF_CLASSES.iter().find(|metric| metric.key == key),
+        }?;
         Some(Self { metric, subject: subject.to_owned() })
+    }
+
+    /// Returns the keys of metrics of the whole machine, which have no class and no group.
+    pub fn machine_keys() -> Vec<&'static str> {
+        of_machine().map(|metric| metric.key).collect()
     }
 
     /// Returns the keys of all metrics.
@@ -96,11 +105,24 @@ impl Figure {
         self.metric.matters(from, to)
     }
 
-    /// Returns the figure that stands out most between two sides, with a run for each seed: the first that
-    /// [`Comparison::sentences`] names. None if nothing stands out.
-    pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
+    /// Returns the figures that stand out between two sides, with a run for each seed. The order is that of
+    /// [`Comparison::sentences`], and the first is the one that it names first. Figures of balancing on the whole
+    /// machine are last.
+    pub fn standing_out(before: &[Results], after: &[Results]) -> Vec<Self> {
         let side = |runs: &[Results]| Variant { label: String::new(), runs: runs.to_vec() };
-        Comparison::new(vec![side(before), side(after)])?.foremost()
+        let of_tasks = Comparison::new(vec![side(before), side(after)]).map_or_else(Vec::new, |both| both.foremost());
+        let of_machine = OF_MACHINE.iter().map(|metric| Self::of(metric, Subject::Machine));
+        let of_machine = of_machine.filter(|figure| figure.rises(before, after).is_some());
+        of_tasks.into_iter().chain(of_machine).collect()
+    }
+
+    /// Whether the figure is higher after than before. None if the ranges of the two sides overlap, or the change is
+    /// too small to matter.
+    pub fn rises(&self, before: &[Results], after: &[Results]) -> Option<bool> {
+        let spread =
+            |runs: &[Results]| Spread::of(&runs.iter().filter_map(|run| self.value(run)).collect::<Vec<f64>>());
+        let (from, to) = certain(spread(before)?, spread(after)?)?;
+        self.matters(from, to).then_some(to > from)
     }
 
     pub(super) fn of(metric: &'static Metric, subject: Subject<'_>) -> Self {
@@ -118,10 +140,10 @@ mod tests {
 
     #[test]
     fn figures_have_names() {
-        for name in ["late_p99(web/worker)", "share(/app)", "nr_throttled(/app)", "energy"] {
+        for name in ["late_p99(web/worker)", "share(/app)", "nr_throttled(/app)", "energy", "balance_attempts"] {
             assert_eq!(Figure::named(name).unwrap().name(), name);
         }
-        for name in ["late_p99", "late_p99(/app)", "share(web", "late_p98(web)", ""] {
+        for name in ["late_p99", "late_p99(/app)", "share(web", "late_p98(web)", "balance_attempts(web)", ""] {
             assert!(Figure::named(name).is_none(), "{name}");
         }
         assert!(Figure::keys().contains(&"response_p99"));

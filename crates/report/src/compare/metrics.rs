@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vruntime_trace::MigrateCause;
+
 use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{OF_A_CPU, OF_ROUNDS, OF_THE_TIME, count, joules, percent, time};
@@ -367,6 +369,61 @@ pub(super) const ENERGY: Metric = Metric {
     samples: |_| 0,
     least: 0,
 };
+
+const fn of_machine(
+    name: &'static str,
+    phrase: &'static str,
+    key: &'static str,
+    read: fn(&Results) -> Option<f64>,
+) -> Metric {
+    Metric {
+        name,
+        phrase,
+        key,
+        unit: "count",
+        family: Family::Moves,
+        read: Read::Machine(read),
+        format: count,
+        // As loops of a class.
+        floor: 5.0,
+        samples: |_| 0,
+        least: 0,
+    }
+}
+
+/// Returns the migrations of all tasks with one cause.
+fn migrations(results: &Results, cause: MigrateCause) -> Option<f64> {
+    (!results.account.unmeasured.migrations).then(|| results.migrations.get(cause) as f64)
+}
+
+/// What balancing and the choice of CPUs did on the whole machine. No table has these metrics: they show what no class
+/// and no group shows.
+pub(super) const OF_MACHINE: [Metric; 8] = [
+    of_machine("balances", "number of attempts to balance", "balance_attempts", |results| {
+        Some(results.machine().balance.iter().map(|kind| kind.attempts).sum::<u64>() as f64)
+    }),
+    of_machine("moves at wakeup", "number of migrations at wakeup", "migrations_wakeup", |results| {
+        migrations(results, MigrateCause::Wakeup)
+    }),
+    of_machine("moves at fork", "number of migrations at fork", "migrations_fork", |results| {
+        migrations(results, MigrateCause::Fork)
+    }),
+    of_machine("moves at exec", "number of migrations at exec", "migrations_exec", |results| {
+        migrations(results, MigrateCause::Exec)
+    }),
+    of_machine("periodic moves", "number of migrations by periodic balancing", "migrations_periodic", |results| {
+        migrations(results, MigrateCause::Periodic)
+    }),
+    of_machine("newly-idle moves", "number of migrations by newly-idle balancing", "migrations_newidle", |results| {
+        migrations(results, MigrateCause::NewIdle)
+    }),
+    of_machine("NOHZ moves", "number of migrations by NOHZ balancing", "migrations_nohz_idle", |results| {
+        migrations(results, MigrateCause::NohzIdle)
+    }),
+    of_machine("active moves", "number of migrations of running tasks", "migrations_active", |results| {
+        migrations(results, MigrateCause::Active)
+    }),
+];
 
 /// Omitted if it is 0.
 pub(super) const IDLE_WAITS: &str = "idle_waits";

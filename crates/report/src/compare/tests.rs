@@ -35,6 +35,30 @@ fn variant(label: &str, runs: &[(u64, u64)]) -> Variant {
     Variant { label: label.to_owned(), runs: runs.iter().map(|&(cpu_ms, late_us)| run(cpu_ms, late_us)).collect() }
 }
 
+fn standing_out(before: &Variant, after: &Variant) -> Vec<String> {
+    Figure::standing_out(&before.runs, &after.runs).iter().map(Figure::name).collect()
+}
+
+/// Balancing on the machine stands out although no task fares differently.
+#[test]
+fn what_only_the_machine_shows_stands_out_last() {
+    let balanced = |attempts: u64, late_us: u64| {
+        let mut variant = variant("x", &[(300, late_us), (300, late_us)]);
+        for (run, more) in variant.runs.iter_mut().zip(0..) {
+            run.cpus[1].balance[0].attempts = attempts + more;
+        }
+        variant
+    };
+    assert_eq!(standing_out(&balanced(100, 1000), &balanced(50, 1000)), ["balance_attempts"]);
+    assert_eq!(standing_out(&balanced(100, 1000), &balanced(50, 4000)).last().unwrap(), "balance_attempts");
+    assert!(standing_out(&balanced(100, 1000), &balanced(101, 1000)).is_empty(), "within the spread");
+    let figure = Figure::named("balance_attempts").unwrap();
+    let (before, after) = (balanced(100, 1000), balanced(50, 1000));
+    assert_eq!(figure.rises(&before.runs, &after.runs), Some(false));
+    assert_eq!(figure.rises(&after.runs, &before.runs), Some(true));
+    assert_eq!(figure.rises(&after.runs, &after.runs), None);
+}
+
 fn fits(text: &str) {
     assert!(text.lines().all(|line| line.chars().count() <= usize::from(crate::WIDTH)), "{text}");
 }
@@ -48,14 +72,14 @@ fn what_differs_is_shown_and_what_stands_out_is_said() {
     fits(&text);
     insta::assert_snapshot!(text);
     let [base, other] = comparison.variants() else { panic!("there are two sides") };
-    assert_eq!(Figure::standing_out(&base.runs, &other.runs).map(|figure| figure.name()).unwrap(), "late_p50(web)");
+    assert_eq!(standing_out(base, other)[0], "late_p50(web)");
 }
 
 #[test]
 fn a_change_within_the_spread_does_not_stand_out() {
     let base = variant("6.1", &[(300, 1000), (340, 2000)]);
     let other = variant("6.12", &[(310, 1500), (320, 1900)]);
-    assert!(Figure::standing_out(&base.runs, &other.runs).is_none());
+    assert!(standing_out(&base, &other).is_empty());
     let comparison = Comparison::new(vec![base, other]).unwrap();
     assert!(comparison.sentence().starts_with("Nothing stands out"), "{}", comparison.sentence());
     assert!(comparison.whole_table().contains('~'), "{}", comparison.whole_table());
@@ -359,7 +383,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(sentence.starts_with("What stands out: the CPU time of group `/all` is 16 % lower with b"), "{sentence}");
     let [before, after] = comparison.variants() else { panic!("there are two sides") };
-    assert_eq!(Figure::standing_out(&before.runs, &after.runs).map(|figure| figure.name()).unwrap(), "share(/all)");
+    assert_eq!(standing_out(before, after)[0], "share(/all)");
     assert!(
         sentence.contains(
             "the throttled time, summed over CPUs, of group `/all/web` is 5.00 times as high with b as with a (25.00 % of a \

@@ -160,11 +160,14 @@ impl Comparison {
         (best, few)
     }
 
-    /// Returns the figure of the first sentence.
-    pub(super) fn foremost(&self) -> Option<Figure> {
+    /// Returns the figures of all notable changes, in the order of sentences.
+    pub(super) fn foremost(&self) -> Vec<Figure> {
         let rows = self.rows();
-        let (best, _) = self.standouts(&rows);
-        best.first().map(|standout| Figure::of(standout.row.metric, standout.row.subject))
+        let changes = rows.iter().flat_map(|row| (1..self.variants.len()).map(move |variant| (row, variant)));
+        let mut all: Vec<Standout<'_>> =
+            changes.filter_map(|(row, variant)| self.change_of(row, variant).ok().flatten()).collect();
+        all.sort_by(Standout::cmp);
+        all.iter().map(|standout| Figure::of(standout.row.metric, standout.row.subject)).collect()
     }
 
     /// Explains the CPU time of these changes' groups, and names limits that throttled them, for both variants.

@@ -4,18 +4,20 @@ mod report;
 mod search;
 mod settings;
 mod sides;
+mod silent;
 
 use std::path::{Path, PathBuf};
 
 use miette::miette;
-use serde_json::json;
-use vruntime_report::{Figure, Page, Results, counted, fit_text};
+use serde_json::Value;
+use vruntime_report::{Figure, Page, Results, counted};
 use vruntime_sched::kernels::nearest;
 
 use self::report::Report;
-use self::search::{Between, Found, Seeds};
+use self::search::{Between, Changing, Found, Ran, Seeds};
 use self::settings::Files;
-use self::sides::{Sides, Space, values};
+use self::sides::{Sides, Space, Variant, values};
+use self::silent::Silent;
 use super::compared_trace::{ComparedTrace, compared_trace};
 use super::html;
 use crate::args::Bisect;
@@ -52,11 +54,6 @@ pub(super) fn other_scheduler(from: &str, to: &str) -> miette::Report {
 
 fn seeds(bisect: &Bisect) -> String {
     counted(bisect.seeds.into(), "seed", "seeds")
-}
-
-/// Returns the most events that a search simulates.
-fn budget(bisect: &Bisect) -> u64 {
-    u64::from(bisect.budget) * 1_000_000
 }
 
 fn checked_outputs(bisect: &Bisect) -> OutputPaths {
@@ -103,7 +100,7 @@ fn between_kernels(
     let of = differences.len();
     let space = Space::Kernels { workload: &workload, from: &from.config, to: &to.config, differences };
     let what = format!("{} on {}, {}", input.title(), machine_words(&from), seeds(bisect));
-    let sides = Sides { space, input, seeds: bisect.seeds, figure: None, budget: budget(bisect), events: 0, runs: 0 };
+    let sides = Sides::new(space, input, bisect);
     run(bisect, figure, sides, of, [&bisect.from, &bisect.to], &what, notes)
 }
 
@@ -118,15 +115,7 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     let (of, machine) = (files.len(), bisect.machine.as_deref());
     let what = format!("{} and {}, {}", bisect.from, bisect.to, seeds(bisect));
     let what = machine.map_or(what.clone(), |machine| format!("{what}, on {machine}"));
-    let sides = Sides {
-        space: Space::Files(Box::new(files)),
-        input: &input,
-        seeds: bisect.seeds,
-        figure: None,
-        budget: budget(bisect),
-        events: 0,
-        runs: 0,
-    };
+    let sides = Sides::new(Space::Files(Box::new(files)), &input, bisect);
     let short = [&bisect.from, &bisect.to].map(|name| html::short(Path::new(name)));
     let names = if short[0] == short[1] { [bisect.from.clone(), bisect.to.clone()] } else { short };
     run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())
@@ -145,60 +134,54 @@ fn run(
     if interrupt::asked() {
         return Ok(Ended::Interrupted);
     }
-    let Some((figure, found)) = searched? else {
-        let says = match of {
-            0 => format!("nothing differs between {from} and {to}"),
-            _ => format!("no figure that both have stands out between {from} and {to}; --metric names one"),
-        };
-        // An older page would look like this search's.
-        let written = bisect.html.as_ref().map_or(Ok(()), |path| {
-            let mut page = Page::new(format!("{from} to {to}"), what);
-            page.say(format!("{says}."));
-            html::write(&page, path)
-        });
-        if bisect.json {
-            output::print_json(&json!({
-                "what": what, "metric": null, "seeds": bisect.seeds, "from": {"kernel": from}, "to": {"kernel": to},
-                "within_noise": true, "explained_by": [], "effects": [], "differences": of, "notes": notes,
-            }));
-        } else {
-            output::print(&format!("{}\n", fit_text(&says, "")));
-        }
-        written?;
-        return Ok(Ended::Well);
-    };
     let words = sides.space.words(from, to);
-    let what = what.to_owned();
-    let report = Report {
-        from,
-        to,
-        what,
-        figure: &figure,
-        found: &found,
-        words,
-        seeds: bisect.seeds,
-        budget: bisect.budget,
-        notes,
-    };
+    let (seeds, budget) = (bisect.seeds, bisect.budget);
+    match searched? {
+        Searched::Silent(changing) => {
+            let silent = Silent { from, to, what, seeds, budget, words, changing, notes };
+            show(bisect, || silent.page(), || silent.json(), || silent.text())
+        }
+        Searched::Found(figure, found) => {
+            let what = what.to_owned();
+            let report = Report { from, to, what, figure: &figure, found: &found, words, seeds, budget, notes };
+            show(bisect, || report.page(), || report.json(), || report.text())
+        }
+    }
+}
+
+/// Prints the answer, and writes its page.
+fn show(
+    bisect: &Bisect,
+    page: impl Fn() -> Page,
+    json: impl Fn() -> Value,
+    text: impl Fn() -> String,
+) -> miette::Result<Ended> {
     // Prints the results before errors of writing.
-    let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&report.page(), path));
+    let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&page(), path));
     if bisect.json {
-        output::print_json(&report.json());
+        output::print_json(&json());
     } else {
-        output::print(&report.text());
+        output::print(&text());
     }
     written?;
     Ok(Ended::Well)
 }
 
-/// Runs the ends, and searches. `None`: no figure differs.
-fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette::Result<Option<(Figure, Found)>> {
+/// The outcome of a search.
+enum Searched {
+    /// No figure stands out. `None`: no event differs.
+    Silent(Option<Changing>),
+    Found(Figure, Box<Found>),
+}
+
+/// Runs the ends, and searches.
+fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette::Result<Searched> {
     let ends = sides.space.ends();
-    let mut ends = sides.run(&ends, Seeds::All)?;
-    let (Some(mut last), Some(mut first)) = (ends.pop(), ends.pop()) else { return Ok(None) };
-    let Some(figure) = figure.or_else(|| Figure::standing_out(&first.results, &last.results)) else {
-        return Ok(None);
-    };
+    let mut ran = sides.run(&ends, Seeds::All)?;
+    let (Some(mut last), Some(mut first)) = (ran.pop(), ran.pop()) else { return Ok(Searched::Silent(None)) };
+    let figure = if figure.is_some() { figure } else { standing_out(sides, &ends, [&first, &last])? };
+    sides.keeps_results = false;
+    let Some(figure) = figure else { return silent(sides, of, [&first, &last]) };
     (first.values, last.values) = (values(&figure, &first.results), values(&figure, &last.results));
     if first.values.is_empty() || last.values.is_empty() {
         return Err(unknown_subject(&figure, &first.results));
@@ -206,17 +189,48 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
     sides.figure = Some(figure.clone());
     let matters = figure.matters(first.mean(), last.mean());
     let found = search::search(sides, of, (first, last), matters)?;
-    Ok(Some((figure, found)))
+    Ok(Searched::Found(figure, Box::new(found)))
+}
+
+/// Returns the figure that stands out most, if it does so again with as many other seeds.
+///
+/// There are hundreds of figures, and by chance the ranges of some are apart.
+fn standing_out<'a>(
+    sides: &mut Sides<'a>,
+    ends: &[Variant<'a>],
+    [first, last]: [&Ran; 2],
+) -> miette::Result<Option<Figure>> {
+    let figures = Figure::standing_out(&first.results, &last.results);
+    if figures.is_empty() {
+        return Ok(None);
+    }
+    let fresh = sides.run(ends, Seeds::Fresh)?;
+    let [from, to] = &fresh[..] else { return Ok(None) };
+    let again = |figure: &Figure| {
+        let rises = figure.rises(&from.results, &to.results);
+        rises.is_some() && rises == figure.rises(&first.results, &last.results)
+    };
+    Ok(figures.into_iter().find(again))
+}
+
+/// Searches for the differences that change any event.
+fn silent(sides: &mut Sides<'_>, of: usize, ends: [&Ran; 2]) -> miette::Result<Searched> {
+    let differ = ends[0].digests != ends[1].digests;
+    Ok(Searched::Silent(if differ { Some(search::changing(sides, of, ends)?) } else { None }))
 }
 
 fn figure(name: &str) -> miette::Result<Figure> {
     Figure::named(name).ok_or_else(|| {
-        let keys = Figure::keys();
+        let (keys, of_machine) = (Figure::keys(), Figure::machine_keys());
         let meant = nearest(name.split('(').next().unwrap_or(name), &keys);
-        let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}(CLASS)`? "));
+        let whose = |key: &str| if of_machine.contains(&key) { "" } else { "(CLASS)" };
+        let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}{}`? ", whose(key)));
+        let others: Vec<&str> = keys.iter().copied().filter(|key| !of_machine.contains(key)).collect();
         let help = format!(
-            "{meant}write METRIC(CLASS) or METRIC(/GROUP), such as late_p99(web/worker); metrics are {}",
-            keys.join(", ")
+            "{meant}write METRIC(CLASS) or METRIC(/GROUP), such as late_p99(web/worker); metrics are {}; \
+             metrics of the machine, without a class, are {}",
+            others.join(", "),
+            of_machine.join(", ")
         );
         miette!(help = help, "there is no metric `{name}`")
     })

@@ -32,18 +32,22 @@ fn percent(of: f64, total: f64) -> f64 {
     (100.0 * part(of, total)).round()
 }
 
+/// Names differences, with their releases.
+pub(super) fn names<'a>(differences: impl Iterator<Item = &'a Words>) -> String {
+    let names = differences.map(|words| match words {
+        Words { name, releases, .. } if releases.is_empty() => format!("`{name}`"),
+        Words { name, releases, .. } => format!("`{name}` ({releases})"),
+    });
+    let names: Vec<String> = names.collect();
+    match &names[..] {
+        [] | [_] => names.concat(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
 impl Report<'_> {
-    /// Names differences, with their releases.
     fn names(&self, differences: &[usize]) -> String {
-        let names = differences.iter().map(|&one| match &self.words[one] {
-            Words { name, releases, .. } if releases.is_empty() => format!("`{name}`"),
-            Words { name, releases, .. } => format!("`{name}` ({releases})"),
-        });
-        let names: Vec<String> = names.collect();
-        match &names[..] {
-            [] | [_] => names.concat(),
-            [others @ .., last] => format!("{} and {last}", others.join(", ")),
-        }
+        names(differences.iter().map(|&one| &self.words[one]))
     }
 
     fn answer(&self) -> String {
@@ -76,6 +80,7 @@ impl Report<'_> {
             text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
         }
         text.extend([" ", &self.rest()]);
+        text.extend(self.alternatives().map(|others| format!(" {others}")));
         text.extend(self.early().map(|early| format!(" {early}")));
         text
     }
@@ -90,6 +95,20 @@ impl Report<'_> {
             (false, count) => {
                 format!("{count} of the {} differences (`--json` has their names), or some of them", self.found.of)
             }
+        }
+    }
+
+    /// Names the differences that explain the change as well.
+    fn alternatives(&self) -> Option<String> {
+        const MOST: usize = 6;
+        let others = &self.found.alternatives;
+        let more = others.len().saturating_sub(MOST);
+        let names = self.names(&others[..others.len().min(MOST)]);
+        match others.len() {
+            0 => None,
+            1 => Some(format!("{names} alone makes as much.")),
+            2..=MOST => Some(format!("Each of {names} alone makes as much.")),
+            _ => Some(format!("Each of {names} alone makes as much, and {more} others (`--json` has their names).")),
         }
     }
 
@@ -134,8 +153,10 @@ impl Report<'_> {
     fn counts(&self) -> String {
         let found = self.found;
         let silent = found.effects.iter().filter(|effect| !effect.moves()).count();
+        // The search may have ended before it ran the others.
+        let least = if found.stopped { "at least " } else { "" };
         format!(
-            "{} of {} differences change events of this workload, and {silent} of these do not move the figure; {} combinations were run",
+            "{least}{} of {} differences change events of this workload, and {silent} of these do not move the figure; {} combinations were run",
             found.effects.len(),
             found.of,
             found.combinations
@@ -164,7 +185,12 @@ impl Report<'_> {
     }
 
     fn explains(&self, effect: &Effect) -> &'static str {
-        if self.found.together.contains(&effect.difference) { "yes" } else { "" }
+        let is_of = |all: &[usize]| all.contains(&effect.difference);
+        match self.found {
+            found if is_of(&found.together) => "yes",
+            found if is_of(&found.alternatives) => "alone",
+            _ => "",
+        }
     }
 
     fn moving(&self) -> impl Iterator<Item = &Effect> {
@@ -227,6 +253,7 @@ impl Report<'_> {
             "noise": found.noise(),
             "within_noise": !found.differs,
             "explained_by": names(&found.together),
+            "explained_alone_by": names(&found.alternatives),
             "explained": found.joint,
             "explained_share": found.differs.then(|| part(found.joint, total)),
             "all_together": found.whole,
@@ -324,6 +351,6 @@ impl Report<'_> {
 }
 
 /// Returns a text unless it is empty.
-fn some(text: &str) -> Option<&str> {
+pub(super) fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

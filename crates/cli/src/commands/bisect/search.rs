@@ -4,16 +4,18 @@
 //! Groups run first, and are halved only if they change an event with the first seed. Then sets of the largest effects
 //! run together. If none of them explains the change, the set of all differences is halved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_report::Results;
 
 /// The runs of one combination, one for each seed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ran {
     /// The figure.
     pub(super) values: Vec<f64>,
     pub(super) digests: Vec<u64>,
+    /// Digests on the way, of the two sides.
+    pub(super) marks: Vec<Vec<u64>>,
     pub(super) results: Vec<Results>,
 }
 
@@ -28,6 +30,12 @@ impl Ran {
         let least = self.values.iter().copied().fold(f64::MAX, f64::min);
         if self.values.is_empty() { 0.0 } else { (most - least) / 2.0 }
     }
+
+    /// Whether all values are above those of the other, or all below.
+    fn is_disjoint(&self, other: &Self) -> bool {
+        let above = |a: &Self, b: &Self| a.values.iter().all(|a| b.values.iter().all(|b| a > b));
+        above(self, other) || above(other, self)
+    }
 }
 
 /// Two sides and their differences, which have numbers from 0.
@@ -41,6 +49,9 @@ pub(super) trait Between {
 
     /// Runs combinations, and returns their runs in order.
     fn run(&mut self, variants: &[Self::Variant], seeds: Seeds) -> Result<Vec<Ran>, Self::Error>;
+
+    /// Runs combinations until they differ from `base` in an event with one of the seeds, and returns which do.
+    fn differ(&mut self, variants: &[Self::Variant], seeds: Seeds, base: &Ran) -> Result<Vec<bool>, Self::Error>;
 
     /// Returns the number of combinations that the budget still allows.
     fn left(&self, seeds: Seeds, stage: Stage) -> usize;
@@ -70,6 +81,8 @@ pub(super) enum Seeds {
     First,
     Rest,
     All,
+    /// As many as all, and none of them.
+    Fresh,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +118,7 @@ pub(super) struct Combination {
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
-    /// Whether the figure differs by more than the noise, and by enough to matter.
+    /// Whether the figure differs by more than the noise, or in all seeds, and by enough to matter.
     pub(super) differs: bool,
     /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
@@ -116,6 +129,8 @@ pub(super) struct Found {
     /// The smallest set found that explains the change, and its joint effect. Empty if no set explains most of it.
     pub(super) together: Vec<usize>,
     pub(super) joint: f64,
+    /// Single differences that explain the change alone, without those of `together`.
+    pub(super) alternatives: Vec<usize>,
     /// Whether the budget ended the search.
     pub(super) stopped: bool,
     /// Whether every smaller set was tried. If not, some of `together` may not be needed.
@@ -178,6 +193,8 @@ struct Search<'a, B> {
     stage: Stage,
     stopped: bool,
     is_smallest: bool,
+    /// Whether the first seed of a single difference suffices.
+    is_brief: bool,
     combinations: usize,
     log: Vec<Combination>,
 }
@@ -197,11 +214,10 @@ pub(super) fn search<B: Between>(
     ends: (Ran, Ran),
     matters: bool,
 ) -> Result<Found, B::Error> {
-    let mut search =
-        Search { sides, stage: Stage::Together, stopped: false, is_smallest: true, combinations: 2, log: Vec::new() };
+    let mut search = Search::new(sides);
     let (first, last) = ends;
     let goal = Goal { total: last.mean() - first.mean(), noise: first.noise().max(last.noise()) };
-    let differs = matters && goal.total.abs() > goal.noise;
+    let differs = matters && (goal.total.abs() > goal.noise || first.is_disjoint(&last));
     let all: Vec<usize> = (0..differences).collect();
     let whole = search.joints(vec![all.clone()], &first)?.pop().map(|(_, whole)| whole);
     search.stage = Stage::Alone;
@@ -215,6 +231,7 @@ pub(super) fn search<B: Between>(
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
     let (together, joint) =
         if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
+    let alternatives = alternatives(&effects, &together, goal);
     effects.sort_by(|a, b| b.mean().abs().total_cmp(&a.mean().abs()).then(a.difference.cmp(&b.difference)));
     Ok(Found {
         from: first,
@@ -225,11 +242,29 @@ pub(super) fn search<B: Between>(
         whole,
         together,
         joint,
+        alternatives,
         stopped: search.stopped,
         is_smallest: search.is_smallest,
         combinations: search.combinations,
         log: search.log,
     })
+}
+
+/// The differences that change any event alone, in order, and whether the budget ended the search for them.
+pub(super) struct Changing {
+    pub(super) differences: Vec<usize>,
+    pub(super) stopped: bool,
+}
+
+/// Searches `0..differences` for those that change any event when they are added to the first side, or removed from the
+/// second. `ends` are the runs of the two sides.
+pub(super) fn changing<B: Between>(sides: &mut B, differences: usize, ends: [&Ran; 2]) -> Result<Changing, B::Error> {
+    let mut search = Search { is_brief: true, stage: Stage::Alone, ..Search::new(sides) };
+    let mut all = search.singles(false, ends[0], differences)?;
+    search.stage = Stage::LeftOut;
+    all.extend(search.singles(true, ends[1], differences)?);
+    let all: BTreeSet<usize> = all.into_iter().map(|(difference, ..)| difference).collect();
+    Ok(Changing { differences: all.into_iter().collect(), stopped: search.stopped })
 }
 
 /// Returns the effects of single differences, from their runs on both sides.
@@ -256,18 +291,47 @@ fn effects(alone: Vec<Single>, left_out: Vec<Single>, first: &Ran, last: &Ran) -
     effects.into_values().collect()
 }
 
+/// Returns the differences that explain the change alone, apart from the set that is named, largest effect first.
+fn alternatives(effects: &[Effect], together: &[usize], goal: Goal) -> Vec<usize> {
+    let is_named = |effect: &Effect| effect.with.iter().chain([&effect.difference]).any(|one| together.contains(one));
+    let explains = |effect: &&Effect| effect.alone.is_some_and(|alone| goal.is_met(alone)) && !is_named(effect);
+    let named = if together.is_empty() { &[] } else { effects };
+    named.iter().filter(explains).map(|effect| effect.difference).collect()
+}
+
+/// Runs some variants.
+type Work<'a, B, T> = &'a mut dyn FnMut(&mut B, &[<B as Between>::Variant]) -> Result<Vec<T>, <B as Between>::Error>;
+
 /// The runs of a combination, and the differences taken.
 type Run = (Ran, Vec<usize>);
 
-impl<B: Between> Search<'_, B> {
+impl<'a, B: Between> Search<'a, B> {
+    /// Counts the two ends, which ran.
+    fn new(sides: &'a mut B) -> Self {
+        Self {
+            sides,
+            stage: Stage::Together,
+            stopped: false,
+            is_smallest: true,
+            is_brief: false,
+            combinations: 2,
+            log: Vec::new(),
+        }
+    }
+
     /// Whether the budget does not allow another combination.
     fn is_spent(&self) -> bool {
         self.sides.left(Seeds::All, self.stage) == 0
     }
 
-    /// Runs variants while the budget lasts. `None`: it did not last.
-    fn budgeted(&mut self, variants: &[B::Variant], seeds: Seeds) -> Result<Vec<Option<Ran>>, B::Error> {
-        let mut done: Vec<Option<Ran>> = Vec::new();
+    /// Does `work` for variants while the budget lasts. `None`: it did not last.
+    fn budgeted<T: Clone>(
+        &mut self,
+        variants: &[B::Variant],
+        seeds: Seeds,
+        work: Work<'_, B, T>,
+    ) -> Result<Vec<Option<T>>, B::Error> {
+        let mut done: Vec<Option<T>> = Vec::new();
         while done.len() < variants.len() {
             let open = &variants[done.len()..];
             let some = self.sides.left(seeds, self.stage).min(open.len());
@@ -275,7 +339,7 @@ impl<B: Between> Search<'_, B> {
                 self.stopped = true;
                 break;
             }
-            done.extend(self.sides.run(&open[..some], seeds)?.into_iter().map(Some));
+            done.extend(work(self.sides, &open[..some])?.into_iter().map(Some));
         }
         done.resize(variants.len(), None);
         Ok(done)
@@ -285,7 +349,7 @@ impl<B: Between> Search<'_, B> {
     fn run(&mut self, sets: &[Vec<usize>], backward: bool, seeds: Seeds) -> Result<Vec<Option<Run>>, B::Error> {
         let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
         let possible: Vec<B::Variant> = variants.iter().flatten().map(|(variant, _)| variant.clone()).collect();
-        let mut ran = self.budgeted(&possible, seeds)?.into_iter();
+        let mut ran = self.budgeted(&possible, seeds, &mut |sides, some| sides.run(some, seeds))?.into_iter();
         let runs = variants.into_iter().map(|variant| {
             let (_, taken) = variant?;
             Some((ran.next()??, taken))
@@ -309,24 +373,21 @@ impl<B: Between> Search<'_, B> {
         Ok(joints)
     }
 
-    /// Runs sets with some seeds, and tells which change any event. Impossible sets count as changing, without runs.
+    /// Returns which sets change any event with some seeds. Impossible sets count as changing. Those beyond the budget
+    /// do not.
     fn changing(
         &mut self,
         sets: &[Vec<usize>],
         backward: bool,
         seeds: Seeds,
         base: &Ran,
-    ) -> Result<Vec<(bool, Option<Run>)>, B::Error> {
-        let is_possible: Vec<bool> = sets.iter().map(|set| self.sides.variant(backward, set).is_some()).collect();
-        let runs = self.run(sets, backward, seeds)?;
-        self.combinations += runs.iter().flatten().count();
-        let digests = base.digests.split_at(base.digests.len().min(1));
-        let digests = if seeds == Seeds::First { digests.0 } else { digests.1 };
-        let changes = |(run, possible): (Option<Run>, bool)| {
-            let changes = run.as_ref().map_or(!possible, |(ran, _)| ran.digests != digests);
-            (changes, run)
-        };
-        Ok(runs.into_iter().zip(is_possible).map(changes).collect())
+    ) -> Result<Vec<bool>, B::Error> {
+        let variants: Vec<_> = sets.iter().map(|set| self.sides.variant(backward, set)).collect();
+        let possible: Vec<B::Variant> = variants.iter().flatten().map(|(variant, _)| variant.clone()).collect();
+        let differ = self.budgeted(&possible, seeds, &mut |sides, some| sides.differ(some, seeds, base))?;
+        self.combinations += differ.iter().flatten().count();
+        let mut differ = differ.into_iter();
+        Ok(variants.into_iter().map(|variant| variant.is_none() || differ.next().flatten().unwrap_or(false)).collect())
     }
 
     /// Returns the differences that change any event one at a time.
@@ -353,36 +414,34 @@ impl<B: Between> Search<'_, B> {
     ) -> Result<(Vec<Single>, Vec<usize>), B::Error> {
         let (mut found, mut silent) = (Vec::new(), Vec::new());
         while !groups.is_empty() {
-            let runs = self.changing(&groups, backward, seeds, base)?;
+            let changes = self.changing(&groups, backward, seeds, base)?;
             let mut singles = Vec::new();
-            for (group, (changes, run)) in std::mem::take(&mut groups).into_iter().zip(runs) {
-                match (changes, group.len(), run) {
-                    (false, ..) => silent.extend(group),
-                    (true, 1, Some(run)) => singles.push((group[0], run)),
-                    (true, 0 | 1, _) => {}
-                    (true, length, _) => {
+            for (group, changes) in std::mem::take(&mut groups).into_iter().zip(changes) {
+                match (changes, group.len()) {
+                    (false, _) => silent.extend(group),
+                    (true, 0 | 1) => singles.extend(group),
+                    (true, length) => {
                         let (left, right) = group.split_at(length / 2);
                         groups.extend([left.to_vec(), right.to_vec()]);
                     }
                 }
             }
-            found.extend(self.completed(singles, backward, seeds)?);
+            found.extend(self.completed(&singles, backward)?);
         }
         silent.sort_unstable();
         Ok((found, silent))
     }
 
-    /// Runs single differences with the other seeds, too.
-    fn completed(&mut self, singles: Vec<(usize, Run)>, backward: bool, seeds: Seeds) -> Result<Vec<Single>, B::Error> {
-        let sets: Vec<Vec<usize>> = singles.iter().map(|(single, _)| vec![*single]).collect();
-        let others = self.run(&sets, backward, if seeds == Seeds::First { Seeds::Rest } else { Seeds::First })?;
+    /// Runs single differences with all seeds.
+    fn completed(&mut self, singles: &[usize], backward: bool) -> Result<Vec<Single>, B::Error> {
+        if self.is_brief {
+            let possible = singles.iter().filter(|&&single| self.sides.variant(backward, &[single]).is_some());
+            return Ok(possible.map(|&single| (single, Ran::default(), Vec::new())).collect());
+        }
+        let sets: Vec<Vec<usize>> = singles.iter().map(|&single| vec![single]).collect();
+        let runs = self.run(&sets, backward, Seeds::All)?;
         let mut found = Vec::new();
-        for ((single, (ran, taken)), other) in singles.into_iter().zip(others) {
-            let Some((other, _)) = other else { continue };
-            let (mut ran, rest) = if seeds == Seeds::First { (ran, other) } else { (other, ran) };
-            ran.values.extend(rest.values);
-            ran.digests.extend(rest.digests);
-            let run = (ran, taken);
+        for (&single, run) in singles.iter().zip(runs).filter_map(|(single, run)| Some((single, run?))) {
             self.note(backward, &run);
             let (ran, taken) = run;
             found.push((single, ran, taken.into_iter().filter(|one| *one != single).collect()));
@@ -392,8 +451,9 @@ impl<B: Between> Search<'_, B> {
 
     /// Returns a small set that explains the change, and its joint effect.
     ///
-    /// Differences with an own effect beyond the noise come first, the largest first. Only if these do not explain the
-    /// change, the others count: then the search makes the set of all smaller.
+    /// Differences with an own effect beyond the noise come first, the largest first. If there is none, those that make
+    /// more than half of the change come first. Only if these do not explain the change, the others count: then the
+    /// search makes the set of all smaller.
     fn explain(
         &mut self,
         effects: &[Effect],
@@ -402,8 +462,11 @@ impl<B: Between> Search<'_, B> {
         first: &Ran,
         goal: Goal,
     ) -> Result<Joint, B::Error> {
-        let (own, others): (Vec<&Effect>, Vec<&Effect>) =
-            effects.iter().partition(|effect| effect.mean().abs() > goal.noise);
+        let beyond = |least: f64| effects.iter().partition(|effect| effect.mean().abs() > least);
+        let (mut own, mut others): (Vec<&Effect>, Vec<&Effect>) = beyond(goal.noise);
+        if own.is_empty() {
+            (own, others) = beyond(goal.total.abs() / 2.0);
+        }
         let number = |effect: &&Effect| effect.difference;
         let nearest = self.prefix(&own.iter().map(number).collect::<Vec<usize>>(), first, goal)?;
         if goal.is_met(nearest.1) {
@@ -485,175 +548,4 @@ impl<B: Between> Search<'_, B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A figure as a function of the differences taken. The first side has none of them.
-    struct Model {
-        differences: usize,
-        figure: fn(&[bool]) -> f64,
-        /// How far seeds shift it.
-        spread: f64,
-        /// Number of runs, one per combination and seed.
-        runs: usize,
-        /// Most runs.
-        budget: usize,
-    }
-
-    impl Between for Model {
-        type Variant = Vec<bool>;
-        type Error = ();
-
-        fn variant(&self, backward: bool, set: &[usize]) -> Option<(Vec<bool>, Vec<usize>)> {
-            // The last two need each other.
-            let mut taken = set.to_vec();
-            for (one, other) in [(38, 39), (39, 38)] {
-                if taken.contains(&one) && !taken.contains(&other) {
-                    taken.push(other);
-                }
-            }
-            let there = (0..self.differences).map(|one| taken.contains(&one) != backward).collect();
-            Some((there, taken))
-        }
-
-        fn run(&mut self, variants: &[Vec<bool>], seeds: Seeds) -> Result<Vec<Ran>, ()> {
-            self.runs += number(seeds).count() * variants.len();
-            Ok(variants.iter().map(|there| self.ran(there, seeds)).collect())
-        }
-
-        fn left(&self, seeds: Seeds, stage: Stage) -> usize {
-            (self.budget * stage.thirds() as usize / 3).saturating_sub(self.runs) / number(seeds).count()
-        }
-    }
-
-    fn number(seeds: Seeds) -> std::ops::Range<u64> {
-        match seeds {
-            Seeds::First => 0..1,
-            Seeds::Rest => 1..4,
-            Seeds::All => 0..4,
-        }
-    }
-
-    impl Model {
-        /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
-        fn ran(&self, there: &[bool], seeds: Seeds) -> Ran {
-            let value = (self.figure)(there);
-            let values: Vec<f64> = number(seeds).map(|seed| value + self.spread * chance(there, seed)).collect();
-            let digests = values.iter().map(|value| value.to_bits()).collect();
-            Ran { values, digests, results: Vec::new() }
-        }
-    }
-
-    /// Returns a random number from -1 to 1 for a combination and a seed.
-    fn chance(there: &[bool], seed: u64) -> f64 {
-        let mixed = there
-            .iter()
-            .fold(seed + 1, |mixed, &one| (mixed ^ u64::from(one)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
-        (mixed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-    }
-
-    fn searched(figure: fn(&[bool]) -> f64, spread: f64, budget: usize) -> (Found, usize) {
-        let mut model = Model { differences: 40, figure, spread, runs: 0, budget };
-        let mut ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
-        let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
-        let found = search(&mut model, 40, (first, last), true).unwrap();
-        (found, model.runs)
-    }
-
-    fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
-        searched(figure, 0.0, usize::MAX / 3)
-    }
-
-    #[test]
-    fn a_single_cause_is_found_and_no_other_blamed() {
-        let (found, runs) = found(|there| if there[17] { 3.0 } else { 10.0 });
-        assert_eq!(found.together, [17]);
-        assert_eq!(found.effects.len(), 1);
-        assert!((found.joint + 7.0).abs() < 1e-9);
-        // One by one, with 4 seeds, 40 differences in both directions take 320 runs.
-        assert!(runs < 100, "{runs} runs");
-    }
-
-    /// Two differences without an effect alone: only leaving one out of the second side shows them.
-    #[test]
-    fn an_interaction_is_found() {
-        let (found, _) = found(|there| if there[3] && there[30] { 20.0 } else { 10.0 });
-        assert_eq!(found.together, [3, 30]);
-        assert!(found.effects.iter().all(|effect| effect.alone.is_none() && effect.left_out == Some(10.0)));
-    }
-
-    #[test]
-    fn what_is_possible_only_together_is_found_together() {
-        let (found, _) = found(|there| if there[39] { 4.0 } else { 10.0 });
-        assert!(matches!(found.together[..], [38 | 39]), "{found:?}");
-        let with: Vec<&[usize]> = found.effects.iter().map(|effect| &effect.with[..]).collect();
-        assert_eq!(with, [[39], [38]]);
-    }
-
-    /// Any two of three suffice, and a fourth is needed: no single one has an effect on either side.
-    #[test]
-    fn an_interaction_without_single_effects_is_found() {
-        let (found, _) = found(|there| {
-            let some = [there[5], there[20], there[33]].into_iter().filter(|one| *one).count();
-            if some > 1 { 20.0 } else { 10.0 }
-        });
-        assert_eq!(found.effects.len(), 0);
-        assert_eq!(found.together.len(), 2, "{found:?}");
-        assert!(found.together.iter().all(|one| [5, 20, 33].contains(one)));
-    }
-
-    /// The table lacks what changed the figure.
-    #[test]
-    fn no_set_is_named_that_explains_less_than_half() {
-        let mut model = Model {
-            differences: 40,
-            figure: |there| if there[7] { 13.0 } else { 10.0 },
-            spread: 0.0,
-            runs: 0,
-            budget: usize::MAX / 3,
-        };
-        let first = model.ran(&[false; 40], Seeds::All);
-        let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], results: Vec::new() };
-        let found = search(&mut model, 40, (first, last), true).unwrap();
-        assert_eq!((found.together.len(), found.whole), (0, Some(3.0)));
-    }
-
-    /// Noise never adds an innocent difference to a true one: 30 others change events, and shift every seed.
-    #[test]
-    fn no_difference_within_the_noise_is_blamed_beside_one_beyond_it() {
-        for size in [3_u32, 4, 6, 10] {
-            let figure = match size {
-                3 => |there: &[bool]| if there[11] { 3.0 } else { 0.0 },
-                4 => |there: &[bool]| if there[12] { 4.0 } else { 0.0 },
-                6 => |there: &[bool]| if there[13] { 6.0 } else { 0.0 },
-                _ => |there: &[bool]| if there[14] { 10.0 } else { 0.0 },
-            };
-            let (found, _) = searched(figure, 1.0, usize::MAX / 3);
-            assert!(found.effects.len() > 30, "all change events");
-            assert_eq!(found.together.len(), 1, "{size}: {:?} {}", found.together, found.joint);
-        }
-    }
-
-    #[test]
-    fn a_change_within_the_noise_has_no_cause() {
-        let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
-        let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
-        let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], results: Vec::new() };
-        let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
-        assert!(!found.differs && found.together.is_empty());
-    }
-
-    /// A budget bounds the runs. What is known then is still there.
-    #[test]
-    fn a_search_ends_at_its_budget() {
-        let cause = |there: &[bool]| if there[17] { 30.0 } else { 10.0 };
-        for budget in [16, 60, 120, 400] {
-            let (found, runs) = searched(cause, 1.0, budget);
-            assert!(runs <= budget && found.stopped, "{runs} of {budget}");
-            assert!(found.whole.is_some());
-            assert!(budget < 60 || found.together.contains(&17), "{budget}: {:?}", found.together);
-        }
-        let (found, _) = searched(cause, 1.0, 4000);
-        assert!(!found.stopped && found.together == [17]);
-    }
-}
+mod tests;

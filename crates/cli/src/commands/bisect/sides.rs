@@ -10,8 +10,9 @@ use vruntime_workload::program::Workload;
 
 use super::search::{Between, Ran, Seeds, Stage};
 use super::settings::Files;
+use crate::args::Bisect;
 use crate::input::Input;
-use crate::simulate::{self, Job};
+use crate::simulate::{self, Failure, Job};
 use crate::{error_place, interrupt};
 
 /// A difference in words.
@@ -94,18 +95,45 @@ pub(super) struct Sides<'a> {
     pub(super) seeds: u16,
     /// The figure, once known.
     pub(super) figure: Option<Figure>,
+    /// Whether runs have their results. Combinations need the figure only.
+    pub(super) keeps_results: bool,
     /// The most events to simulate, and those of the runs so far.
     pub(super) budget: u64,
     pub(super) events: u64,
     pub(super) runs: u64,
+    /// The events of runs that were only compared.
+    pub(super) compared: u64,
 }
 
-impl Sides<'_> {
+impl<'a> Sides<'a> {
+    pub(super) fn new(space: Space<'a>, input: &'a Input, bisect: &Bisect) -> Self {
+        let budget = u64::from(bisect.budget) * 1_000_000;
+        Self {
+            space,
+            input,
+            seeds: bisect.seeds,
+            figure: None,
+            keeps_results: true,
+            budget,
+            events: 0,
+            runs: 0,
+            compared: 0,
+        }
+    }
+
+    /// Returns complete runs.
+    fn done<T>(&self, runs: Vec<Result<T, Failure>>) -> miette::Result<Vec<T>> {
+        let runs = runs.into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
+        let done = runs.collect::<miette::Result<Vec<T>>>()?;
+        if interrupt::asked() { Err(miette::miette!("interrupted")) } else { Ok(done) }
+    }
+
     fn numbers(&self, seeds: Seeds) -> std::ops::Range<u64> {
         match seeds {
             Seeds::First => 0..1,
             Seeds::Rest => 1..u64::from(self.seeds),
             Seeds::All => 0..u64::from(self.seeds),
+            Seeds::Fresh => u64::from(self.seeds)..2 * u64::from(self.seeds),
         }
     }
 }
@@ -132,45 +160,54 @@ impl<'a> Between for Sides<'a> {
     fn run(&mut self, variants: &[Variant<'a>], seeds: Seeds) -> miette::Result<Vec<Ran>> {
         let seeds: Vec<u64> = self.numbers(seeds).collect();
         if seeds.is_empty() || variants.is_empty() {
-            return Ok(vec![Ran { values: Vec::new(), digests: Vec::new(), results: Vec::new() }; variants.len()]);
+            return Ok(vec![Ran::default(); variants.len()]);
         }
-        let of_variant = |variant: &'_ Variant<'a>| {
-            let first = variant.config.seed;
-            seeds.iter().map(move |&index| first.wrapping_add(index)).collect::<Vec<u64>>()
-        };
-        let jobs: Vec<Job<'_>> = variants
-            .iter()
-            .flat_map(|variant| of_variant(variant).into_iter().map(move |seed| (variant, seed)))
-            .map(|(variant, seed)| {
-                let config = Config { seed, ..variant.config.clone() };
-                Job::new(&variant.workload, config, variant.config.kernel.name)
-            })
-            .collect();
-        let done =
-            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
-        let done = done.collect::<miette::Result<Vec<_>>>()?;
-        if interrupt::asked() {
-            return Err(miette::miette!("interrupted"));
-        }
+        let jobs: Vec<Job<'_>> = variants.iter().flat_map(|variant| jobs(variant, &seeds)).collect();
+        let done = self.done(simulate::all(&jobs))?;
         self.runs += done.len() as u64;
         self.events += done.iter().map(|run| run.outcome.events).sum::<u64>();
         let of_variants = done.chunks(seeds.len()).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
             let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
-            // Combinations need the figure only.
-            let results = if self.figure.is_some() { Vec::new() } else { results };
-            Ran { values, digests: runs.iter().map(|run| run.digest).collect(), results }
+            let digests = runs.iter().map(|run| run.digest).collect();
+            if !self.keeps_results {
+                return Ran { values, digests, ..Ran::default() };
+            }
+            Ran { values, digests, marks: runs.iter().map(|run| run.marks.clone()).collect(), results }
         });
         Ok(of_variants.collect())
     }
 
-    /// Expects of each run the mean events of the runs so far.
+    fn differ(&mut self, variants: &[Variant<'a>], seeds: Seeds, base: &Ran) -> miette::Result<Vec<bool>> {
+        let range = self.numbers(seeds);
+        let seeds: Vec<u64> = range.clone().collect();
+        if seeds.is_empty() {
+            return Ok(vec![false; variants.len()]);
+        }
+        let marks = || range.clone().filter_map(|seed| base.marks.get(seed as usize).map(Vec::as_slice));
+        let jobs = variants.iter().flat_map(|variant| jobs(variant, &seeds).into_iter().zip(marks()));
+        let jobs: Vec<(Job<'_>, &[u64])> = jobs.collect();
+        let done = self.done(simulate::compared(&jobs))?;
+        self.compared += done.iter().map(|run| run.events).sum::<u64>();
+        Ok(done.chunks(seeds.len()).map(|runs| runs.iter().any(|run| run.differs)).collect())
+    }
+
+    /// Expects of each run the mean events of the complete runs so far.
     fn left(&self, seeds: Seeds, stage: Stage) -> usize {
         let seeds = self.numbers(seeds).count() as u64;
-        let events = (self.budget / 3 * stage.thirds()).saturating_sub(self.events);
+        let events = (self.budget / 3 * stage.thirds()).saturating_sub(self.events + self.compared);
         let of_combination = self.events.div_ceil(self.runs.max(1)).saturating_mul(seeds);
         events.checked_div(of_combination).map_or(usize::MAX, |left| left as usize)
     }
+}
+
+/// Returns a variant's run with each seed.
+fn jobs<'v>(variant: &'v Variant<'_>, seeds: &[u64]) -> Vec<Job<'v>> {
+    let job = |&index: &u64| {
+        let config = Config { seed: variant.config.seed.wrapping_add(index), ..variant.config.clone() };
+        Job::new(&variant.workload, config, variant.config.kernel.name)
+    };
+    seeds.iter().map(job).collect()
 }
 
 pub(super) fn values(figure: &Figure, runs: &[Results]) -> Vec<f64> {

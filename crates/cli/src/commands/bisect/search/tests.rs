@@ -1,0 +1,214 @@
+//! The search, on figures that are functions of the differences taken.
+
+use super::*;
+
+/// A figure as a function of the differences taken. The first side has none of them.
+struct Model {
+    differences: usize,
+    figure: fn(&[bool]) -> f64,
+    /// How far seeds shift it.
+    spread: f64,
+    /// Number of runs, one per combination and seed.
+    runs: usize,
+    /// Most runs.
+    budget: usize,
+}
+
+impl Between for Model {
+    type Variant = Vec<bool>;
+    type Error = ();
+
+    fn variant(&self, backward: bool, set: &[usize]) -> Option<(Vec<bool>, Vec<usize>)> {
+        // The last two need each other.
+        let mut taken = set.to_vec();
+        for (one, other) in [(38, 39), (39, 38)] {
+            if taken.contains(&one) && !taken.contains(&other) {
+                taken.push(other);
+            }
+        }
+        let there = (0..self.differences).map(|one| taken.contains(&one) != backward).collect();
+        Some((there, taken))
+    }
+
+    fn run(&mut self, variants: &[Vec<bool>], seeds: Seeds) -> Result<Vec<Ran>, ()> {
+        self.runs += number(seeds).count() * variants.len();
+        Ok(variants.iter().map(|there| self.ran(there, seeds)).collect())
+    }
+
+    fn differ(&mut self, variants: &[Vec<bool>], seeds: Seeds, base: &Ran) -> Result<Vec<bool>, ()> {
+        let of_seeds = |seed: u64| base.digests[seed as usize];
+        let digests: Vec<u64> = number(seeds).map(of_seeds).collect();
+        Ok(self.run(variants, seeds)?.iter().map(|ran| ran.digests != digests).collect())
+    }
+
+    fn left(&self, seeds: Seeds, stage: Stage) -> usize {
+        (self.budget * stage.thirds() as usize / 3).saturating_sub(self.runs) / number(seeds).count()
+    }
+}
+
+fn number(seeds: Seeds) -> std::ops::Range<u64> {
+    match seeds {
+        Seeds::First => 0..1,
+        Seeds::Rest => 1..4,
+        Seeds::All => 0..4,
+        Seeds::Fresh => 4..8,
+    }
+}
+
+impl Model {
+    /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
+    fn ran(&self, there: &[bool], seeds: Seeds) -> Ran {
+        let value = (self.figure)(there);
+        let values: Vec<f64> = number(seeds).map(|seed| value + self.spread * chance(there, seed)).collect();
+        let digests = values.iter().map(|value| value.to_bits()).collect();
+        Ran { values, digests, ..Ran::default() }
+    }
+}
+
+/// Returns a random number from -1 to 1 for a combination and a seed.
+fn chance(there: &[bool], seed: u64) -> f64 {
+    let mixed = there
+        .iter()
+        .fold(seed + 1, |mixed, &one| (mixed ^ u64::from(one)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+    (mixed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+}
+
+fn searched(figure: fn(&[bool]) -> f64, spread: f64, budget: usize) -> (Found, usize) {
+    let mut model = Model { differences: 40, figure, spread, runs: 0, budget };
+    let mut ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
+    let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
+    let found = search(&mut model, 40, (first, last), true).unwrap();
+    (found, model.runs)
+}
+
+fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
+    searched(figure, 0.0, usize::MAX / 3)
+}
+
+#[test]
+fn a_single_cause_is_found_and_no_other_blamed() {
+    let (found, runs) = found(|there| if there[17] { 3.0 } else { 10.0 });
+    assert_eq!(found.together, [17]);
+    assert_eq!(found.effects.len(), 1);
+    assert!((found.joint + 7.0).abs() < 1e-9);
+    // One by one, with 4 seeds, 40 differences in both directions take 320 runs.
+    assert!(runs < 100, "{runs} runs");
+}
+
+/// Two differences without an effect alone: only leaving one out of the second side shows them.
+#[test]
+fn an_interaction_is_found() {
+    let (found, _) = found(|there| if there[3] && there[30] { 20.0 } else { 10.0 });
+    assert_eq!(found.together, [3, 30]);
+    assert!(found.effects.iter().all(|effect| effect.alone.is_none() && effect.left_out == Some(10.0)));
+}
+
+#[test]
+fn what_is_possible_only_together_is_found_together() {
+    let (found, _) = found(|there| if there[39] { 4.0 } else { 10.0 });
+    assert!(matches!(found.together[..], [38 | 39]), "{found:?}");
+    let with: Vec<&[usize]> = found.effects.iter().map(|effect| &effect.with[..]).collect();
+    assert_eq!(with, [[39], [38]]);
+}
+
+/// Any two of three suffice, and a fourth is needed: no single one has an effect on either side.
+#[test]
+fn an_interaction_without_single_effects_is_found() {
+    let (found, _) = found(|there| {
+        let some = [there[5], there[20], there[33]].into_iter().filter(|one| *one).count();
+        if some > 1 { 20.0 } else { 10.0 }
+    });
+    assert_eq!(found.effects.len(), 0);
+    assert_eq!(found.together.len(), 2, "{found:?}");
+    assert!(found.together.iter().all(|one| [5, 20, 33].contains(one)));
+}
+
+/// Either of two differences makes the whole change, and the other one is named, too.
+#[test]
+fn other_single_causes_are_alternatives() {
+    let (found, _) = found(|there| if there[3] || there[30] { 20.0 } else { 10.0 });
+    assert_eq!((&found.together[..], &found.alternatives[..]), (&[3][..], &[30][..]), "{found:?}");
+    assert!(found.effects.iter().all(|effect| effect.alone == Some(10.0) && effect.left_out.is_none()));
+    // A difference that takes the named one along is no other cause.
+    let (found, _) = self::found(|there| if there[39] { 4.0 } else { 10.0 });
+    assert!(found.alternatives.is_empty(), "{found:?}");
+}
+
+/// Values that all are above those of the other side differ, although one of them is far away.
+#[test]
+fn sides_without_a_common_value_differ() {
+    let figure = |there: &[bool]| if there[17] { 13.0 } else { 10.0 };
+    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let first = Ran { values: vec![0.0, 10.0, 10.0, 10.0], digests: vec![0; 4], ..Ran::default() };
+    let last = Ran { values: vec![11.0; 4], digests: vec![1; 4], ..Ran::default() };
+    assert!(last.mean() - first.mean() < first.noise());
+    let found = search(&mut model, 40, (first, last), true).unwrap();
+    assert!(found.differs && found.together == [17], "{found:?}");
+}
+
+/// Without a figure, the differences that change an event are found in both directions.
+#[test]
+fn differences_that_change_events_are_found_without_a_figure() {
+    let figure = |there: &[bool]| f64::from(u8::from(there[3] && there[30])) + if there[12] { 4.0 } else { 0.0 };
+    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
+    let changing = changing(&mut model, 40, [&ends[0], &ends[1]]).unwrap();
+    assert_eq!((&changing.differences[..], changing.stopped), (&[3, 12, 30][..], false));
+    model.budget = 3 * model.runs;
+    assert!(super::changing(&mut model, 40, [&ends[0], &ends[1]]).unwrap().stopped);
+}
+
+/// The table lacks what changed the figure.
+#[test]
+fn no_set_is_named_that_explains_less_than_half() {
+    let mut model = Model {
+        differences: 40,
+        figure: |there| if there[7] { 13.0 } else { 10.0 },
+        spread: 0.0,
+        runs: 0,
+        budget: usize::MAX / 3,
+    };
+    let first = model.ran(&[false; 40], Seeds::All);
+    let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], ..Ran::default() };
+    let found = search(&mut model, 40, (first, last), true).unwrap();
+    assert_eq!((found.together.len(), found.whole), (0, Some(3.0)));
+}
+
+/// Noise never adds an innocent difference to a true one: 30 others change events, and shift every seed.
+#[test]
+fn no_difference_within_the_noise_is_blamed_beside_one_beyond_it() {
+    for size in [3_u32, 4, 6, 10] {
+        let figure = match size {
+            3 => |there: &[bool]| if there[11] { 3.0 } else { 0.0 },
+            4 => |there: &[bool]| if there[12] { 4.0 } else { 0.0 },
+            6 => |there: &[bool]| if there[13] { 6.0 } else { 0.0 },
+            _ => |there: &[bool]| if there[14] { 10.0 } else { 0.0 },
+        };
+        let (found, _) = searched(figure, 1.0, usize::MAX / 3);
+        assert!(found.effects.len() > 30, "all change events");
+        assert_eq!(found.together.len(), 1, "{size}: {:?} {}", found.together, found.joint);
+    }
+}
+
+#[test]
+fn a_change_within_the_noise_has_no_cause() {
+    let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
+    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], ..Ran::default() };
+    let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
+    assert!(!found.differs && found.together.is_empty());
+}
+
+/// A budget bounds the runs. What is known then is still there.
+#[test]
+fn a_search_ends_at_its_budget() {
+    let cause = |there: &[bool]| if there[17] { 30.0 } else { 10.0 };
+    for budget in [16, 60, 120, 400] {
+        let (found, runs) = searched(cause, 1.0, budget);
+        assert!(runs <= budget && found.stopped, "{runs} of {budget}");
+        assert!(found.whole.is_some());
+        assert!(budget < 60 || found.together.contains(&17), "{budget}: {:?}", found.together);
+    }
+    let (found, _) = searched(cause, 1.0, 4000);
+    assert!(!found.stopped && found.together == [17]);
+}
