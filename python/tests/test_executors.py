@@ -17,8 +17,8 @@ from unittest import mock
 
 import vruntime
 from tests import HOGS, ROOT
-from vruntime._job import Job, Outcome, write_outputs
 from tests.executors import Elsewhere, Flaky, dask, inside, loky, needs, pool, ray
+from vruntime._job import Job, Outcome, write_outputs
 
 AXES = {"seed": [1, 2, 3], "kernel": ["6.1", "6.12"]}
 OPTIONS = {"machine": 1, "duration": "50ms", "progress": False}

@@ -375,6 +375,29 @@ mod tests {
 
     use super::*;
 
+    /// A run with another slice ends soon, and at the same event each time. An equal run is complete.
+    #[test]
+    fn a_compared_run_ends_when_it_differs() -> Result<(), Box<dyn std::error::Error>> {
+        let program = Phase::forever(vec![Op::Run { work: 5_000_000 }, Op::Sleep { time: 200_000 }]);
+        let workload = Workload { tasks: vec![Task::new("t", [program]); 9], ..Workload::default() };
+        let config = |kernel: &str| -> Result<Config, Box<dyn std::error::Error>> {
+            let spec = MachineSpec::new(parse_topology("2")?);
+            Ok(Config { duration: Some(1_000_000_000), ..Config::new(vruntime_sched::kernel(kernel)?, spec) })
+        };
+        let done = all(&[Job::new(&workload, config("6.12")?, "6.12")]).pop().ok_or("no run")?;
+        let done = done.map_err(|error| format!("{error:?}"))?;
+        let run = |kernel: &str| -> Result<Compared, Box<dyn std::error::Error>> {
+            let jobs = [(Job::new(&workload, config(kernel)?, kernel), &done.marks[..])];
+            let compared = compared(&jobs).pop().ok_or("no run")?;
+            Ok(compared.map_err(|error| format!("{error:?}"))?)
+        };
+        let (same, other, again) = (run("6.12")?, run("6.1")?, run("6.1")?);
+        assert_eq!((same.differs, same.events), (false, done.outcome.events));
+        assert!(other.differs && other.events < done.outcome.events / 2, "{other:?} of {}", done.outcome.events);
+        assert_eq!(other.events, again.events);
+        Ok(())
+    }
+
     #[test]
     fn observers_on_threads_of_their_own_see_the_same() -> Result<(), Box<dyn std::error::Error>> {
         let program = Phase::forever(vec![Op::Run { work: 100_000 }, Op::Sleep { time: 200_000 }]);

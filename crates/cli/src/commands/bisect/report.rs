@@ -290,9 +290,10 @@ impl Report<'_> {
         if found.differs {
             page.bars(self.bars(rows));
         }
+        let ended = if found.stopped { ", or the search ended before it ran" } else { "" };
         page.tables(TableGroup {
             title: "Differences".to_owned(),
-            sub: "Single effects. A dash: the difference changes no event.".to_owned(),
+            sub: format!("Single effects. A dash: the difference changes no event{ended}."),
             tables: vec![(String::new(), self.table())],
         });
         page
