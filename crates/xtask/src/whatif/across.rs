@@ -263,7 +263,7 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
     let hogs = |row: &Row| Comparison::new(row.predicted, &row.measured, |share| share.hogs);
     let from = kernels.first().copied().unwrap_or_default();
     let names: Vec<&str> = kernels.iter().map(|kernel| series(kernel)).collect();
-    let kernels: String = kernels.iter().map(|kernel| format!("- Linux {kernel}\n")).collect();
+    let kernels: Vec<String> = kernels.iter().map(|kernel| format!("- Linux {kernel}")).collect();
     let changed = || rows.iter().filter(|row| row.kernel != series(from));
     let mut page = format!(
         "# What-if predictions across kernels\n\n\
@@ -271,7 +271,7 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
          written this page.\n\n\
          Each program ran beside two hogs (`sha256sum /dev/zero`) in a machine with {SMP} CPUs that QEMU\n\
          emulated. Autogroups were enabled: the program is in one, and the hogs are in the root group.\n\
-         Each of these kernels recorded it {runs} times for {seconds} s:\n\n{kernels}\n\
+         Each of these kernels recorded it {runs} times for {seconds} s:\n\n{kernels}\n\n\
          The predictions are from the first recording under the first kernel. Near is within 10 % of the\n\
          measured mean, or within the measured range. Of {all} predictions for other kernels, {near} are near for\n\
          the program's CPU time, and {both} also for the hogs'.\n\n\
@@ -279,6 +279,7 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
          recordings under the same kernel.\n\n\
          | program | kernel | recorded | predicted | measured | off | near | hogs predicted | measured | near | verdict |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
+        kernels = kernels.join("\n"),
         names = names.join(" "),
         runs = options.runs,
         seconds = options.seconds,
