@@ -127,9 +127,9 @@ impl Causes<'_> {
         yielded(self.ticks, at, ran)
     }
 
-    /// Whether timers cause most of a thread's work, and the thread sleeps longer for them than it works. A thread that
-    /// naps only while it looks for work does not.
-    pub(super) fn works_by_timers(&self, thread: usize) -> bool {
+    /// Whether a thread can only be a pool's [attendant](super::pools): timers cause most of its work, and it sleeps
+    /// longer for them than it works. A thread that naps only while it looks for work does not.
+    pub(super) fn is_attendant(&self, thread: usize) -> bool {
         let stretches = &self.threads[thread].stretches;
         let (mut timed, mut all, mut slept) = (0, 0, 0);
         for (index, stretch) in stretches.iter().enumerate() {

@@ -205,7 +205,8 @@ enum Wakers {
 
 /// Fewer wakeups show no kind of wakers.
 const FEWEST: u64 = 8;
-/// Fewer waits for locks show no shared lock.
+/// Fewer waits for locks show no shared lock. Five recordings of Python's `multiprocessing.Pool` have 154 to 256. The
+/// processes of hackbench and of a Node.js cluster have none.
 const FEWEST_LOCKS: usize = 8;
 
 /// Divides threads by their wakers, if each has one kind. In a pool, chance assigns the work, so all members have the

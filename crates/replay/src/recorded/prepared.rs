@@ -135,7 +135,7 @@ impl Prepared {
                     && !takes[thread]
                     && !is_kernel_thread(&threads[thread].comm)
             },
-            &|thread| whole.works_by_timers(thread),
+            &|thread| whole.is_attendant(thread),
         );
         let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;

@@ -484,7 +484,7 @@ impl<'a> Builder<'a> {
             self.pairs.wait(by, thread, ops);
             return;
         }
-        // In a repetition, a member that was started late is there from the begin.
+        // In a repetition, a member that was forked late is there from the start.
         let asleep_first = self.begins(thread) == 0 || (pass == Pass::Again && self.cycle.goes_on[thread]);
         if before.is_none() && this.born.is_some() && asleep_first {
             ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));

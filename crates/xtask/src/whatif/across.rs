@@ -9,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{HOG, HOGS};
-use super::page::{Comparison, yes};
+use super::page::{Comparison, cells};
 use super::programs::{PROGRAMS, Program, find_program};
 use super::{Share, Tool, WhatIf};
 use crate::command::{command, output};
@@ -64,12 +65,12 @@ pub(super) fn run(options: &WhatIf, tool: &Tool) -> miette::Result<String> {
         ));
     }
     let all = match options.again {
-        Some(_) => recorded(&tool.folder)?,
+        Some(_) => recorded(&tool.folder, &wanted(options))?,
         None => record(options, tool, &programs)?,
     };
     let mut rows = Vec::new();
     for program in programs {
-        match rows_of(tool, program, &all) {
+        match rows_of(tool, program, &all, options.runs) {
             Ok(found) => rows.extend(found),
             // The other programs still count.
             Err(error) => {
@@ -82,29 +83,44 @@ pub(super) fn run(options: &WhatIf, tool: &Tool) -> miette::Result<String> {
     Ok(page(&rows, &left_out, &kernels, options))
 }
 
+/// The series of the kernels on the command line.
+fn wanted(options: &WhatIf) -> Vec<String> {
+    let names = options.across.iter().filter_map(Release::to_possible_value);
+    names.map(|name| name.get_name().to_owned()).collect()
+}
+
 /// Recordings of a kernel: their folder, and the kernel's version.
 type Recordings = (PathBuf, String);
 
-/// Finds the recordings that [`record`] left: the folders `0-VERSION`, `1-VERSION` and so on.
-fn recorded(folder: &Path) -> miette::Result<Vec<Recordings>> {
+/// Finds the recordings of each of these series that [`record`] left, in folders such as `0-VERSION`.
+fn recorded(folder: &Path, wanted: &[String]) -> miette::Result<Vec<Recordings>> {
     let entries =
         fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;
-    let mut all: Vec<(u32, Recordings)> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let (number, version) = path.file_name()?.to_str()?.split_once('-')?;
-            Some((number.parse().ok()?, (path.clone(), version.to_owned())))
-        })
-        .collect();
-    all.sort_unstable();
-    if all.len() < 2 {
-        return Err(miette!(
-            help = "record first: cargo xtask whatif --across FROM TO --keep DIR",
-            "{} has no folders 0-VERSION and 1-VERSION",
-            folder.display()
-        ));
-    }
-    Ok(all.into_iter().map(|(_, recordings)| recordings).collect())
+    let versions = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let (number, version) = path.file_name()?.to_str()?.split_once('-')?;
+        number.parse::<u32>().ok()?;
+        Some((path.clone(), version.to_owned()))
+    });
+    let all: Vec<Recordings> = versions.collect();
+    let of = |name: &String| {
+        let mut found = all.iter().filter(|(_, version)| series(version) == name);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one.clone()),
+            (None, _) => Err(miette!(
+                help = "record first: cargo xtask whatif --across FROM TO --keep DIR",
+                "{} has no recordings under {name}",
+                folder.display()
+            )),
+            (Some((one, _)), Some((other, _))) => Err(miette!(
+                help = "remove one of them",
+                "there are two folders for {name}: {} and {}",
+                one.display(),
+                other.display()
+            )),
+        }
+    };
+    wanted.iter().map(of).collect()
 }
 
 /// Runs the programs under all kernels.
@@ -138,12 +154,13 @@ fn record(options: &WhatIf, tool: &Tool, programs: &[&Program]) -> miette::Resul
     options.across.iter().enumerate().map(boot).collect()
 }
 
-/// Predicts a program under each kernel from the first recording under the first.
-fn rows_of(tool: &Tool, program: &'static Program, all: &[Recordings]) -> miette::Result<Vec<Row>> {
+/// Predicts a program under each kernel from the first recording under the first. Uses the first `most` recordings,
+/// since a kept folder may have older ones.
+fn rows_of(tool: &Tool, program: &'static Program, all: &[Recordings], most: u32) -> miette::Result<Vec<Row>> {
     let Some(((before, from), others)) = all.split_first() else { return Ok(Vec::new()) };
     let (first, machine) = (recording(before, program, 0), before.join("machine.toml"));
     let measured = |folder: &Path, from: u32| -> miette::Result<Vec<Share>> {
-        let files = (from..).map(|run| recording(folder, program, run)).take_while(|file| file.exists());
+        let files = (from..most).map(|run| recording(folder, program, run)).take_while(|file| file.exists());
         files.map(|file| tool.measured(&file, program)).collect()
     };
     if !first.exists() {
@@ -293,17 +310,11 @@ fn page(rows: &[Row], left_out: &[String], kernels: &[&str], options: &WhatIf) -
         // Writing to a string cannot fail.
         let _written = writeln!(
             page,
-            "| {} | {} | {:.1} | {:.1} | {} | {:+.0} % | {} | {:.1} | {} | {} | {} |",
+            "| {} | {} | {:.1} | {} | {} |",
             row.program.name,
             row.kernel,
             row.recorded.program,
-            program.predicted,
-            program.measured(1),
-            program.off() * 100.0,
-            yes(program.is_near()),
-            hogs.predicted,
-            hogs.measured(1),
-            yes(hogs.is_near()),
+            cells(program, hogs),
             row.verdict,
         );
     }
@@ -374,14 +385,18 @@ mod tests {
     #[test]
     fn kept_recordings_are_found_in_the_order_of_the_kernels() {
         let folder = tempfile::tempdir().unwrap();
-        let error = recorded(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("has no folders 0-VERSION and 1-VERSION"), "{error}");
+        let names = ["6.1", "6.12"].map(str::to_owned);
+        let error = recorded(folder.path(), &names).unwrap_err().to_string();
+        assert!(error.contains("has no recordings under 6.1"), "{error}");
         for name in ["1-6.12.107+deb13", "0-6.1.0-56", "2-7.2", "notes"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let all = recorded(folder.path()).unwrap();
+        let all = recorded(folder.path(), &names).unwrap();
         let versions: Vec<&str> = all.iter().map(|(_, version)| version.as_str()).collect();
-        assert_eq!(versions, ["6.1.0-56", "6.12.107+deb13", "7.2"]);
+        assert_eq!(versions, ["6.1.0-56", "6.12.107+deb13"], "others were not asked for");
+        fs::create_dir(folder.path().join("0-6.1.0-57")).unwrap();
+        let error = recorded(folder.path(), &names).unwrap_err().to_string();
+        assert!(error.contains("two folders for 6.1"), "{error}");
     }
 
     #[derive(Debug, clap::Parser)]

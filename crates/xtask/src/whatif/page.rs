@@ -15,7 +15,7 @@ const LITTLE: f64 = 1.0;
 /// A predicted value, and its measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
-    pub(super) predicted: f64,
+    predicted: f64,
     mean: f64,
     least: f64,
     most: f64,
@@ -37,12 +37,12 @@ impl Comparison {
     }
 
     /// The error of the prediction, as a part of the measured mean.
-    pub(super) fn off(self) -> f64 {
+    fn off(self) -> f64 {
         (self.predicted - self.mean) / self.mean.max(LITTLE)
     }
 
     /// `1.2 (1.1 to 1.3)`, with this number of digits.
-    pub(super) fn measured(self, digits: usize) -> String {
+    fn measured(self, digits: usize) -> String {
         format!("{:.digits$} ({:.digits$} to {:.digits$})", self.mean, self.least, self.most)
     }
 
@@ -152,18 +152,12 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
         // Writing to a string cannot fail.
         let _written = writeln!(
             page,
-            "| {} | {} | {:.1} | {:.1} | {:.1} | {} | {:+.0} % | {} | {:.1} | {} | {} | {} | {} |",
+            "| {} | {} | {:.1} | {:.1} | {} | {} | {} |",
             pair.program.name,
             pair.change.what,
             pair.recorded.program,
             pair.replayed.program,
-            program.predicted,
-            program.measured(1),
-            program.off() * 100.0,
-            yes(program.is_near()),
-            hogs.predicted,
-            hogs.measured(1),
-            yes(hogs.is_near()),
+            cells(program, hogs),
             speed(pair),
             pair.verdict,
         );
@@ -186,8 +180,22 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     page
 }
 
-pub(super) fn yes(is: bool) -> &'static str {
+fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
+}
+
+/// The cells of the CPU time of program and hogs.
+pub(super) fn cells(program: Comparison, hogs: Comparison) -> String {
+    format!(
+        "{:.1} | {} | {:+.0} % | {} | {:.1} | {} | {}",
+        program.predicted,
+        program.measured(1),
+        program.off() * 100.0,
+        yes(program.is_near()),
+        hogs.predicted,
+        hogs.measured(1),
+        yes(hogs.is_near()),
+    )
 }
 
 /// The cells of a pair's throughput.

@@ -1,6 +1,6 @@
 //! The result of a bisection: text, JSON and page.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, fit_text, grid};
 
 use super::search::{Effect, Found};
@@ -225,18 +225,15 @@ impl Report<'_> {
         let name = |one: &usize| self.words[*one].name.clone();
         let names = |all: &[usize]| all.iter().map(name).collect::<Vec<String>>();
         let effect = |effect: &Effect| {
-            let words = &self.words[effect.difference];
-            json!({
-                "difference": words.name,
-                "releases": words.releases,
-                "certainty": some(words.certainty),
-                "what": words.what,
-                "switch": some(&words.switch),
-                "alone": effect.alone.unwrap_or(0.0),
-                "left_out": effect.left_out.unwrap_or(0.0),
-                "share": found.differs.then(|| part(effect.mean(), total)),
-                "with": names(&effect.with),
-            })
+            let mut row = described(&self.words[effect.difference]);
+            let figures = [
+                ("alone", json!(effect.alone.unwrap_or(0.0))),
+                ("left_out", json!(effect.left_out.unwrap_or(0.0))),
+                ("share", json!(found.differs.then(|| part(effect.mean(), total)))),
+                ("with", json!(names(&effect.with))),
+            ];
+            row.extend(figures.map(|(key, value)| (key.to_owned(), value)));
+            Value::Object(row)
         };
         let combinations = found.log.iter().map(|one| {
             let (base, other) = if one.backward { (to, from) } else { (from, to) };
@@ -351,7 +348,19 @@ impl Report<'_> {
     }
 }
 
+/// Returns a difference for JSON.
+pub(super) fn described(words: &Words) -> Map<String, Value> {
+    let pairs = [
+        ("difference", json!(words.name)),
+        ("releases", json!(words.releases)),
+        ("certainty", json!(some(words.certainty))),
+        ("what", json!(words.what)),
+        ("switch", json!(some(&words.switch))),
+    ];
+    pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
+}
+
 /// Returns a text unless it is empty.
-pub(super) fn some(text: &str) -> Option<&str> {
+fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vruntime_report::{Cell, DataTable, Kind, Page, TableGroup, counted, fit_text, grid};
 
-use super::report::{names, some};
+use super::report::{described, names};
 use super::search::Changing;
 use super::sides::Words;
 
@@ -68,22 +68,13 @@ impl Silent<'_> {
     }
 
     pub(super) fn json(&self) -> Value {
-        let effect = |words: &Words| {
-            json!({
-                "difference": words.name,
-                "releases": words.releases,
-                "certainty": some(words.certainty),
-                "what": words.what,
-                "switch": some(&words.switch),
-            })
-        };
         json!({
             "what": self.what, "metric": null, "seeds": self.seeds,
             "from": {"kernel": self.from}, "to": {"kernel": self.to},
             "answer": self.answer(), "within_noise": true, "explained_by": [],
             "events_differ": self.changing.is_some(),
             "ended_early": self.changing.as_ref().is_some_and(|changing| changing.stopped),
-            "effects": self.differences().map(effect).collect::<Vec<Value>>(),
+            "effects": self.differences().map(described).collect::<Vec<_>>(),
             "differences": self.words.len(), "notes": self.notes,
         })
     }
