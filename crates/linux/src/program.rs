@@ -207,6 +207,8 @@ impl Running {
             | Op::CatchUp { .. }
             | Op::LeadMoves { .. }
             | Op::LeadAwaits { .. }
+            | Op::ExitGroup
+            | Op::AwaitKill
             | Op::WaitEvent { .. }
             | Op::WakeUp { .. }
             | Op::WaitForCompletion { .. }

@@ -21,6 +21,7 @@ use crate::cpusets::Told;
 use crate::energy;
 use crate::error::{Error, Who};
 use crate::events::MAX_SOURCES;
+use crate::exit_group::ExitGroups;
 use crate::forks;
 use crate::frequency::{Clocks, Governor};
 use crate::history;
@@ -227,6 +228,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             tasks: Vec::with_capacity(workload.tasks.len()),
             programs,
             objects: Objects::new(workload),
+            exit_groups: ExitGroups::new(workload),
             workload,
             mm_of: mm::of_templates(workload, own),
             groups: Vec::with_capacity(workload.groups.len()),

@@ -42,7 +42,7 @@ pub(crate) enum Flow {
 }
 
 impl Code {
-    fn is_sleep(self) -> bool {
+    pub(crate) fn is_sleep(self) -> bool {
         matches!(self, Self::Sleep(_) | Self::SleepUntil(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
     }
 
@@ -73,6 +73,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                         break true;
                     }
                     if self.core.now >= self.stop_at && self.skips_to_exit(task, code) {
+                        continue;
+                    }
+                    if self.exit_groups.any_killed() && self.is_dying(task, code) {
                         continue;
                     }
                     self.steps += 1;
@@ -332,6 +335,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Fork(_) => self.call(cpu, task, self.core.costs.fork_ns),
             Code::Settings(_)
             | Code::Exit
+            | Code::ExitGroup
+            | Code::AwaitKill
             | Code::Device(_)
             | Code::Wait { .. }
             | Code::Sync { .. }
@@ -392,10 +397,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.leaves_to_free(cpu);
                 self.leaves_inbox(cpu, task);
                 self.leaves_rooms(cpu, task);
+                self.leaves_pool(task);
+                self.exit_groups.ends(template as u32, task);
                 self.stops_leading(cpu, task);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
+            Code::ExitGroup => self.exit_group(cpu, task),
+            Code::AwaitKill => return self.awaits_kill(cpu, task),
             Code::Device(NEVER) if self.is_grace_thread(task) => return self.wait_for_grace_period(cpu, task),
             Code::Device(time) => {
                 if time > 0 {
@@ -512,6 +521,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::InboxWake { inbox, from, sync, .. } => self.inbox_posts_now(cpu, task, inbox, (from, sync)),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
+            Code::AwaitKill => {
+                self.exit_groups.dies(task);
+                Flow::Done
+            }
             _ => Flow::Done,
         }
     }

@@ -217,6 +217,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     pub(crate) fn born(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
         self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
+        self.joins_process(task, parent);
+        self.joins_pool(task);
         let initial = self.programs.initial[self.tasks[task as usize].template as usize];
         if let Some(attr) = self.programs.settings[initial as usize].policy
             && attr.policy == SchedPolicy::Deadline

@@ -52,6 +52,7 @@ mod energy;
 mod error;
 mod events;
 mod execution;
+mod exit_group;
 mod forks;
 pub mod frequency;
 mod history;

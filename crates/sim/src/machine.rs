@@ -31,6 +31,7 @@ use crate::config::{Outcome, Progress};
 use crate::cpu::NEVER;
 use crate::cpusets::Told;
 use crate::error::Error;
+use crate::exit_group::ExitGroups;
 use crate::frequency::Clocks;
 use crate::host::{Core, EXEC, Fires, HRTICK, IPI, TICK};
 use crate::hypervisor::Hypervisor;
@@ -65,6 +66,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) tasks: Vec<Task>,
     pub(crate) programs: Programs,
     pub(crate) objects: Objects,
+    pub(crate) exit_groups: ExitGroups,
     pub(crate) workload: &'a Workload,
     pub(crate) mm_of: Vec<u32>,
     /// The scheduler's id of each of the workload's groups.

@@ -44,6 +44,9 @@ pub(crate) enum Code {
         back: u32,
     },
     Exit,
+    /// Kills the other tasks of the process.
+    ExitGroup,
+    AwaitKill,
     Run(u64),
     Runtime(u64),
     /// Work of a pool that another member may have done.
@@ -499,6 +502,8 @@ impl<'a> Compiler<'a> {
                 self.out.code.extend([Code::PoolWait { pool, work }, Code::Sleep(time)]);
                 Code::PoolAgain { pool }
             }
+            Op::ExitGroup => Code::ExitGroup,
+            Op::AwaitKill => Code::AwaitKill,
             Op::Sleep { time } => Code::Sleep(time),
             Op::SleepUntil { at } => Code::SleepUntil(at),
             Op::Device { time } => Code::Device(time),

@@ -50,6 +50,7 @@ impl Code {
             | Self::Suspend { .. }
             | Self::SpinWait { lock: false, .. }
             | Self::SpinBarrier(_)
+            | Self::AwaitKill
             | Self::WaitEvent { .. }
             | Self::WaitForCompletion { .. } => Part::Wait,
             Self::Exit => Part::Exit,

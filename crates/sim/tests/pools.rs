@@ -19,12 +19,16 @@ fn pinned(task: Task, cpu: u32) -> Task {
 
 /// Runs tasks of one pool on two CPUs, without kernel time. Returns the end.
 fn run(tasks: Vec<Task>) -> (u64, Results) {
+    run_on("2", tasks)
+}
+
+fn run_on(topology: &str, tasks: Vec<Task>) -> (u64, Results) {
     let workload =
         Workload { tasks, pools: vec!["pool".to_owned()], duration: Some(60_000 * MS), ..Workload::default() };
-    let mut machine = MachineSpec::new(parse_topology("2").expect("two CPUs are a machine"));
+    let mut machine = MachineSpec::new(parse_topology(topology).expect("it is a machine"));
     (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
     let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
-    let mut collector = Collector::new(2);
+    let mut collector = Collector::new(3);
     let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
     (outcome.end, collector.into_results())
 }
@@ -64,6 +68,21 @@ fn nobody_helps_with_what_was_not_asked_for_yet() {
     let little = pinned(member("little", vec![works(10 * MS), helps(20 * MS)]), 1);
     let (end, results) = run(vec![much, little]);
     assert_eq!((end, cpu_ns(&results)), (30 * MS, vec![30 * MS, 10 * MS]));
+}
+
+/// A helper takes a chunk at a time. So a later one helps, too.
+#[test]
+fn several_may_help() {
+    let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
+    let helper = |cpu: u32, name: &str| {
+        let ops = vec![Op::Sleep { time: u64::from(cpu) * MS }, helps(30 * MS)];
+        pinned(member(name, ops), cpu)
+    };
+    let (end, results) = run_on("3", vec![much, helper(1, "first"), helper(2, "second")]);
+    let had = cpu_ns(&results);
+    assert_eq!(had.iter().sum::<u64>(), 30 * MS);
+    // They have 1 ms less and 2 ms less than the first.
+    assert!(end < 12 * MS, "{end}: {had:?}");
 }
 
 #[test]

@@ -342,7 +342,9 @@ impl Offsets {
             | Op::Io { .. }
             | Op::MemRun(_)
             | Op::Yield
-            | Op::Exec => op.clone(),
+            | Op::Exec
+            | Op::ExitGroup
+            | Op::AwaitKill => op.clone(),
         }
     }
 }

@@ -537,6 +537,11 @@ pub enum Op {
         /// Index in [`Workload::leads`].
         lead: usize,
     },
+    /// Kills the other tasks of this task's [process](Task::process), as `exit_group` does. They do the rest of their
+    /// work, but leave out all sleeps before their [`Op::AwaitKill`].
+    ExitGroup,
+    /// Sleeps until a task of the process calls [`Op::ExitGroup`]. If none has that operation, it does not sleep.
+    AwaitKill,
     /// Sleeps until resumed (rt-app `suspend`). Condition and mutex have a given name, or the task's. The task locks
     /// the mutex for the wait, so another holder delays it, and unlocks it afterwards.
     Suspend {

@@ -132,7 +132,8 @@ impl Causes<'_> {
     pub(super) fn is_attendant(&self, thread: usize) -> bool {
         let stretches = &self.threads[thread].stretches;
         let (mut timed, mut all, mut slept) = (0, 0, 0);
-        for (index, stretch) in stretches.iter().enumerate() {
+        // At its end, it may free the process's memory.
+        for (index, stretch) in stretches.iter().enumerate().filter(|(_, stretch)| stretch.end != End::Exit) {
             all += stretch.work;
             if self.of(thread, index) == Cause::Timer {
                 timed += stretch.work;
@@ -177,7 +178,9 @@ pub(super) fn time(threads: &[Thread], act: Act) -> u64 {
         | Act::SendsMessage { at, .. }
         | Act::TakesMessage { at, .. }
         | Act::PutsOff { at }
-        | Act::IsLate { at } => at,
+        | Act::IsLate { at }
+        | Act::Kills { at }
+        | Act::IsKilled { at } => at,
     }
 }
 

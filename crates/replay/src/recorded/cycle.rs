@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::{Cause, Causes};
+use super::exits::Exits;
 use super::habits::Rhythm;
 use super::lives::{End, Stretch, Thread};
 use super::pools::Pools;
@@ -46,13 +47,13 @@ impl Cycle {
     /// override their sleeps.
     pub(super) fn new(
         causes: &Causes<'_>,
-        pools: &Pools,
+        (pools, exits): (&Pools, &Exits),
         (duration_ns, repeats): (u64, bool),
         said: &dyn Fn(usize) -> Option<Closed>,
     ) -> Self {
         let threads = causes.threads;
-        let by_itself = driven(causes, &Pools::default(), duration_ns, said);
-        let driven = driven(causes, pools, duration_ns, said);
+        let by_itself = driven(causes, (&Pools::default(), exits), duration_ns, said);
+        let driven = driven(causes, (pools, exits), duration_ns, said);
         let closed = |index: usize| {
             said(index).map_or_else(|| driven[index] || paced(causes, index), |said| said == Closed::Yes)
         };
@@ -100,7 +101,12 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
 
 /// Returns which threads are driven by driven threads. A thread is not driven if it mostly waits for times, or if
 /// something outside or an undriven thread mostly wakes it. A pool is one thread.
-fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
+fn driven(
+    causes: &Causes<'_>,
+    (pools, exits): (&Pools, &Exits),
+    duration_ns: u64,
+    said: &dyn Fn(usize) -> Option<Closed>,
+) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
     // A unit has the number of its first thread.
@@ -123,7 +129,10 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
                         continue;
                     }
                     Cause::Device => false,
-                    Cause::Thread(by) => unit_of[by] != unit && !driven[by],
+                    Cause::Thread(by) => {
+                        let by = exits.behind(by, life.woken);
+                        unit_of[by] != unit && !driven[by]
+                    }
                     Cause::Timer | Cause::Interrupt => true,
                 };
                 awake.push((life.woken, life.ended, clocked));
@@ -136,16 +145,17 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
             }
         }
         let born = units[unit].iter().map(|&index| born(&threads[index])).min().unwrap_or(0);
+        let ended = units[unit].iter().map(|&index| ended(&threads[index], duration_ns)).max().unwrap_or(0);
         if units[unit].len() > 1 {
-            waited = waited_together(awake, duration_ns);
+            waited = waited_together(awake, ended);
         }
-        outside * 2 <= all && waited <= duration_ns.saturating_sub(born) / 2
+        outside * 2 <= all && waited <= ended.saturating_sub(born) / 2
     };
     let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); threads.len()];
     for (index, thread) in threads.iter().enumerate() {
-        for stretch in 0..thread.stretches.len() {
+        for (stretch, life) in thread.stretches.iter().enumerate() {
             if let Cause::Thread(by) = causes.of(index, stretch) {
-                wakes[unit_of[by]].insert(unit_of[index]);
+                wakes[unit_of[exits.behind(by, life.woken)]].insert(unit_of[index]);
             }
         }
     }
@@ -163,15 +173,15 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
 }
 
 /// Returns how long all threads of a unit slept at once until an outside wakeup, nanoseconds. `awake` has each time
-/// from wakeup to sleep, and whether the wakeup was from outside. The last sleep's unknown end counts as outside.
-fn waited_together(mut awake: Vec<(u64, u64, bool)>, duration_ns: u64) -> u64 {
+/// from wakeup to sleep, and whether the wakeup was from outside. The sleep until `end` counts as outside.
+fn waited_together(mut awake: Vec<(u64, u64, bool)>, end: u64) -> u64 {
     awake.sort_unstable();
     let (mut until, mut waited) = (0, 0);
     for (woken, ended, outside) in awake {
         waited += if outside { woken.saturating_sub(until) } else { 0 };
         until = until.max(ended);
     }
-    waited + duration_ns.saturating_sub(until)
+    waited + end.saturating_sub(until)
 }
 
 /// Whether a thread was active when the trace ended: it did not exit, and its last sleep is at most twice its longest.
@@ -263,6 +273,11 @@ fn from(causes: &Causes<'_>, lasts: &[bool], in_pool: &dyn Fn(usize) -> bool, du
 /// A thread's fork time; 0: before the recording.
 fn born(thread: &Thread) -> u64 {
     thread.born.map_or(0, |(at, _)| at)
+}
+
+/// The time at which a thread ended, or the recording.
+fn ended(thread: &Thread, duration_ns: u64) -> u64 {
+    thread.stretches.last().filter(|last| last.end == End::Exit).map_or(duration_ns, |last| last.ended)
 }
 
 fn had_since(thread: &Thread, from: u64) -> u64 {

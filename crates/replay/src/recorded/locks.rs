@@ -91,7 +91,7 @@ impl Locks {
         let hits = hits(causes, pools);
         let mut this = Self::default();
         let mut of_pool: BTreeMap<usize, Vec<Held>> = BTreeMap::new();
-        let names = pools.names();
+        let names = pools.names_of_all();
         let guarded = guarded(causes.threads, pools, &hits);
         for &(pool, woken) in guarded.keys() {
             let all = of_pool.entry(pool).or_default();

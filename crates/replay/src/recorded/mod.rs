@@ -24,6 +24,7 @@ mod causes;
 mod clocks;
 mod cycle;
 mod endless;
+mod exits;
 mod flows;
 mod habits;
 mod handoffs;

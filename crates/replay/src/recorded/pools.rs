@@ -13,6 +13,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::sync::Arc;
 
 use super::lives::{Ran, Thread};
@@ -26,6 +27,18 @@ pub(super) struct Pools {
     /// The pool that each attendant looks after.
     attended: Vec<Option<usize>>,
     all: Vec<Pool>,
+    /// Each pool's kind.
+    kinds: Vec<usize>,
+}
+
+/// Which threads a pool may have.
+pub(super) struct Candidates<'a> {
+    /// Whether a pool may have a thread.
+    pub(super) may: &'a dyn Fn(usize) -> bool,
+    /// Whether a thread's process ended in the recording.
+    pub(super) ends: &'a dyn Fn(usize) -> bool,
+    /// Whether a thread is an attendant, if its process has a pool.
+    pub(super) attends: &'a dyn Fn(usize) -> bool,
 }
 
 /// What a pool's members share: a [`family`], and a process or a parent process.
@@ -38,20 +51,18 @@ struct Pool {
     alike: bool,
     /// Whether they are threads of one process.
     of_threads: bool,
+    /// Whether the process ended in the recording.
+    ends: bool,
     done: Arc<Done>,
 }
 
 impl Pools {
-    /// Finds pools. Threads of one [`family`] and process are a pool if `may` agrees and they wake each other or share
-    /// a partner. Processes of one family and parent need a common partner outside: a server and its client may share a
-    /// name. Members have the same [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest pools
-    /// come first. Threads with `timed` are attendants.
-    pub(super) fn new(
-        threads: &[Thread],
-        woken_by: &[BTreeMap<usize, u64>],
-        may: &dyn Fn(usize) -> bool,
-        timed: &dyn Fn(usize) -> bool,
-    ) -> Self {
+    /// Finds pools. Threads of one [`family`] and process are a pool if they wake each other or share a partner.
+    /// Processes of one family and parent need a common partner outside, since a server and its client may share a
+    /// name. A process that ended in the recording is no member, but its threads may have a pool. Members have the same
+    /// [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest kinds of pools come first.
+    pub(super) fn new(threads: &[Thread], woken_by: &[BTreeMap<usize, u64>], candidates: &Candidates<'_>) -> Self {
+        let Candidates { may, ends, attends } = candidates;
         let mut kin: BTreeMap<Kin<'_>, Vec<usize>> = BTreeMap::new();
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
         for thread in threads {
@@ -66,6 +77,9 @@ impl Pools {
                 let parent = &threads[thread.born?.1?];
                 Some(parent.tgid.unwrap_or(parent.pid))
             };
+            if process.is_none() && ends(index) {
+                continue;
+            }
             let parent = thread.ppid.or_else(forked_by).filter(|_| process.is_none());
             kin.entry((family(&thread.comm), process, parent)).or_default().push(index);
         }
@@ -84,8 +98,8 @@ impl Pools {
             }
         }
         let nothing = vec![None; threads.len()];
-        let mut this = Self { of: nothing.clone(), attended: nothing, all: Vec::new() };
-        let mut kin: Vec<_> = kin
+        let mut this = Self { of: nothing.clone(), attended: nothing, ..Self::default() };
+        let kin: Vec<_> = kin
             .into_iter()
             .flat_map(|(name, members)| {
                 let connected = connected(&members, &partners, name.1.is_some());
@@ -96,36 +110,54 @@ impl Pools {
                 alike.into_iter().map(move |members| (name, members))
             })
             .map(|(name, all)| {
-                let (attendants, members) = all.into_iter().partition::<Vec<_>, _>(|&thread| timed(thread));
+                let (attendants, members) = all.into_iter().partition::<Vec<_>, _>(|&thread| attends(thread));
                 (name, members, attendants)
             })
             .filter(|(_, members, _)| members.len() > 1)
             .collect();
-        kin.sort_by_key(|(_, members, _)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
-        for (pool, ((family, process, _), members, attendants)) in kin.into_iter().enumerate() {
-            for &attendant in &attendants {
+        // Pools of processes that end are of one kind if they have one name.
+        let kind = |pool: usize, family, members: &[usize]| (family, (!ends(members[0])).then_some(pool));
+        let cpu_ns = |members: &[usize]| members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>();
+        let mut busy: BTreeMap<_, u64> = BTreeMap::new();
+        for (pool, ((family, ..), members, _)) in kin.iter().enumerate() {
+            *busy.entry(kind(pool, *family, members)).or_default() += cpu_ns(members);
+        }
+        let mut kin: Vec<_> =
+            kin.into_iter().enumerate().map(|(pool, kin)| (kind(pool, kin.0.0, &kin.1), kin)).collect();
+        kin.sort_by_key(|(kind, (_, members, _))| (Reverse(busy[kind]), *kind, Reverse(cpu_ns(members))));
+        for (pool, (_, ((family, process, _), members, attendants))) in kin.iter().enumerate() {
+            for &attendant in attendants {
                 this.attended[attendant] = Some(pool);
             }
-            for &member in &members {
+            for &member in members {
                 this.of[member] = Some(pool);
             }
             let first = threads[members[0]].comm.as_str();
             let alike = members.iter().all(|&member| threads[member].comm == first);
             let name = if alike { first } else { family }.to_owned();
-            let alike = alike && wake_each_other(&members, woken_by);
+            let alike = alike && wake_each_other(members, woken_by);
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.all.push(Pool { name, alike, of_threads: process.is_some(), done: Arc::new(Done::new(ran)) });
+            let ends = ends(members[0]);
+            this.all.push(Pool { name, alike, of_threads: process.is_some(), ends, done: Arc::new(Done::new(ran)) });
         }
+        let kinds = kin.chunk_by(|(one, _), (other, _)| one == other).enumerate();
+        this.kinds = kinds.flat_map(|(kind, pools)| iter::repeat_n(kind, pools.len())).collect();
         this
     }
 
-    /// Bit N: members of pool N certainly share their work. They have one name and wake each other. They are threads of
-    /// one process, or processes that wait for [locks](super::locks) of each other: processes share a queue's lock. A
-    /// pipe or a socket has two ends, and no lock. `lock_waits`: how many waits for locks each pool has.
+    /// Bit N: members of pools of kind N certainly share their work. They have one name and wake each other. They are
+    /// threads of one process, or processes that wait for [locks](super::locks) of each other: processes share a
+    /// queue's lock. A pipe or a socket has two ends, and no lock. `lock_waits`: each pool's number of waits for locks.
     pub(super) fn certain(&self, lock_waits: &BTreeMap<usize, usize>) -> u32 {
-        let locks = |number: usize| lock_waits.get(&number).is_some_and(|&waits| waits >= FEWEST_LOCKS);
-        let first = self.all.iter().take(32).enumerate();
-        first.map(|(number, pool)| u32::from(pool.alike && (pool.of_threads || locks(number))) << number).sum()
+        let locks = |pool: usize| lock_waits.get(&pool).is_some_and(|&waits| waits >= FEWEST_LOCKS);
+        let shares = |pool: usize| self.all[pool].alike && (self.all[pool].of_threads || locks(pool));
+        let mut certain = 0;
+        for kind in 0..self.names().len().min(32) {
+            let pools = || (0..self.all.len()).filter(|&pool| self.kinds[pool] == kind);
+            let all_share = pools().filter(|&pool| shares(pool)).count() * 2 > pools().count();
+            certain |= u32::from(all_share) << kind;
+        }
+        certain
     }
 
     /// Whether a pool has threads of one process and name, which wake each other.
@@ -140,12 +172,19 @@ impl Pools {
         }
         let mut number = 0..;
         self.all.retain(|_| number.next().is_none_or(|number| !gone.contains(&number)));
+        let mut number = 0..;
+        self.kinds.retain(|_| number.next().is_none_or(|number| !gone.contains(&number)));
+        let left: BTreeSet<usize> = self.kinds.iter().copied().collect();
+        for kind in &mut self.kinds {
+            *kind = left.range(..*kind).count();
+        }
     }
 
-    /// Keeps only the pools with set bits.
+    /// Keeps only pools of the kinds with set bits.
     pub(super) fn retain(&mut self, keep: u32) {
+        let kinds = &self.kinds;
         for pool in self.of.iter_mut().chain(&mut self.attended) {
-            *pool = pool.filter(|&pool| pool < 32 && keep >> pool & 1 == 1);
+            *pool = pool.filter(|&pool| kinds[pool] < 32 && keep >> kinds[pool] & 1 == 1);
         }
     }
 
@@ -170,8 +209,35 @@ impl Pools {
         attended.is_some_and(|pool| self.of(member) == Some(pool))
     }
 
+    /// Whether a member that an attendant forks exists from the start, asleep. Chance decides when it is forked. In a
+    /// process that ends, it is forked again with the others.
+    pub(super) fn starts_asleep(&self, attendant: usize, member: usize) -> bool {
+        self.attends(attendant, member) && !self.ends(member)
+    }
+
+    /// Returns each kind's name.
     pub(super) fn names(&self) -> Vec<String> {
+        let firsts = self.kinds.chunk_by(|one, other| one == other).scan(0, |next, pools| {
+            let first = *next;
+            *next += pools.len();
+            Some(first)
+        });
+        firsts.map(|first| self.all[first].name.clone()).collect()
+    }
+
+    /// Returns each pool's name.
+    pub(super) fn names_of_all(&self) -> Vec<String> {
         self.all.iter().map(|pool| pool.name.clone()).collect()
+    }
+
+    /// Returns the kind of a thread's pool.
+    pub(super) fn kind_of(&self, thread: usize) -> Option<usize> {
+        self.of(thread).map(|pool| self.kinds[pool])
+    }
+
+    /// Whether the process of a pool's member ends in the recording.
+    pub(super) fn ends(&self, member: usize) -> bool {
+        self.of(member).is_some_and(|pool| self.all[pool].ends)
     }
 
     /// Returns a thread's pool.

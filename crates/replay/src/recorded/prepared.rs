@@ -8,12 +8,13 @@ use vruntime_workload::program::Hotplug;
 
 use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
+use super::exits::{self, Exits};
 use super::habits::{Rhythm, missed_beats, rhythms};
 use super::lives::{self, Act, End, Lives, Use};
 use super::locks::Locks;
 use super::messages::{self, Messages};
 use super::placing::Marked;
-use super::pools::Pools;
+use super::pools::{Candidates, Pools};
 use super::programs::build;
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
@@ -49,6 +50,7 @@ pub(crate) struct Prepared {
     /// All possible pools.
     pub(super) pools: Pools,
     pub(super) locks: Locks,
+    pub(super) exits: Exits,
     pub(super) messages: Messages,
     pub(super) duration_ns: u64,
     pub(super) uses: Vec<Use>,
@@ -118,25 +120,29 @@ impl Prepared {
         handoffs::add(&mut threads, hidden);
         add_missed_beats(&mut threads, &rhythms, duration_ns);
         messages.add_acts(&mut threads);
+        let (exits, marks) = Exits::new(&Causes { threads: &threads, ..bare });
+        for (thread, at, act) in marks {
+            exits::mark(&mut threads[thread], at, act);
+        }
         counts.messages = messages.all.len() as u64;
         counts.shared_sockets = messages::shared(&transfers);
         counts.left_out_connections = how.without_connections.len() as u64;
         let takes = messages.takes(threads.len());
         let whole = Causes { threads: &threads, ..bare };
-        let mut pools = Pools::new(
-            &threads,
-            &whole.woken_by(),
-            &|thread| {
-                let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
-                !ended
-                    && kept[thread]
-                    && endless[thread].is_none()
-                    && paces[thread].is_none()
-                    && !takes[thread]
-                    && !is_kernel_thread(&threads[thread].comm)
-            },
-            &|thread| whole.is_attendant(thread),
-        );
+        let ended = ended(&threads);
+        let ends = |thread: usize| threads[thread].tgid.is_some_and(|process| ended.contains(&process));
+        let may = |thread: usize| {
+            let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
+            (!ended || ends(thread))
+                && kept[thread]
+                && endless[thread].is_none()
+                && paces[thread].is_none()
+                && !takes[thread]
+                && !is_kernel_thread(&threads[thread].comm)
+        };
+        let attends = |thread: usize| whole.is_attendant(thread);
+        let mut pools =
+            Pools::new(&threads, &whole.woken_by(), &Candidates { may: &may, ends: &ends, attends: &attends });
         let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;
         counts.certain_pools = pools.certain(&locks.waits_of_pools(&pools));
@@ -157,6 +163,7 @@ impl Prepared {
             causes,
             pools,
             locks,
+            exits,
             messages,
             duration_ns,
             uses,
@@ -217,6 +224,16 @@ impl Prepared {
     pub(super) fn as_chosen(&self) -> Recorded {
         build(self, &self.how)
     }
+}
+
+/// Returns the processes that ended in the recording.
+fn ended(threads: &[lives::Thread]) -> BTreeSet<i32> {
+    let mut ended: BTreeSet<i32> = threads.iter().filter_map(|thread| thread.tgid).collect();
+    let lasts = |thread: &&lives::Thread| thread.stretches.last().is_none_or(|last| last.end != End::Exit);
+    for process in threads.iter().filter(lasts).filter_map(|thread| thread.tgid) {
+        ended.remove(&process);
+    }
+    ended
 }
 
 /// Adds the beats that paced threads missed.

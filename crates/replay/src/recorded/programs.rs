@@ -1,6 +1,7 @@
 //! Makes programs of lives.
 
 mod messages;
+mod owed;
 mod settings;
 
 use std::borrow::Cow;
@@ -9,8 +10,10 @@ use std::mem;
 
 use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 
+use self::owed::Owed;
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
+use super::exits::Exits;
 use super::habits::Rhythm;
 use super::lives::{Act, End, Stretch};
 use super::locks::Locks;
@@ -33,7 +36,8 @@ const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of the threads' lives.
 pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
-    let Prepared { kept, endless, rhythms, paces, locks, duration_ns, uses, ticks, lateness, marked, .. } = prepared;
+    let Prepared { kept, endless, rhythms, paces, locks, exits, duration_ns, uses, ticks, lateness, marked, .. } =
+        prepared;
     let roles = prepared.roles(how.pools, how.goes_on);
     let roles = roles.get_or_init(|| Roles::new(prepared, how.pools, how.goes_on));
     let Roles { pools, cycle, wakes, sends, .. } = roles;
@@ -61,14 +65,14 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let forked = forked(
         &threads,
         |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from),
-        |parent, child| pools.attends(parent, child),
+        |parent, child| pools.starts_asleep(parent, child),
     );
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let mut workload = Workload {
         duration: Some(duration_ns),
         hotplug: prepared.hotplug.clone(),
-        pools: names_of_pools.clone(),
+        pools: prepared.pools.names_of_all(),
         ..Workload::default()
     };
     workload.mutexes =
@@ -82,7 +86,10 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     }
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let mut timers = vec![None; threads.len()];
-    for (thread, _) in rhythms.iter().enumerate().filter(|(_, rhythm)| matches!(rhythm, Rhythm::Paced { .. })) {
+    // A process that ends may begin at another time.
+    let lasts = |thread: usize| threads[thread].stretches.last().is_some_and(|last| last.end != End::Exit);
+    let paced = rhythms.iter().enumerate().filter(|(_, rhythm)| matches!(rhythm, Rhythm::Paced { .. }));
+    for (thread, _) in paced.filter(|(thread, _)| lasts(*thread)) {
         timers[thread] = Some(workload.timers.len());
         let start = threads[thread].stretches.first().map(|first| first.woken);
         workload.timers.push(Timer { name: names(thread), start });
@@ -100,6 +107,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         pool_of: &pool_of,
         pools,
         locks,
+        exits,
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         policies: &how.policies,
@@ -136,7 +144,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
                 repeat: Repeat::Times(1),
             });
         }
-        told.push(Thread { pool: pool_of[index], ..builder.told(index) });
+        told.push(Thread { pool: prepared.pools.kind_of(index), ..builder.told(index) });
     }
     let first_link = builder.pairs.links();
     let rooms = prepared.messages.rooms.of_links.iter();
@@ -168,15 +176,6 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     }
 }
 
-/// How far a member's operations follow the pool's recorded progress.
-#[derive(Clone, Copy, Debug, Default)]
-struct Owed {
-    /// They include the pool's work until this time.
-    until: u64,
-    /// Earlier work that they lack. The next operation adds it.
-    carried: u64,
-}
-
 struct Builder<'a> {
     causes: Causes<'a>,
     cycle: &'a Cycle,
@@ -197,6 +196,7 @@ struct Builder<'a> {
     /// Pools whose members do each other's work.
     pools: &'a Pools,
     locks: &'a Locks,
+    exits: &'a Exits,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
     /// Each thread's CPUs, by the machine.
@@ -284,7 +284,7 @@ impl<'a> Builder<'a> {
     /// The start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.
     fn begins(&self, thread: usize) -> u64 {
         match self.life(thread).born {
-            Some((_, Some(parent))) if self.pools.attends(parent, thread) => 0,
+            Some((_, Some(parent))) if self.pools.starts_asleep(parent, thread) => 0,
             Some((at, _)) => at,
             None => 0,
         }
@@ -323,7 +323,9 @@ impl<'a> Builder<'a> {
                 phases.push(mem::replace(&mut current, rest));
                 break;
             }
+            let begin = current.ops.len();
             self.work(thread, index, Pass::First, &mut current.ops);
+            self.ends_after_others(thread, begin, &mut owed, &mut current.ops);
         }
         // A task that sleeps for times of its own goes on in every replay, for no other task sets its pace.
         let goes_on = self.cycle.goes_on[thread] && (self.goes_on || !self.cycle.driven[thread]);
@@ -337,6 +339,7 @@ impl<'a> Builder<'a> {
         } else {
             phases.push(current);
         }
+        self.leaves_pool(thread, &mut phases);
         for phase in &mut phases {
             batches::end(&mut phase.ops, self.pairs.links());
         }
@@ -391,40 +394,6 @@ impl<'a> Builder<'a> {
         self.last_sleep(thread, &mut owed, ops);
     }
 
-    /// Returns a thread's pool and its work from `owed.until` to `at`, and advances `owed`.
-    fn owes(&self, thread: usize, at: u64, owed: &mut Owed) -> Option<(usize, u64)> {
-        let pool = self.pools.of(thread)?;
-        let work = self.pools.work(pool, owed.until, at) + mem::take(&mut owed.carried);
-        owed.until = owed.until.max(at);
-        Some((pool, work))
-    }
-
-    /// The sleep that the repetition's end interrupts: at least its length until then. If a thread of the repetition
-    /// ended it, the next pass waits for that thread.
-    fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
-        let number = self.stretches(thread);
-        let Some(last) = number.checked_sub(1).map(|last| &self.life(thread).stretches[last]) else { return };
-        if last.ended > self.cycle.until || self.locks.is_regular(thread) {
-            return;
-        }
-        if number < self.life(thread).stretches.len()
-            && let Cause::Thread(by) = self.causes.of(thread, number)
-            && self.cycle.there[by]
-        {
-            return;
-        }
-        if matches!(last.end, End::Sleep | End::Device) {
-            // A member of a pool waits for the others, unless it keeps times of its own.
-            if last.end == End::Sleep && self.cycle.by_itself[thread] && self.helps(thread, Some(last), owed, ops) {
-                let rest = self.owes(thread, self.cycle.until, owed);
-                ops.extend(rest.map(|(pool, work)| Op::PoolSleep { pool, work }));
-                return;
-            }
-            let beat = self.beat(thread).filter(|_| last.end == End::Sleep);
-            ops.push(beat.unwrap_or_else(|| self.nap(self.cycle.until.saturating_sub(last.ended), last.prio)));
-        }
-    }
-
     /// The sleep of a paced thread, which in a what-if may be late at other times.
     fn beat(&self, thread: usize) -> Option<Op> {
         match (self.causes.rhythms[thread], self.timers[thread]) {
@@ -451,6 +420,11 @@ impl<'a> Builder<'a> {
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
         let cause = self.causes.of(thread, index);
+        if self.exits.ends_sleep(self.causes.threads, thread, index) {
+            self.helps(thread, before, owed, ops);
+            ops.push(Op::AwaitKill);
+            return;
+        }
         if self.locks.is_in_vain(thread, index) {
             return;
         }
@@ -509,7 +483,9 @@ impl<'a> Builder<'a> {
         let outside = pass == Pass::Again || in_loop;
         let op = match (slept, self.causes.rhythms[thread]) {
             (Some(slept), _) if cause == Cause::Device => self.device(slept),
-            (Some(_), Rhythm::Paced { .. }) if self.goes_on => self.beat(thread).unwrap_or(recorded),
+            (Some(_), Rhythm::Paced { .. }) if self.goes_on && self.timers[thread].is_some() => {
+                self.beat(thread).unwrap_or(recorded)
+            }
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
                 // What is far from any beat was something else.
@@ -534,21 +510,9 @@ impl<'a> Builder<'a> {
         ops.push(op);
     }
 
-    /// Whether a pool's progress wakes a thread, since its waker keeps its own times.
-    fn by_progress(&self, by: usize, woken: usize) -> bool {
-        self.pools.attends(by, woken) || (self.pools.are_mates(by, woken) && !self.cycle.by_itself[by])
-    }
-
-    /// Lets a member help its pool before it sleeps.
-    fn helps(&self, thread: usize, before: Option<&Stretch>, owed: &mut Owed, ops: &mut Vec<Op>) -> bool {
-        let slept = before.map(|before| before.ended).filter(|&slept| slept > owed.until);
-        ops.extend(slept.and_then(|at| self.owes(thread, at, owed)).map(|(pool, work)| Op::PoolHelp { pool, work }));
-        self.pools.of(thread).is_some()
-    }
-
     /// Whether a thread waits for the waker of that stretch.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
-        follows(self.cycle, by, woken)
+        follows(self.cycle, self.exits.behind(by, stretch.woken), woken)
             && !self.roles.contend(by, woken)
             && self.is_there(by, woken, stretch.woken, pass)
     }
@@ -565,7 +529,7 @@ impl<'a> Builder<'a> {
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         let mates = (self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken])
             || (self.locks.is_regular(by) && self.locks.is_regular(woken));
-        !mates && follows(self.cycle, by, woken) && self.is_there(by, woken, at, pass)
+        !mates && follows(self.cycle, self.exits.behind(by, at), woken) && self.is_there(by, woken, at, pass)
     }
 
     /// A stretch's work, with its effects on others.
@@ -647,6 +611,9 @@ impl<'a> Builder<'a> {
     /// A thread's effect on another, or its yield.
     fn act(&self, thread: usize, act: Act, (pass, holds_lock): (Pass, bool), ops: &mut Vec<Op>) {
         match act {
+            Act::Wake { thread: woken, stretch } if self.exits.ends_sleep(self.causes.threads, woken, stretch) => {}
+            Act::Kills { .. } => ops.push(Op::ExitGroup),
+            Act::IsKilled { .. } => ops.push(Op::AwaitKill),
             Act::Wake { thread: woken, stretch } => {
                 let its = &self.life(woken).stretches[stretch];
                 if !self.by_progress(thread, woken)
@@ -664,7 +631,7 @@ impl<'a> Builder<'a> {
             Act::Fork(child) => {
                 // A child that goes on is there already.
                 let again = self.cycle.there[child] && !self.cycle.goes_on[child];
-                let forks = (pass == Pass::First || again) && !self.pools.attends(thread, child);
+                let forks = (pass == Pass::First || again) && !self.pools.starts_asleep(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
             Act::Awaits { thread: by, at } if self.hands_back(by, thread, at, pass) => {

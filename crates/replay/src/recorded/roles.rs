@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
+use super::exits::Exits;
 use super::lives::Act;
 use super::locks::Locks;
 use super::messages::Message;
@@ -46,9 +47,10 @@ impl Roles {
         let mut pools = prepared.pools.clone();
         pools.retain(chosen);
         let said = |thread: usize| prepared.how.closed.get(&thread).copied();
-        let cycle = Cycle::new(&causes, &pools, (prepared.duration_ns, goes_on), &said);
+        let cycle = Cycle::new(&causes, (&pools, &prepared.exits), (prepared.duration_ns, goes_on), &said);
         if goes_on {
-            pools.without(causes.threads, &|thread| !cycle.goes_on[thread]);
+            let ends: Vec<bool> = (0..causes.threads.len()).map(|thread| pools.ends(thread)).collect();
+            pools.without(causes.threads, &|thread| !cycle.goes_on[thread] && !ends[thread]);
         }
         let own = |thread: usize| {
             pools.of(thread).is_none() && prepared.endless[thread].is_none() && prepared.paces[thread].is_none()
@@ -76,9 +78,10 @@ impl Roles {
             !by_message(woken, stretch)
                 && !rooms.contains(&(woken, stretch))
                 && prepared.locks.wait(woken, stretch).is_none()
+                && !prepared.exits.ends_sleep(causes.threads, woken, stretch)
                 && !contend(&serves, &sends, by, woken)
         };
-        let wakes = wakes(&causes, &cycle, &pools, &prepared.locks, &counts);
+        let wakes = wakes(&causes, &cycle, &pools, (&prepared.locks, &prepared.exits), &counts);
         Self { pools, cycle, wakes, sends, messages, rooms, serves }
     }
 
@@ -111,23 +114,24 @@ fn wakes(
     causes: &Causes<'_>,
     cycle: &Cycle,
     pools: &Pools,
-    locks: &Locks,
+    (locks, exits): (&Locks, &Exits),
     counts: &dyn Fn(usize, usize, usize) -> bool,
 ) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
-    let may =
-        |by: usize, woken: usize| follows(cycle, by, woken) && (!pools.are_mates(by, woken) || cycle.by_itself[by]);
+    let may = |by: usize, woken: usize, at: u64| {
+        follows(cycle, exits.behind(by, at), woken) && (!pools.are_mates(by, woken) || cycle.by_itself[by])
+    };
     for (thread, life) in causes.threads.iter().enumerate() {
         for (number, stretch) in life.stretches.iter().enumerate() {
             if let Cause::Thread(by) = causes.of(thread, number)
-                && may(by, thread)
+                && may(by, thread, stretch.woken)
                 && counts(by, thread, number)
             {
                 wakes[by].insert(thread);
             }
             for (_, act) in &stretch.acts {
-                if let Act::HandsBack { thread: woken, .. } = *act
-                    && may(thread, woken)
+                if let Act::HandsBack { thread: woken, at } = *act
+                    && may(thread, woken, at)
                     && !(locks.is_regular(thread) && locks.is_regular(woken))
                 {
                     wakes[thread].insert(woken);

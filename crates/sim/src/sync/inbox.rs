@@ -132,6 +132,13 @@ impl Inbox {
         self.sleepers.push_back(task);
     }
 
+    /// Removes a sleeper. Returns whether it was there.
+    pub(crate) fn forgets(&mut self, task: u32) -> bool {
+        let before = self.sleepers.len();
+        self.sleepers.retain(|&sleeper| sleeper != task);
+        self.sleepers.len() < before
+    }
+
     pub(crate) fn is_full(&self, task: u32, wait: Wait, programs: &Programs) -> bool {
         self.finds(task, wait, programs).is_some()
     }

@@ -50,6 +50,8 @@ pub(crate) struct Objects {
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) pools: Vec<Pool>,
+    /// Each task's pool. Empty without pools.
+    pub(crate) pool_of: Vec<Option<u32>>,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) leads: Leads,
     /// The inbox at which each task's instances wait. Empty without inboxes.
@@ -78,6 +80,7 @@ impl Objects {
             leads: Leads::new(workload.leads.len()),
             owners: inbox::owners(workload),
             pools: workload.pools.iter().map(|_| Pool::default()).collect(),
+            pool_of: pool::of_templates(workload),
             completions: vec![Completion::default(); workload.completions.len()],
             timers: workload.timers.iter().map(|timer| timer.start).collect(),
             stray_unlock: None,

@@ -2,14 +2,15 @@
 //!
 //! A pool's members take work from one queue, with more CPU time more of it, so only the total is given. In the
 //! simulator each member has its own work. Before a member sleeps, it helps until the pool has done its amount. It
-//! takes half of the work that the pool lacks and no member has begun, which the owners skip. The member whose work
-//! reaches a sleeper's amount wakes the sleeper.
+//! takes half of the work that the pool lacks and no member has begun, a chunk at a time. The owners skip it. The member
+//! whose work reaches a sleeper's amount wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
+use vruntime_workload::program::{Op, Workload};
 
 use crate::interpreter::Flow;
 use crate::machine::Machine;
@@ -18,7 +19,7 @@ use crate::task::Next;
 
 /// Less work is not worth a queue's lock, nanoseconds: the member sleeps instead.
 const LEAST: u64 = 10_000;
-/// The work between two checks for tasks to wake, nanoseconds.
+/// The work between two checks for tasks to wake, nanoseconds. A helper takes no more at once: another may help, too.
 const CHUNK: u64 = 500_000;
 
 #[derive(Debug, Default)]
@@ -40,6 +41,21 @@ struct Member {
     rest: u64,
 }
 
+/// Returns each task's pool. Empty without pools.
+pub(super) fn of_templates(workload: &Workload) -> Vec<Option<u32>> {
+    if workload.pools.is_empty() {
+        return Vec::new();
+    }
+    let pool = |op: &Op| match *op {
+        Op::PoolRun { pool, .. }
+        | Op::PoolHelp { pool, .. }
+        | Op::PoolSleep { pool, .. }
+        | Op::PoolWait { pool, .. } => Some(pool as u32),
+        _ => None,
+    };
+    workload.tasks.iter().map(|task| task.phases.iter().flat_map(|phase| &phase.ops).find_map(pool)).collect()
+}
+
 impl Pool {
     fn member(&mut self, task: u32) -> &mut Member {
         self.members.entry(task).or_default()
@@ -49,6 +65,12 @@ impl Pool {
         let due = &mut self.member(task).due;
         *due = due.saturating_add(work);
         *due
+    }
+
+    /// Removes a sleeper. Returns whether it was there.
+    pub(crate) fn forgets(&mut self, task: u32) -> bool {
+        let due = self.members.get(&task).map_or(0, |member| member.due);
+        self.waiters.remove(&(due, task))
     }
 
     pub(crate) fn sleeps_first(&mut self, task: u32, work: u64) {
@@ -63,6 +85,34 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_goes_on(cpu, task, pool)
     }
 
+    /// Returns a task's pool.
+    fn pool_of(&mut self, task: u32) -> Option<&mut Pool> {
+        let pool = (*self.objects.pool_of.get(self.tasks[task as usize].template as usize)?)?;
+        self.objects.pools.get_mut(pool as usize)
+    }
+
+    /// Adds a new task to its pool.
+    #[inline]
+    pub(crate) fn joins_pool(&mut self, task: u32) {
+        if let Some(pool) = self.pool_of(task) {
+            pool.member(task);
+        }
+    }
+
+    /// Removes a task that exits from its pool.
+    pub(crate) fn leaves_pool(&mut self, task: u32) {
+        if let Some(pool) = self.pool_of(task) {
+            pool.members.remove(&task);
+        }
+    }
+
+    /// Empties the pool of a task whose process ends. The process may be forked again.
+    pub(crate) fn pool_begins(&mut self, task: u32) {
+        if let Some(pool) = self.pool_of(task) {
+            *pool = Pool::default();
+        }
+    }
+
     /// Prepares a sleep, before which the pool must do `work` more than before the last one.
     pub(crate) fn pool_help(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].owes(task, work);
@@ -72,7 +122,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn pool_helps(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let (lacks, left) = self.pool_lacks(task, pool);
         // Work that others have begun stays theirs.
-        let takes = (lacks / 2).min(lacks.saturating_sub(left));
+        let takes = (lacks / 2).min(lacks.saturating_sub(left)).min(CHUNK);
         if takes < LEAST {
             return Flow::Done;
         }

@@ -55,6 +55,10 @@ pub(in crate::recorded) enum Act {
     PutsOff { at: u64 },
     /// It was late for the next beat of its timer, and did not sleep ([`crate::recorded::habits::missed_beats`]).
     IsLate { at: u64 },
+    /// It kills the other threads of its process ([`crate::recorded::exits`]).
+    Kills { at: u64 },
+    /// Another thread kills it.
+    IsKilled { at: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.

@@ -50,7 +50,7 @@ impl Locks {
                 members.entry(pool).or_default().push(thread);
             }
         }
-        let names = pools.names();
+        let names = pools.names_of_all();
         let mut found = BTreeSet::new();
         for (pool, members) in members.into_iter().filter(|(pool, _)| pools.is_of_threads(*pool)) {
             let Some(rounds) = rounds(causes, &members) else { continue };

@@ -74,6 +74,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
     if ops > MAX_OPS {
         return Err(ops);
     }
+    let processes = Processes::new(workload, copies);
     let mut names = UniqueNames::default();
     for task in &workload.tasks {
         names.take(task.name.clone());
@@ -83,6 +84,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
         for copy in 1..count {
             let mut task = workload.tasks[index].clone();
             task.name = names.take(task.name);
+            task.process = task.process.map(|process| processes.of_copy(process, copy));
             task.phases = plan.phases(&task.phases, index, copy);
             with_own_timers(&mut task.phases, &mut workload.timers);
             for set in [&mut workload.kernel_threads, &mut workload.sessionless] {
@@ -113,6 +115,34 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u6
         }
     }
     Ok(())
+}
+
+/// The processes of copies. Copies of all threads of a process are processes of their own. Copies of some are threads
+/// of that process.
+struct Processes {
+    /// How often each process is copied as a whole.
+    whole: BTreeMap<u32, Option<u32>>,
+    /// A number above all processes'.
+    numbers: u32,
+}
+
+impl Processes {
+    fn new(workload: &Workload, copies: &[u32]) -> Self {
+        let mut whole = BTreeMap::new();
+        for (task, &count) in workload.tasks.iter().zip(copies) {
+            if let Some(process) = task.process {
+                let all = whole.entry(process).or_insert(Some(count));
+                *all = all.filter(|&all| all == count);
+            }
+        }
+        let numbers = whole.last_key_value().map_or(0, |(last, _)| last + 1);
+        Self { whole, numbers }
+    }
+
+    fn of_copy(&self, process: u32, copy: u32) -> u32 {
+        let whole = self.whole.get(&process).copied().flatten().is_some();
+        if whole { process.wrapping_add(self.numbers.wrapping_mul(copy)) } else { process }
+    }
 }
 
 /// Gives a copy timers of its own.
@@ -296,5 +326,15 @@ mod tests {
         };
         assert_eq!(workload.tasks[1].phases[0].ops, answer);
         assert_eq!(workload.tasks[3].phases[0].ops, answer.iter().map(own).collect::<Vec<_>>());
+    }
+
+    /// A killed process must not take its copy with it. A copied thread stays in its process.
+    #[test]
+    fn copies_of_a_process_are_processes() {
+        let thread = |process| Task { process: Some(process), ..Task::new("t", []) };
+        let mut workload = Workload { tasks: [4, 4, 7, 7].map(thread).to_vec(), ..Workload::default() };
+        assert_eq!(multiply(&mut workload, &[3, 3, 2, 1]), Ok(()));
+        let processes: Vec<Option<u32>> = workload.tasks.iter().map(|task| task.process).collect();
+        assert_eq!(processes, [4, 4, 7, 7, 12, 20, 12, 20, 7].map(Some));
     }
 }

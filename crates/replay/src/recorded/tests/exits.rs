@@ -1,0 +1,126 @@
+//! Processes that end.
+
+use super::*;
+
+const SHELL: Named<'static> = Named { pid: 5, comm: b"sh" };
+const ROUNDS: i32 = 6;
+
+/// The threads of the process of a round.
+fn threads(round: i32) -> [Named<'static>; 3] {
+    [0, 1, 2].map(|thread| task(100 + 10 * round + thread, "job"))
+}
+
+/// Each round of 20 ms, a shell starts a process of three threads. The first works for 8 ms, and the second naps. The
+/// third works for 8 ms if it is `awake`, or for 2 ms. The first ends the process. The second wakes the shell.
+fn rounds(awake: bool) -> Script {
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    script.wake(0, 0, SHELL).switch(0, 0, Left::Runnable, Some(SHELL));
+    for round in 0..ROUNDS {
+        let at = u64::try_from(round).unwrap() * 20 * MS + 10 * US;
+        let [main, naps, third] = threads(round);
+        let mut fork = |at, parent, child, thread| {
+            script.event(at, 0, What::Fork { parent, child, thread: Some(thread) });
+            script.event(at, 0, What::WokenNew { task: child, prio: 120 });
+        };
+        fork(at, SHELL, main, false);
+        script.switch(at, 0, Left::Sleeping, Some(main));
+        let mut fork = |child| {
+            script.event(at + 10 * US, 0, What::Fork { parent: main, child, thread: Some(true) });
+            script.event(at + 10 * US, 0, What::WokenNew { task: child, prio: 120 });
+        };
+        fork(naps);
+        fork(third);
+        script.switch(at + 20 * US, 1, Left::Runnable, Some(naps)).switch(at + 30 * US, 1, Left::Sleeping, Some(third));
+        for nap in 1..=4 {
+            script.context = Some(Context::Hardirq);
+            script.wake(at + nap * 500 * US, 2, naps).context = Some(Context::Task);
+            script.switch(at + nap * 500 * US, 2, Left::Runnable, Some(naps));
+            script.switch(at + nap * 500 * US + 10 * US, 2, Left::Sleeping, None);
+        }
+        if !awake {
+            script.switch(at + 2 * MS, 1, Left::Sleeping, None);
+        }
+        let end = at + 8 * MS;
+        script.wake(end, 0, naps);
+        if !awake {
+            script.wake(end, 0, third).switch(end, 1, Left::Runnable, Some(third));
+        }
+        script.switch(end + 20 * US, 1, Left::Dead, None).switch(end + 30 * US, 0, Left::Dead, None);
+        script.switch(end + 30 * US, 2, Left::Runnable, Some(naps)).wake(end + MS, 2, SHELL);
+        script.switch(end + MS, 0, Left::Runnable, Some(SHELL)).switch(end + MS + 10 * US, 2, Left::Dead, None);
+    }
+    script
+}
+
+fn exits(op: &Op) -> bool {
+    matches!(op, Op::ExitGroup | Op::AwaitKill)
+}
+
+/// Only the shell waits for a wakeup: the killed threads wait to be killed, where they were then.
+#[test]
+fn a_thread_ends_its_process() {
+    for awake in [false, true] {
+        let recorded = rounds(awake).finish();
+        for round in 0..ROUNDS {
+            let [main, naps, third] = threads(round).map(|thread| ops(&recorded, thread.pid));
+            let ends = |ops: &[Op]| ops.iter().filter(|op| exits(op)).cloned().collect::<Vec<_>>();
+            assert_eq!(ends(&main), [Op::ExitGroup], "{main:?}");
+            assert!(!main.iter().any(|op| matches!(op, Op::InboxWake { .. })), "{main:?}");
+            for killed in [naps, third] {
+                assert_eq!(ends(&killed), [Op::AwaitKill], "{killed:?}");
+                assert!(!killed.iter().any(|op| matches!(op, Op::InboxWait { .. })), "{killed:?}");
+            }
+        }
+    }
+}
+
+/// It is killed where it had done all of its work but that of its end.
+#[test]
+fn a_thread_that_is_awake_is_killed_where_it_is() {
+    let recorded = rounds(true).finish();
+    let third = ops(&recorded, threads(0)[2].pid);
+    let work = |ops: &[Op]| ops.iter().map(|op| if let Op::Run { work } = *op { work } else { 0 }).sum::<u64>();
+    let killed = third.iter().position(exits).expect("it is killed");
+    assert_eq!((work(&third[..killed]), work(&third[killed..])), (8 * MS - 30 * US, 20 * US), "{third:?}");
+}
+
+#[test]
+fn a_process_with_a_thread_that_lasts_does_not_end() {
+    let mut script = rounds(false);
+    let (main, other) = (task(900, "job"), task(901, "job"));
+    let at = 200 * MS;
+    script.wake(at, 0, main).switch(at, 0, Left::Runnable, Some(main));
+    script.wake(at + MS, 0, other).switch(at + MS, 1, Left::Runnable, Some(other)).switch(at + MS, 0, Left::Dead, None);
+    script.switch(at + 2 * MS, 1, Left::Sleeping, None);
+    let recorded = script.finish();
+    assert!(![main, other].iter().any(|thread| ops(&recorded, thread.pid).iter().any(exits)));
+}
+
+/// The napping thread, which keeps its own times, wakes the shell. It does so because another ended the process.
+#[test]
+fn a_loop_that_waits_for_the_end_of_processes_is_closed() {
+    let mut script = rounds(false);
+    let recorded = std::mem::take(&mut script.recorder).going_on().finish(&Lateness::default());
+    let shell = recorded.threads.iter().find(|thread| thread.pid == SHELL.pid).expect("it is in the trace");
+    assert!(shell.closed);
+    let waits = ops(&recorded, SHELL.pid).iter().filter(|op| matches!(op, Op::InboxWait { .. })).count();
+    assert!(waits >= ROUNDS as usize - 1, "{waits}");
+}
+
+/// All processes of one name are one choice, and each has a pool of its own.
+#[test]
+fn threads_of_processes_that_end_are_pools_of_one_kind() {
+    let recorded = rounds(false).finish();
+    assert_eq!(recorded.pools, ["job"]);
+    assert_eq!(recorded.workload.pools.len(), ROUNDS as usize);
+    let pooled = std::mem::take(&mut rounds(false).recorder).with_pools(1).going_on().finish(&Lateness::default());
+    // The repetition lacks the last round.
+    let pools: BTreeSet<usize> = (0..ROUNDS - 1)
+        .map(|round| {
+            let ops = ops(&pooled, threads(round)[0].pid);
+            let pool = ops.iter().find_map(|op| if let Op::PoolRun { pool, .. } = *op { Some(pool) } else { None });
+            pool.unwrap_or_else(|| panic!("{ops:?}"))
+        })
+        .collect();
+    assert_eq!(pools.len(), ROUNDS as usize - 1);
+}
