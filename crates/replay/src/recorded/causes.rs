@@ -144,6 +144,14 @@ impl Causes<'_> {
         timed > all / 2 && slept > all
     }
 
+    /// Counts a thread's naps: sleeps of at most `time` that its timers ended.
+    pub(super) fn naps(&self, thread: usize, time: u64) -> u64 {
+        let stretches = &self.threads[thread].stretches;
+        let slept = |stretch: usize| stretches[stretch].woken.saturating_sub(stretches[stretch - 1].ended);
+        let naps = |&stretch: &usize| self.of(thread, stretch) == Cause::Timer && slept(stretch) <= time;
+        (1..stretches.len()).filter(naps).count() as u64
+    }
+
     /// Counts each thread's wakeups by each other.
     pub(super) fn woken_by(&self) -> Vec<BTreeMap<usize, u64>> {
         let mut woken_by = vec![BTreeMap::new(); self.threads.len()];

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{Cause, Causes};
-use super::lives::{Act, End, Stretch, Thread};
+use super::causes::Causes;
+use super::lives::{Act, End, Stretch, Thread, Waker};
 use super::progress::Progress;
 
 /// The processes of a recording that end by `exit_group`.
@@ -110,7 +110,7 @@ impl Kill {
             Act::Wake { thread, stretch } => {
                 process.binary_search(&thread).is_ok()
                     && stretch + 1 == causes.threads[thread].stretches.len()
-                    && causes.of(thread, stretch) == Cause::Thread(by)
+                    && causes.threads[thread].stretches[stretch].waker == Waker::Thread(by)
             }
             _ => false,
         };

@@ -5,6 +5,9 @@
 //! sleeps found the queue empty: the requested work was done or taken. So in a replay with pools, a member sleeps when
 //! its pool has done as much as by then in the recording. Until then, it helps the others ([`Op::PoolHelp`]).
 //!
+//! In a process that ends, threads such as those of `sort` wake each other, and have shares of their own. If members
+//! often nap while others work, they look for work that these may have, as threads of a Go program do.
+//!
 //! A thread that works mostly when timers wake it is no member if it sleeps longer for them than it works. It is an
 //! *attendant*, such as the Go runtime's monitor, and keeps its own times. Why it wakes members depends on the pool's
 //! work, so these wait for the pool's progress.
@@ -39,6 +42,8 @@ pub(super) struct Candidates<'a> {
     pub(super) ends: &'a dyn Fn(usize) -> bool,
     /// Whether a thread is an attendant, if its process has a pool.
     pub(super) attends: &'a dyn Fn(usize) -> bool,
+    /// Counts the naps of a thread that looks for work.
+    pub(super) naps: &'a dyn Fn(usize) -> u64,
 }
 
 /// What a pool's members share: a [`family`], and a process or a parent process.
@@ -59,10 +64,11 @@ struct Pool {
 impl Pools {
     /// Finds pools. Threads of one [`family`] and process are a pool if they wake each other or share a partner.
     /// Processes of one family and parent need a common partner outside, since a server and its client may share a
-    /// name. A process that ended in the recording is no member, but its threads may have a pool. Members have the same
-    /// [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest kinds of pools come first.
+    /// name. Threads of processes that ended in the recording need to look for work. Such a process itself is no member.
+    /// Members have the same [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest kinds of
+    /// pools are first.
     pub(super) fn new(threads: &[Thread], woken_by: &[BTreeMap<usize, u64>], candidates: &Candidates<'_>) -> Self {
-        let Candidates { may, ends, attends } = candidates;
+        let Candidates { may, ends, attends, naps } = candidates;
         let mut kin: BTreeMap<Kin<'_>, Vec<usize>> = BTreeMap::new();
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
         for thread in threads {
@@ -99,15 +105,17 @@ impl Pools {
         }
         let nothing = vec![None; threads.len()];
         let mut this = Self { of: nothing.clone(), attended: nothing, ..Self::default() };
-        let kin: Vec<_> = kin
+        let mut kin: Vec<_> = kin
             .into_iter()
             .flat_map(|(name, members)| {
-                let connected = connected(&members, &partners, name.1.is_some());
-                connected.into_iter().map(move |members| (name, members))
-            })
-            .flat_map(|(name, members)| {
-                let alike = alike(&members, woken_by, &kin_of);
-                alike.into_iter().map(move |members| (name, members))
+                // A short life has few wakeups.
+                let groups = if ends(members[0]) {
+                    vec![members]
+                } else {
+                    let connected = connected(&members, &partners, name.1.is_some());
+                    connected.iter().flat_map(|members| alike(members, woken_by, &kin_of)).collect()
+                };
+                groups.into_iter().map(move |members| (name, members))
             })
             .map(|(name, all)| {
                 let (attendants, members) = all.into_iter().partition::<Vec<_>, _>(|&thread| attends(thread));
@@ -115,6 +123,11 @@ impl Pools {
             })
             .filter(|(_, members, _)| members.len() > 1)
             .collect();
+        let mut looks: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((family, ..), members, _) in kin.iter().filter(|(_, members, _)| ends(members[0])) {
+            *looks.entry(*family).or_default() += members.iter().map(|&member| naps(member)).sum::<u64>();
+        }
+        kin.retain(|((family, ..), members, _)| !ends(members[0]) || looks[family] >= FEWEST_LOOKS);
         // Pools of processes that end are of one kind if they have one name.
         let kind = |pool: usize, family, members: &[usize]| (family, (!ends(members[0])).then_some(pool));
         let cpu_ns = |members: &[usize]| members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>();
@@ -271,6 +284,9 @@ enum Wakers {
 
 /// Fewer wakeups show no kind of wakers.
 const FEWEST: u64 = 8;
+/// Fewer naps show no search for work. Recordings of two Go programs in loops have 47 to 1445. Those of `sort`, `zstd`,
+/// `7z`, `ffmpeg`, `javac`, Node.js and `rustc` have none.
+const FEWEST_LOOKS: u64 = 8;
 /// Fewer waits for locks show no shared lock. Five recordings of Python's `multiprocessing.Pool` have 154 to 256. The
 /// processes of hackbench and of a Node.js cluster have none.
 const FEWEST_LOCKS: usize = 8;

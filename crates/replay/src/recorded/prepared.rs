@@ -15,7 +15,7 @@ use super::locks::Locks;
 use super::messages::{self, Messages};
 use super::placing::Marked;
 use super::pools::{Candidates, Pools};
-use super::programs::build;
+use super::programs::{POLL_NS, build};
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
@@ -141,8 +141,9 @@ impl Prepared {
                 && !is_kernel_thread(&threads[thread].comm)
         };
         let attends = |thread: usize| whole.is_attendant(thread);
-        let mut pools =
-            Pools::new(&threads, &whole.woken_by(), &Candidates { may: &may, ends: &ends, attends: &attends });
+        let naps = |thread: usize| whole.naps(thread, POLL_NS);
+        let candidates = Candidates { may: &may, ends: &ends, attends: &attends, naps: &naps };
+        let mut pools = Pools::new(&threads, &whole.woken_by(), &candidates);
         let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;
         counts.certain_pools = pools.certain(&locks.waits_of_pools(&pools));

@@ -30,7 +30,7 @@ use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
 use super::{batches, clocks, flows, leads, lives, placing, sync, talks};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
-const POLL_NS: u64 = 1_000_000;
+pub(super) const POLL_NS: u64 = 1_000_000;
 /// The work of an endless task between two operations.
 const ENDLESS_NS: u64 = 1_000_000_000;
 

@@ -10,9 +10,18 @@ fn threads(round: i32) -> [Named<'static>; 3] {
     [0, 1, 2].map(|thread| task(100 + 10 * round + thread, "job"))
 }
 
+/// What the third thread of a process does before its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Third {
+    Sleeps,
+    Awake,
+    /// It naps twice after its work.
+    Looks,
+}
+
 /// Each round of 20 ms, a shell starts a process of three threads. The first works for 8 ms, and the second naps. The
-/// third works for 8 ms if it is `awake`, or for 2 ms. The first ends the process. The second wakes the shell.
-fn rounds(awake: bool) -> Script {
+/// third works for 8 ms, or for 2 ms. The first ends the process. The second wakes the shell.
+fn rounds(third_thread: Third) -> Script {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
     script.wake(0, 0, SHELL).switch(0, 0, Left::Runnable, Some(SHELL));
     for round in 0..ROUNDS {
@@ -37,12 +46,18 @@ fn rounds(awake: bool) -> Script {
             script.switch(at + nap * 500 * US, 2, Left::Runnable, Some(naps));
             script.switch(at + nap * 500 * US + 10 * US, 2, Left::Sleeping, None);
         }
-        if !awake {
+        if third_thread != Third::Awake {
             script.switch(at + 2 * MS, 1, Left::Sleeping, None);
+        }
+        for nap in (1..=2).filter(|_| third_thread == Third::Looks) {
+            let at = at + 2 * MS + nap * 200 * US;
+            script.context = Some(Context::Hardirq);
+            script.wake(at, 1, third).context = Some(Context::Task);
+            script.switch(at, 1, Left::Runnable, Some(third)).switch(at + 10 * US, 1, Left::Sleeping, None);
         }
         let end = at + 8 * MS;
         script.wake(end, 0, naps);
-        if !awake {
+        if third_thread != Third::Awake {
             script.wake(end, 0, third).switch(end, 1, Left::Runnable, Some(third));
         }
         script.switch(end + 20 * US, 1, Left::Dead, None).switch(end + 30 * US, 0, Left::Dead, None);
@@ -59,8 +74,8 @@ fn exits(op: &Op) -> bool {
 /// Only the shell waits for a wakeup: the killed threads wait to be killed, where they were then.
 #[test]
 fn a_thread_ends_its_process() {
-    for awake in [false, true] {
-        let recorded = rounds(awake).finish();
+    for third in [Third::Sleeps, Third::Awake, Third::Looks] {
+        let recorded = rounds(third).finish();
         for round in 0..ROUNDS {
             let [main, naps, third] = threads(round).map(|thread| ops(&recorded, thread.pid));
             let ends = |ops: &[Op]| ops.iter().filter(|op| exits(op)).cloned().collect::<Vec<_>>();
@@ -77,7 +92,7 @@ fn a_thread_ends_its_process() {
 /// It is killed where it had done all of its work but that of its end.
 #[test]
 fn a_thread_that_is_awake_is_killed_where_it_is() {
-    let recorded = rounds(true).finish();
+    let recorded = rounds(Third::Awake).finish();
     let third = ops(&recorded, threads(0)[2].pid);
     let work = |ops: &[Op]| ops.iter().map(|op| if let Op::Run { work } = *op { work } else { 0 }).sum::<u64>();
     let killed = third.iter().position(exits).expect("it is killed");
@@ -86,7 +101,7 @@ fn a_thread_that_is_awake_is_killed_where_it_is() {
 
 #[test]
 fn a_process_with_a_thread_that_lasts_does_not_end() {
-    let mut script = rounds(false);
+    let mut script = rounds(Third::Sleeps);
     let (main, other) = (task(900, "job"), task(901, "job"));
     let at = 200 * MS;
     script.wake(at, 0, main).switch(at, 0, Left::Runnable, Some(main));
@@ -99,7 +114,7 @@ fn a_process_with_a_thread_that_lasts_does_not_end() {
 /// The napping thread, which keeps its own times, wakes the shell. It does so because another ended the process.
 #[test]
 fn a_loop_that_waits_for_the_end_of_processes_is_closed() {
-    let mut script = rounds(false);
+    let mut script = rounds(Third::Sleeps);
     let recorded = std::mem::take(&mut script.recorder).going_on().finish(&Lateness::default());
     let shell = recorded.threads.iter().find(|thread| thread.pid == SHELL.pid).expect("it is in the trace");
     assert!(shell.closed);
@@ -107,13 +122,16 @@ fn a_loop_that_waits_for_the_end_of_processes_is_closed() {
     assert!(waits >= ROUNDS as usize - 1, "{waits}");
 }
 
-/// All processes of one name are one choice, and each has a pool of its own.
+/// All processes of one name are one choice, and each has a pool of its own. Threads that do not look for work have
+/// their own.
 #[test]
-fn threads_of_processes_that_end_are_pools_of_one_kind() {
-    let recorded = rounds(false).finish();
+fn threads_of_processes_that_end_are_pools_if_they_look_for_work() {
+    assert_eq!(rounds(Third::Sleeps).finish().pools, [""; 0]);
+    let recorded = rounds(Third::Looks).finish();
     assert_eq!(recorded.pools, ["job"]);
     assert_eq!(recorded.workload.pools.len(), ROUNDS as usize);
-    let pooled = std::mem::take(&mut rounds(false).recorder).with_pools(1).going_on().finish(&Lateness::default());
+    let pooled =
+        std::mem::take(&mut rounds(Third::Looks).recorder).with_pools(1).going_on().finish(&Lateness::default());
     // The repetition lacks the last round.
     let pools: BTreeSet<usize> = (0..ROUNDS - 1)
         .map(|round| {
