@@ -17,8 +17,9 @@ const MOST_PROCESSES: i32 = 200;
 const POOL: usize = 0;
 const INBOX: usize = 0;
 
-/// A shell starts a process, and waits for its end. One thread of the process starts the others. Two do the work. One of them naps while it looks for more. A
-/// third naps until the first ends the process, and is the last to end. A hog may compete.
+/// A shell starts a process, and waits for its end. One thread of the process starts the others. Two do the work, and
+/// one of them naps while it looks for more. A third naps until the first ends the process, and is the last to end. A
+/// hog may compete.
 fn loop_of_processes(hog: bool) -> Workload {
     let once = |name: &str, ops: Vec<Op>| Task {
         start: None,

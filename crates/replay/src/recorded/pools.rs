@@ -64,9 +64,8 @@ struct Pool {
 impl Pools {
     /// Finds pools. Threads of one [`family`] and process are a pool if they wake each other or share a partner.
     /// Processes of one family and parent need a common partner outside, since a server and its client may share a
-    /// name. Threads of processes that ended in the recording need to look for work. Such a process itself is no member.
-    /// Members have the same [`Wakers`]. `woken_by` counts each thread's wakeups by each other. The busiest kinds of
-    /// pools are first.
+    /// name. Members have the same [`Wakers`]. Threads of a process that ended in the recording need to look for work
+    /// instead. `woken_by` counts each thread's wakeups by each other. The busiest kinds of pools are first.
     pub(super) fn new(threads: &[Thread], woken_by: &[BTreeMap<usize, u64>], candidates: &Candidates<'_>) -> Self {
         let Candidates { may, ends, attends, naps } = candidates;
         let mut kin: BTreeMap<Kin<'_>, Vec<usize>> = BTreeMap::new();

@@ -2,8 +2,8 @@
 //!
 //! A pool's members take work from one queue, with more CPU time more of it, so only the total is given. In the
 //! simulator each member has its own work. Before a member sleeps, it helps until the pool has done its amount. It
-//! takes half of the work that the pool lacks and no member has begun, a chunk at a time. The owners skip it. The member
-//! whose work reaches a sleeper's amount wakes the sleeper.
+//! takes half of the work that the pool lacks and no member has begun, a chunk at a time. The owners skip it. The
+//! member whose work reaches a sleeper's amount wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
