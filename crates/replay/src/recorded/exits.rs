@@ -11,6 +11,9 @@ use super::causes::Causes;
 use super::lives::{Act, End, Stretch, Thread, Waker};
 use super::progress::Progress;
 
+/// A killed thread does little else than to end.
+const LITTLE_NS: u64 = 1_000_000;
+
 /// The processes of a recording that end by `exit_group`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exits {
@@ -118,7 +121,7 @@ impl Kill {
         Self::at(causes, process, by, causes.time(*first))
     }
 
-    /// Returns the `exit_group` of the thread that ends first, if the others were awake and did not sleep again.
+    /// Returns the `exit_group` of the thread that ends first, if the others were awake.
     fn of_awake(causes: &Causes<'_>, process: &[usize]) -> Option<Self> {
         let mut ends: Vec<(u64, usize)> = { process.iter() }
             .map(|&thread| last(causes, thread).map(|last| (last.ended, thread)))
@@ -127,11 +130,12 @@ impl Kill {
         ends.into_iter().find_map(|(at, by)| {
             let kill = Self::at(causes, process, by, at)?;
             let awake = |&other: &usize| last(causes, other).is_some_and(|last| last.woken < at);
-            (!kill.others.is_empty() && kill.others.iter().all(awake)).then_some(kill)
+            kill.others.iter().all(awake).then_some(kill)
         })
     }
 
-    /// Returns an `exit_group` at that time, if all threads that lived then ended.
+    /// Returns an `exit_group` at that time, if all other threads that lived then ended because of it. A first thread
+    /// alone may only have waited for that thread's end (`pthread_join`).
     fn at(causes: &Causes<'_>, process: &[usize], by: usize, at: u64) -> Option<Self> {
         let lived = |&other: &usize| {
             let life = &causes.threads[other];
@@ -139,6 +143,24 @@ impl Kill {
             other != by && born <= at && last(causes, other).is_none_or(|last| last.ended > at)
         };
         let others: Vec<usize> = process.iter().copied().filter(lived).collect();
-        others.iter().all(|&other| last(causes, other).is_some()).then_some(Self { by, at, others })
+        let is_first = |thread: usize| causes.threads[thread].tgid == Some(causes.threads[thread].pid);
+        let joins = matches!(others[..], [other] if is_first(other));
+        let ends = |&other: &usize| last(causes, other).is_some_and(|last| ends_by(causes, other, last, (by, at)));
+        // The last one frees the process's memory.
+        let works = |&other: &usize| {
+            let life = &causes.threads[other];
+            Progress::new(life).work(at, u64::MAX) > LITTLE_NS
+        };
+        let kills = !others.is_empty()
+            && !joins
+            && others.iter().all(ends)
+            && others.iter().filter(|other| works(other)).count() <= 1;
+        kills.then_some(Self { by, at, others })
     }
+}
+
+/// Whether a thread was killed by that thread at that time: it was awake, or woken, and did not sleep again.
+fn ends_by(causes: &Causes<'_>, thread: usize, last: &Stretch, (by, at): (usize, u64)) -> bool {
+    let slept = causes.threads[thread].stretches.iter().rev().nth(1).is_none_or(|before| before.ended <= at);
+    last.woken < at || (last.waker == Waker::Thread(by) && (slept || last.early))
 }

@@ -99,6 +99,34 @@ fn a_thread_that_is_awake_is_killed_where_it_is() {
     assert_eq!((work(&third[..killed]), work(&third[killed..])), (8 * MS - 30 * US, 20 * US), "{third:?}");
 }
 
+/// The first thread awaits the others by turns (`pthread_join`): each ends alone, and wakes the first. After the last
+/// one, the first ends, too.
+#[test]
+fn threads_that_are_awaited_end_alone() {
+    for others in 1..=2 {
+        let [main, one, two] = threads(0);
+        let processes = [main, one, two].map(|thread| (thread.pid, (main.pid, 1)));
+        let recorder = Recorder::default().with_processes(processes);
+        let mut script = Script { recorder, threads_only: true, context: Some(Context::Task), ..Script::default() };
+        script.wake(0, 0, main).switch(0, 0, Left::Runnable, Some(main));
+        for other in [one, two].into_iter().take(others) {
+            script.event(10 * US, 0, What::Fork { parent: main, child: other, thread: Some(true) });
+            script.event(10 * US, 0, What::WokenNew { task: other, prio: 120 });
+        }
+        script.switch(20 * US, 0, Left::Sleeping, Some(one));
+        script.wake(5 * MS, 0, main).switch(5 * MS, 0, Left::Dead, Some(main));
+        if others == 2 {
+            script.switch(20 * US, 1, Left::Runnable, Some(two)).switch(4 * MS, 1, Left::Sleeping, None);
+            script.wake(6 * MS, 0, two).switch(6 * MS, 0, Left::Sleeping, Some(two));
+            script.wake(9 * MS, 0, main).switch(9 * MS, 0, Left::Dead, Some(main));
+        }
+        script.switch(12 * MS, 0, Left::Dead, None);
+        let recorded = script.finish();
+        let ends = recorded.threads.iter().flat_map(|thread| ops(&recorded, thread.pid)).filter(exits).count();
+        assert_eq!(ends, 0, "{others}");
+    }
+}
+
 #[test]
 fn a_process_with_a_thread_that_lasts_does_not_end() {
     let mut script = rounds(Third::Sleeps);
