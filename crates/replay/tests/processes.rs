@@ -12,7 +12,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 /// Each of the two members has this much of the work, milliseconds.
 const OWN_MS: u64 = 30;
-/// No recording has more.
+/// The processes that have names of their own. The recording has fewer.
 const MOST_PROCESSES: i32 = 200;
 const POOL: usize = 0;
 const INBOX: usize = 0;

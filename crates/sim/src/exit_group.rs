@@ -6,7 +6,7 @@ use vruntime_sched::event::PrevState;
 use vruntime_sched::ids::TaskId;
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
-use vruntime_workload::program::{Op, Workload};
+use vruntime_workload::program::{Op, Task, Workload};
 
 use crate::interpreter::Flow;
 use crate::machine::Machine;
@@ -16,20 +16,22 @@ use crate::task::{Life, Next};
 /// The living tasks of processes that end by `exit_group`.
 #[derive(Debug, Default)]
 pub(crate) struct ExitGroups {
-    /// Each template's process. Empty if no process ends so.
+    /// Each template's process, if that ends so. Empty if none does.
     process_of: Vec<Option<u32>>,
     alive: BTreeMap<u32, BTreeSet<u32>>,
-    /// Killed tasks that have not come to their [`Code::AwaitKill`].
+    /// Killed tasks before their [`Code::AwaitKill`].
     killed: BTreeSet<u32>,
 }
 
 impl ExitGroups {
     pub(crate) fn new(workload: &Workload) -> Self {
-        let mut ops = workload.tasks.iter().flat_map(|task| task.phases.iter()).flat_map(|phase| &phase.ops);
-        if !ops.any(|op| matches!(op, Op::ExitGroup)) {
+        let kills = |task: &&Task| task.phases.iter().flat_map(|phase| &phase.ops).any(|op| *op == Op::ExitGroup);
+        let end: BTreeSet<u32> = workload.tasks.iter().filter(kills).filter_map(|task| task.process).collect();
+        if end.is_empty() {
             return Self::default();
         }
-        Self { process_of: workload.tasks.iter().map(|task| task.process).collect(), ..Self::default() }
+        let process = |task: &Task| task.process.filter(|process| end.contains(process));
+        Self { process_of: workload.tasks.iter().map(process).collect(), ..Self::default() }
     }
 
     #[inline]

@@ -72,6 +72,7 @@ fn goes_on(op: &Op) -> bool {
             | Op::Io { .. }
             | Op::Yield
             | Op::Exec
+            | Op::ExitGroup
     )
 }
 

@@ -1,17 +1,16 @@
 //! Processes that end by `exit_group`.
 
+mod support;
+
 use std::iter;
 
+use support::{MS, exact, once, pinned};
 use vruntime_report::{Collector, Results};
-use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
-use vruntime_workload::program::{Follow, Op, Phase, Repeat, Settings, Task, Workload};
-
-const MS: u64 = 1_000_000;
+use vruntime_workload::program::{Follow, Op, Phase, Repeat, Task, Workload};
 
 /// A thread of process 1 on that CPU.
 fn thread(name: &str, cpu: u32, ops: Vec<Op>) -> Task {
-    let settings = Settings { cpus: Some(vec![cpu]), ..Settings::default() };
-    Task { process: Some(1), settings, ..Task::new(name, [Phase::times(1, ops)]) }
+    Task { process: Some(1), ..pinned(once(name, ops), &[cpu]) }
 }
 
 /// Runs tasks on two CPUs, without kernel time.
@@ -23,11 +22,8 @@ fn run(tasks: Vec<Task>) -> (u64, Results) {
         duration: Some(1_000 * MS),
         ..Workload::default()
     };
-    let mut machine = MachineSpec::new(parse_topology("2").expect("two CPUs are a machine"));
-    (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
-    let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
     let mut collector = Collector::new(2);
-    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
+    let outcome = vruntime_sim::run(&workload, &exact("6.18", "2"), &mut collector).expect("it runs");
     (outcome.end, collector.into_results())
 }
 
@@ -95,8 +91,12 @@ fn after_its_kill_a_thread_sleeps_again() {
 
 #[test]
 fn without_a_killer_no_thread_waits() {
-    let (end, _) = run(vec![thread("alone", 0, vec![works(MS), Op::AwaitKill, works(MS)])]);
-    assert_eq!(end, 2 * MS);
+    let alone = |process| Task { process, ..thread("alone", 1, vec![works(MS), Op::AwaitKill, works(MS)]) };
+    assert_eq!(run(vec![alone(Some(1))]).0, 2 * MS);
+    // The killer of another process is none.
+    for process in [None, Some(2)] {
+        assert_eq!(run(vec![alone(process), killer()]).0, 11 * MS);
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Pools of tasks that do each other's work.
 
+mod support;
+
 use proptest::prelude::*;
+use support::{MS, exact};
 use vruntime_report::{Collector, Results};
-use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_workload::program::{Op, Phase, Settings, Task, Workload};
 
-const MS: u64 = 1_000_000;
 /// The least work that a member takes from others, nanoseconds.
 const LEAST: u64 = 10_000;
 
@@ -25,11 +26,8 @@ fn run(tasks: Vec<Task>) -> (u64, Results) {
 fn run_on(topology: &str, tasks: Vec<Task>) -> (u64, Results) {
     let workload =
         Workload { tasks, pools: vec!["pool".to_owned()], duration: Some(60_000 * MS), ..Workload::default() };
-    let mut machine = MachineSpec::new(parse_topology(topology).expect("it is a machine"));
-    (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
-    let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
     let mut collector = Collector::new(3);
-    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
+    let outcome = vruntime_sim::run(&workload, &exact("6.18", topology), &mut collector).expect("it runs");
     (outcome.end, collector.into_results())
 }
 

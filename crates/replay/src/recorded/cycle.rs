@@ -226,7 +226,7 @@ fn going_on(
     let mut there = goes_on.clone();
     // Parents come before their children. One that did not end in most of the repetition is there already.
     for (index, thread) in threads.iter().enumerate() {
-        let ended = thread.stretches.last().is_some_and(|last| last.end == End::Exit);
+        let ended = thread.exit().is_some();
         if let Some((at, Some(parent))) = thread.born
             && causes.kept[index]
             && at > from
@@ -277,7 +277,7 @@ fn born(thread: &Thread) -> u64 {
 
 /// The time at which a thread ended, or the recording.
 fn ended(thread: &Thread, duration_ns: u64) -> u64 {
-    thread.stretches.last().filter(|last| last.end == End::Exit).map_or(duration_ns, |last| last.ended)
+    thread.exit().map_or(duration_ns, |last| last.ended)
 }
 
 fn had_since(thread: &Thread, from: u64) -> u64 {

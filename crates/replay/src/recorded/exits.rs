@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::Causes;
-use super::lives::{Act, End, Stretch, Thread, Waker};
+use super::lives::{Act, Stretch, Thread, Waker};
 use super::progress::Progress;
 
-/// A killed thread does little else than to end.
+/// A killed thread, but the last one, works for less than this. Recordings of 17 programs have 1,244 ends of processes
+/// with several killed threads. In 99 % of them, these work for at most 0.14 ms, and in all, for at most 0.57 ms.
 const LITTLE_NS: u64 = 1_000_000;
 
 /// The processes of a recording that end by `exit_group`.
@@ -95,7 +96,7 @@ pub(super) fn mark(thread: &mut Thread, at: u64, act: Act) {
 
 /// Returns a thread's last stretch, if it ends then.
 fn last<'a>(causes: &Causes<'a>, thread: usize) -> Option<&'a Stretch> {
-    causes.threads[thread].stretches.last().filter(|last| last.end == End::Exit)
+    causes.threads[thread].exit()
 }
 
 /// An `exit_group`.

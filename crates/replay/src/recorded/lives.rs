@@ -86,6 +86,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Its last stretch, if it exits at the end of that.
+    pub(super) fn exit(&self) -> Option<&Stretch> {
+        self.stretches.last().filter(|last| last.end == End::Exit)
+    }
+
     fn new(pid: i32, comm: &[u8]) -> Self {
         Self {
             pid,

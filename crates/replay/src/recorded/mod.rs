@@ -286,7 +286,7 @@ pub struct Counts {
     pub left_out_connections: u64,
     /// Tasks in [closed loops](Thread::closed).
     pub closed: u64,
-    /// Bit N: members of pool N of [`Recorded::pools`] certainly share their work.
+    /// Bit N: members of kind N of [`Recorded::pools`] certainly share their work.
     pub certain_pools: u32,
     /// Tasks that began outside the root group, as far as known.
     pub grouped: u64,
@@ -330,7 +330,7 @@ pub struct Thread {
     pub closed: bool,
     /// Number of wakeups.
     pub rounds: u64,
-    /// Its possible pool in [`Recorded::pools`], which the replay may ignore.
+    /// The kind of its possible pool in [`Recorded::pools`], which the replay may ignore.
     pub pool: Option<usize>,
     /// Its parent's index in [`Recorded::threads`], if known.
     pub parent: Option<usize>,
@@ -370,7 +370,8 @@ pub struct Recorded {
     pub duration_ns: u64,
     /// When the machine's ticks came, if known.
     pub ticks: Option<Ticks>,
-    /// The names of possible pools, used or not.
+    /// The kinds of possible pools, by name, used or not. Pools of processes that end are one kind if they have one name.
+    /// Every other pool is a kind of its own.
     pub pools: Vec<String>,
     /// When the part begins that closed loops repeat, nanoseconds since the start.
     pub repeats_from: u64,
@@ -412,7 +413,7 @@ struct How {
     coupling: Coupling,
     /// Wakeups are [synchronous](sync) where the trace allows it.
     sync: bool,
-    /// Pools whose members do each other's work: bit N is for the (N+1)th busiest.
+    /// Kinds of pools whose members do each other's work: bit N is for the (N+1)th busiest.
     pools: u32,
     /// Closed loops continue after the recorded work.
     goes_on: bool,
@@ -583,7 +584,7 @@ impl Recorder {
     }
 
     /// Lets members of these pools do each other's work. A pool has threads of one name and process, or processes of
-    /// one name and parent. Bit N is for the pool with the (N+1)th most CPU time.
+    /// one name and parent. Bit N is for the [kind](Recorded::pools) with the (N+1)th most CPU time.
     #[must_use]
     pub fn with_pools(mut self, pools: u32) -> Self {
         self.how.pools = pools;

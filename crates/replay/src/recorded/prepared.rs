@@ -129,8 +129,8 @@ impl Prepared {
         counts.left_out_connections = how.without_connections.len() as u64;
         let takes = messages.takes(threads.len());
         let whole = Causes { threads: &threads, ..bare };
-        let ended = ended(&threads);
-        let ends = |thread: usize| threads[thread].tgid.is_some_and(|process| ended.contains(&process));
+        let ended_processes = ended_processes(&threads);
+        let ends = |thread: usize| threads[thread].tgid.is_some_and(|process| ended_processes.contains(&process));
         let may = |thread: usize| {
             let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
             (!ended || ends(thread))
@@ -228,10 +228,9 @@ impl Prepared {
 }
 
 /// Returns the processes that ended in the recording.
-fn ended(threads: &[lives::Thread]) -> BTreeSet<i32> {
+fn ended_processes(threads: &[lives::Thread]) -> BTreeSet<i32> {
     let mut ended: BTreeSet<i32> = threads.iter().filter_map(|thread| thread.tgid).collect();
-    let lasts = |thread: &&lives::Thread| thread.stretches.last().is_none_or(|last| last.end != End::Exit);
-    for process in threads.iter().filter(lasts).filter_map(|thread| thread.tgid) {
+    for process in threads.iter().filter(|thread| thread.exit().is_none()).filter_map(|thread| thread.tgid) {
         ended.remove(&process);
     }
     ended

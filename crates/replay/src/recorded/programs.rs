@@ -15,7 +15,7 @@ use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::exits::Exits;
 use super::habits::Rhythm;
-use super::lives::{Act, End, Stretch};
+use super::lives::{Act, Stretch};
 use super::locks::Locks;
 use super::messages::Messages;
 use super::pairs::Pairs;
@@ -87,7 +87,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     workload.leads = leads.pairs.iter().map(|&(leader, _)| names(leader)).collect();
     let mut timers = vec![None; threads.len()];
     // A process that ends may begin at another time.
-    let lasts = |thread: usize| threads[thread].stretches.last().is_some_and(|last| last.end != End::Exit);
+    let lasts = |thread: usize| threads[thread].exit().is_none();
     let paced = rhythms.iter().enumerate().filter(|(_, rhythm)| matches!(rhythm, Rhythm::Paced { .. }));
     for (thread, _) in paced.filter(|(thread, _)| lasts(*thread)) {
         timers[thread] = Some(workload.timers.len());

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::causes::Causes;
-use super::lives::{Act, End, Thread};
+use super::lives::{Act, Thread};
 
 /// The most starts of programs to compare, for each loop and name.
 const MOST_STARTS: usize = 256;
@@ -63,7 +63,7 @@ fn jobs(causes: &Causes<'_>, lasts: &[bool]) -> Vec<bool> {
 
 /// When a thread exited.
 fn ended(thread: &Thread) -> Option<u64> {
-    thread.stretches.last().filter(|last| last.end == End::Exit).map(|last| last.ended)
+    thread.exit().map(|last| last.ended)
 }
 
 /// Returns the starts of programs after `from`, by the continuing thread that starts them and their name.
