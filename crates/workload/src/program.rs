@@ -538,8 +538,8 @@ pub enum Op {
         lead: usize,
     },
     /// Kills the other tasks of this task's [process](Task::process), as `exit_group` does. They do the rest of their
-    /// work, but leave out all sleeps before their [`Op::AwaitKill`]. A pool of this task is then as at the start, for a
-    /// process that is forked again.
+    /// work, but leave out all sleeps before their [`Op::AwaitKill`]. A pool of this task is then as at the start, for
+    /// a process that is forked again.
     ExitGroup,
     /// Sleeps until a task of the process calls [`Op::ExitGroup`]. If none has that operation, it does not sleep.
     AwaitKill,

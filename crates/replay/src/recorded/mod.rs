@@ -370,8 +370,8 @@ pub struct Recorded {
     pub duration_ns: u64,
     /// When the machine's ticks came, if known.
     pub ticks: Option<Ticks>,
-    /// The kinds of possible pools, by name, used or not. Pools of processes that end are one kind if they have one name.
-    /// Every other pool is a kind of its own.
+    /// The kinds of possible pools, by name, used or not. Pools of processes that end are one kind if they have one
+    /// name. Every other pool is a kind of its own.
     pub pools: Vec<String>,
     /// When the part begins that closed loops repeat, nanoseconds since the start.
     pub repeats_from: u64,
