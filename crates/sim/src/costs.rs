@@ -211,6 +211,9 @@ impl Costs {
 
     /// Returns the costs of replays: those of `switches`, which recorded work lacks, latencies of interrupts and idle
     /// states, and values that control the balancer. Recorded work contains the rest.
+    ///
+    /// The work of an interrupted task contains the handling of another CPU's interrupt, after which the CPU switches.
+    /// So a switch is later by [`Self::ipi_ns`]. An idle CPU has that within [`Self::idle_exit_ns`].
     #[must_use]
     pub fn of_replay(&self, switches: SwitchCosts) -> Self {
         let SwitchCosts { switch_ns, cold_switch_ns, wakeup_ns, wakeup_far_ns } = switches;
@@ -221,8 +224,8 @@ impl Costs {
             wakeup_far_ns,
             irq_latency_ns: self.irq_latency_ns,
             irq_jitter_ns: self.irq_jitter_ns,
-            ipi_latency_ns: self.ipi_latency_ns,
-            idle_exit_ns: self.idle_exit_ns,
+            ipi_latency_ns: self.ipi_latency_ns.saturating_add(self.ipi_ns),
+            idle_exit_ns: self.idle_exit_ns.saturating_sub(self.ipi_ns),
             newidle_max_ns: self.newidle_max_ns,
             newidle_ratio: self.newidle_ratio,
             host_lock_permille: self.host_lock_permille,
@@ -317,6 +320,17 @@ mod tests {
         for (index, (name, value)) in costs.iter().enumerate() {
             assert_eq!((name, value), (Costs::NAMES[index], 1000 + index as u64));
         }
+    }
+
+    /// A wakeup of a busy CPU takes what the calibration measured for it, one of an idle CPU no longer.
+    #[test]
+    fn replays_switch_after_the_handling_of_the_interrupt() {
+        let of = |ipi_ns, idle_exit_ns| {
+            let costs = Costs { ipi_latency_ns: 7_000, ipi_ns, idle_exit_ns, ..Costs::ZERO };
+            let replay = costs.of_replay(SwitchCosts::default());
+            (replay.ipi_latency_ns, replay.ipi_ns, replay.idle_exit_ns)
+        };
+        assert_eq!([of(3_000, 10_000), of(3_000, 0)], [(10_000, 0, 7_000), (10_000, 0, 0)]);
     }
 
     #[test]

@@ -184,6 +184,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let (per_cpu, on) = (template >= self.own && attrs.affinity.is_some(), CpuId(cpu as u32));
         let mut sched = sched!(self, cpu);
         let id = if per_cpu { sched.new_kthread(&attrs, on) } else { sched.new_task(&attrs, on) };
+        if instance == FIRST && task.wakee_flips > 0 {
+            sched.set_wakee_flips(id, task.wakee_flips);
+        }
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, instance, self.programs.entry[template], times(task.repeat)));
         self.round_of_new_task();

@@ -64,3 +64,19 @@ fn who_slept_and_waits_for_nothing_wakes_at_his_start() {
     let log = ran("2", vec![works, late]);
     assert_eq!((turns(&log, "works"), turns(&log, "late")), (vec![(0, 1)], vec![(3 * MS, 1)]));
 }
+
+/// Waker and wakee both change their wakees often (`wake_wide`): the woken task stays on its CPU, though the waker's has
+/// less load.
+#[test]
+fn tasks_with_many_wakees_leave_these_on_their_cpus() {
+    let goes_to = |waker_flips, wakee_flips| {
+        let ops = vec![run(2000), Op::SemPost(0), run(50_000)];
+        let waker = Task { before: Some(Before::Runnable(0)), wakee_flips: waker_flips, ..once("waker", ops) };
+        let ops = vec![Op::SemWait(0), run(100)];
+        let wakee = Task { before: Some(Before::Asleep(1)), wakee_flips, ..once("wakee", ops) };
+        let hog = |name| Task { before: Some(Before::Runnable(1)), ..pinned(once(name, vec![run(50_000)]), &[1]) };
+        let log = ran("2", vec![waker, wakee, hog("a"), hog("b"), hog("c")]);
+        turns(&log, "wakee")[0].1
+    };
+    assert_eq!([goes_to(0, 0), goes_to(100, 1), goes_to(100, 10), goes_to(10, 10)], [0, 0, 1, 0]);
+}

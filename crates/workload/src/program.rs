@@ -230,6 +230,9 @@ pub struct Task {
     pub start: Option<u64>,
     /// Its state before the run. None: forked at its start, unless all tasks sleep until then.
     pub before: Option<Before>,
+    /// How often it recently changed its wakee (the kernel's `wakee_flips`), if it existed before the run. Wakeups
+    /// between tasks with many changes leave the woken task on its CPU.
+    pub wakee_flips: u32,
     /// Index in [`Workload::sessions`]. None: the default session.
     pub session: Option<usize>,
     /// The process. Its tasks are threads that share an address space. None: a process for each instance.
@@ -252,6 +255,7 @@ impl Task {
             name,
             start: Some(0),
             before: None,
+            wakee_flips: 0,
             session: None,
             process: Some(0),
             settings: Settings::default(),

@@ -5,6 +5,7 @@ mod overhead;
 mod stay;
 mod stretch;
 mod transfers;
+mod wakees;
 mod wakeups;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 pub(super) use stay::Stay;
 pub(super) use stretch::{Act, End, Stretch, Waker};
 pub(super) use transfers::{Place, Sockets, Transfer};
+use wakees::Wakees;
 use wakeups::Early;
 
 use super::placing::{Marked, Move};
@@ -83,6 +85,7 @@ pub(super) struct Thread {
     charged_from: Option<u64>,
     /// A wakeup while it ran; it counts if a sleep follows.
     early: Option<Early>,
+    pub(super) wakees: Wakees,
 }
 
 impl Thread {
@@ -113,6 +116,7 @@ impl Thread {
             replaced: false,
             charged_from: None,
             early: None,
+            wakees: Wakees::default(),
         }
     }
 

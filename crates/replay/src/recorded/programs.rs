@@ -137,6 +137,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(builder.begins(index)) },
                 before: before(thread, builder.begins(index)),
+                wakee_flips: if thread.born.is_none() { thread.wakees.flips(duration_ns) } else { 0 },
                 session: sessions.of[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),

@@ -65,6 +65,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
+    /// Sets how often a task recently changed its wakee (`wakee_flips`), for one that ran before the simulation.
+    pub fn set_wakee_flips(&mut self, task: TaskId, flips: u32) {
+        if let Some((mut rq, index)) = rq_of!(self, task) {
+            rq.tasks[index].wakee_flips = flips;
+        }
+    }
+
     /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if it does not sleep or has ended.
     ///
     /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. So a host with concurrent wakers leaves a

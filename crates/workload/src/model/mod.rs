@@ -164,6 +164,7 @@ fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
         class: class.to_owned(),
         start: Some(0),
         before: None,
+        wakee_flips: 0,
         session: None,
         process: None,
         settings: Settings::default(),

@@ -138,6 +138,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             class: class.name.clone(),
             start: start(class),
             before: None,
+            wakee_flips: 0,
             session: None,
             // rt-app's tasks are threads.
             process: Some(0),

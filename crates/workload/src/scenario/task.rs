@@ -97,6 +97,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         class: name.to_owned(),
         start: Some(start),
         before: None,
+        wakee_flips: 0,
         session: None,
         process: None,
         settings: settings.clone(),

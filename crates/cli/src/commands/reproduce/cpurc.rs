@@ -328,6 +328,7 @@ fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload 
                 class: format!("of-{group}"),
                 start: Some(0),
                 before: None,
+                wakee_flips: 0,
                 session: None,
                 process: None,
                 settings: Settings { group: Some(group), ..Settings::default() },

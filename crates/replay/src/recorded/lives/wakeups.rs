@@ -108,6 +108,7 @@ impl Lives {
         if self.threads[thread].state != State::Asleep {
             return;
         }
+        self.counts_wakee(cpu, task);
         let last_cpu = self.threads[thread].stretches.last().map(|slept| slept.last_cpu);
         let stretch = self.wakes(at, cpu, thread, prio, (waker, context));
         if let Waker::Thread(by) = waker {

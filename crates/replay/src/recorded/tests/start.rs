@@ -76,3 +76,24 @@ fn a_fork_shown_twice_is_one() {
     assert_eq!(recorded(2), recorded(1));
     assert_eq!(ops(&recorded(2), 5).iter().filter(|op| matches!(op, Op::Fork(_))).count(), 1);
 }
+
+/// Timers that hit a task count as well, but not wakeups of threads with one CPU.
+#[test]
+fn changes_of_wakees_before_the_trace_are_as_in_it() {
+    let (a, b, c, bound) = (task(5, "a"), task(6, "b"), task(7, "c"), task(8, "kworker/0:1"));
+    let mut script = Script { running: [Some(a), None, None], ..Script::default() };
+    script.switch(1000, 0, Left::Runnable, Some(c)).switch(2000, 0, Left::Sleeping, Some(a));
+    for round in 0..10 {
+        let at = (10 * round + 1) * MS;
+        let woken = [(b, Context::Softirq), (bound, Context::Task), (c, Context::Hardirq)];
+        for (at, (task, context)) in (at..).step_by(2 * MS as usize).zip(woken) {
+            script.context = Some(context);
+            script.wake(at, 0, task).switch(at + 1000, 1, Left::Sleeping, Some(task));
+            script.switch(at + MS, 1, Left::Sleeping, None);
+        }
+    }
+    let recorded = script.finish();
+    let flips = |name: &str| recorded.workload.tasks.iter().find(|task| task.class == name).unwrap().wakee_flips;
+    // 20 changes in 96 ms are 208 a second, and the kernel's mean count is half as much again.
+    assert_eq!([flips("a"), flips("b")], [313, 0]);
+}
