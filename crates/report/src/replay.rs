@@ -534,8 +534,8 @@ mod tests {
     #[test]
     fn deviations_from_entitlements_are_explained_with_their_limits() {
         let explained = |hits: u64, web: u64| {
-            let limit =
-                LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
+            let (max, throttled_ns) = (Some((50, 100)), hits * 10_000_000);
+            let limit = LimitResult { max, nr_periods: 10, nr_throttled: hits, throttled_ns, ..LimitResult::default() };
             let group = |path: &str, parent, cpu_ms: u64, limit| GroupResult {
                 path: path.to_owned(),
                 parent,
