@@ -144,10 +144,13 @@ fn fidelity_is_a_page() {
     let page = folder.path().join("page.html");
     let printed =
         well(&["fidelity", "--kernel", "6.18", "--scenario", "three", "--html", &page.display().to_string()], "");
-    let count = printed.lines().last().expect("the count").to_owned();
+    let count = printed.lines().last().expect("the count").trim_end_matches('.').to_owned();
     let Some(dom) = load(&page, false) else { return };
     drawn(&dom, 0);
-    assert!(dom.contains(&count) && dom.contains("Linux 6.18 on 2 CPUs") && dom.contains("Every cell"), "{count}");
+    assert!(
+        dom.contains(&count) && dom.contains("Linux 6.18 on 2 CPUs") && dom.contains("All measurements"),
+        "{count}"
+    );
     // Nine cells under a head.
     assert!(dom.matches("<tr>").count() >= 10, "{} rows", dom.matches("<tr>").count());
 }
