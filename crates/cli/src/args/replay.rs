@@ -15,7 +15,7 @@ const SEEDS: &str = "5";
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: 1)")),
+    mut_arg("seed", |arg| arg.help("Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: 1)")),
     mut_arg("repeat", |arg| {
         let what_if = WHAT_IF.map(|option| (option, ArgPredicate::IsPresent, SEEDS));
         arg.default_value_ifs(what_if)

@@ -12,7 +12,8 @@ use super::number;
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: the file's, else 1)
+    /// Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: the file's,
+    /// else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
