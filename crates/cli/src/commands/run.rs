@@ -166,8 +166,8 @@ fn detections(run: &Done) -> Option<String> {
     } else if detected.violations.is_empty() {
         let (windows, wasted) = (detected.windows, detected.wasted_cpus);
         text = format!(
-            "detect, seed {seed}: no lasting waits beside idle CPUs in {windows} windows of {window} ms. In the worst window, {wasted:.1} \
-             tasks on average waited although an idle CPU could have run them\n"
+            "detect, seed {seed}: no violation in {windows} windows of {window} ms: not enough tasks waited beside idle CPUs, or not in \
+             three consecutive windows. In the worst window, {wasted:.1} tasks on average waited although an idle CPU could have run them\n"
         );
     }
     for violation in detected.violations.iter().take(TOLD) {

@@ -145,7 +145,7 @@ fn as_text(
     section(verdict, &section_lines(&needs.missing));
     // Commands stay on one line for copying.
     let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
-    section("Command that records them", &commands);
+    section("Command that records the missing events", &commands);
     if needs.missing.is_empty() {
         lines.push("A replay lacks nothing.\n".to_owned());
     }
@@ -260,7 +260,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
             summary.missing_arrivals(),
-            "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)"
+            "switches to a task that are missing: assumed at the task's wakeup, or computed back from its run time"
                 .to_owned(),
         ),
         (
