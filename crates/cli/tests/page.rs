@@ -552,7 +552,10 @@ fn a_replay_in_groups_has_bars_of_them() {
     let progress = progress.expect("it has a bar");
     assert!(progress["share"].as_f64().is_some_and(|times| times > 2.0) && progress["mark"] == 1.0, "{progress}");
     assert!(progress["text"].as_str().is_some_and(|text| text.contains("times as fast, done after 1.")), "{progress}");
-    assert!(text.contains("<li>Verdict: ") && text.contains("<li>what if: Progress: "), "both are in the summary");
+    assert!(
+        text.contains("<li>Verdict: ") && text.contains("<li>what if: What stands out: "),
+        "both are in the summary"
+    );
     let tables = data["tables"].as_array().expect("tables").iter();
     let table = tables.clone().find(|table| table["title"] == "Progress of closed loops").expect("a table");
     let heads: Vec<_> = table["tables"][0]["table"]["columns"].as_array().expect("columns").iter().collect();
