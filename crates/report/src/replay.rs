@@ -299,8 +299,8 @@ impl ReplayCheck {
         let off = |(name, (recorded, replayed)): (_, (u64, u64))| {
             ((share(replayed, replayed_of) - share(recorded, of)).abs(), name)
         };
-        let together = names.into_iter().filter(|(_, (recorded, _))| *recorded > 0 && *recorded >= least);
-        together.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
+        let large_names = names.into_iter().filter(|(_, (recorded, _))| *recorded > 0 && *recorded >= least);
+        large_names.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Returns a sentence on how far to trust a what-if.
