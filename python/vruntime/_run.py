@@ -59,8 +59,8 @@ def run(
 ) -> Run:
     """Runs a workload, and returns the results of every task, class of tasks, task group and CPU.
 
-    :param workload: an rt-app file (JSON) or a scenario (TOML) by its path; an rt-app file as a dictionary; a
-        scenario's text as :class:`vruntime.Toml`; or the name of an example, such as ``"demo"``.
+    :param workload: the path of an rt-app file (JSON) or of a scenario (TOML). Or an rt-app file as a dictionary, the
+        text of a scenario as :class:`vruntime.Toml`, or the name of an example, such as ``"demo"``.
     :param kernel: such as ``"6.12"``, ``"6.12+NO_RUN_TO_PARITY"`` or what ``uname -r`` prints. Default: the file's,
         else 6.12.
     :param machine: such as ``"pack:2 core:4"``, ``16``, ``"server"`` or ``"lstopo.xml"``; see

@@ -161,7 +161,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, u64), String> {
         text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as base_slice_ns=3000000".to_owned())?;
     let (name, value) = (name.trim(), value.trim().replace('_', ""));
     let negative = || value.parse().ok().and_then(|value| negative(name, value));
-    let wrong = || format!("`{value}` is no whole number of nanoseconds (or a count)");
+    let wrong = || format!("`{value}` is not a whole number (nanoseconds, or a count)");
     let value = value.parse().ok().or_else(negative).ok_or_else(wrong)?;
     Ok((name.to_owned(), value))
 }

@@ -28,7 +28,7 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
-#[expect(clippy::expect_used, reason = "a task has its entity as long as it is in the class")]
+#[expect(clippy::expect_used, reason = "a task of the class has its entity")]
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
     call(&mut rq.dl, se)
@@ -404,7 +404,7 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 /// its 0-lag time (later after an overrun) is never queued again.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
-    let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
+    let se = rq.tasks[index].dl_kept.as_mut().expect("a task with a timer has an entity");
     match timer {
         DlTimer::Replenish => (se.throttled, se.yielded) = (false, false),
         DlTimer::Inactive => {
