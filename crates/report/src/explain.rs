@@ -230,12 +230,15 @@ impl Explained {
 
     /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`. Several runs have the mean.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
-        let Throttled { owner, periods, hits: throttled, .. } = limit;
+        let Throttled { owner, periods, hits, .. } = limit;
+        let mean = |all: u64| units::count(all as f64 / self.runs.max(1) as f64);
+        let runs = if self.runs > 1 { format!(" (mean of {} runs)", self.runs) } else { String::new() };
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
         let max = max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
-        format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
+        let max = max.unwrap_or_default();
+        format!("{whose}{max} throttled it in {} of {} periods{runs}", mean(hits), mean(periods))
     }
 
     /// Returns the own or inherited limit that throttled a group most often.
@@ -310,7 +313,7 @@ fn count_cpus(list: &str) -> Option<usize> {
     list.split(',').map(count).sum()
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -536,7 +539,10 @@ mod tests {
         let explained = Explained::of(&runs);
         assert!(explained.is_throttled("/web") && !explained.is_throttled("/"));
         let sentence = explained.of_group("/web").expect("it deviates");
-        assert!(sentence.contains("got 40.00 %") && sentence.ends_with("17 of 20 periods."), "{sentence}");
+        assert!(
+            sentence.contains("got 40.00 %") && sentence.ends_with("8.50 of 10 periods (mean of 2 runs)."),
+            "{sentence}"
+        );
         let sentences = explained.sentences("with 6.12, ");
         assert!(sentences[0].starts_with("With 6.12, group `/web` got 40.00 %"), "{sentences:?}");
         let one = Explained::new(&runs[0], 1_000_000_000);
