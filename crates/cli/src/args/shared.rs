@@ -17,10 +17,10 @@ pub(crate) struct Model {
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
-    #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true)]
+    #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) hz: Option<u32>,
     /// Preemption model: where system calls can be preempted (default: the file's, else voluntary)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", hide_short_help = true)]
     pub(crate) preempt: Option<PreemptName>,
     /// Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: the file's, else
     /// default)
@@ -35,29 +35,29 @@ pub(crate) struct Model {
     #[arg(long, value_name = "FEATURE", allow_hyphen_values = true)]
     pub(crate) feature: Vec<String>,
     /// Create all tasks before the run, and let them sleep until their start time; otherwise each is forked then
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) gate: bool,
     /// Fork each task at its start time, also if the recording or scenario has `gate`
-    #[arg(long, conflicts_with = "gate")]
+    #[arg(long, conflicts_with = "gate", hide_short_help = true)]
     pub(crate) no_gate: bool,
     /// Put the tasks of the root group into autogroups, one for each session
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) autogroup: bool,
     /// Use no autogroups, also if the file, the recording or the machine has them
-    #[arg(long, conflicts_with = "autogroup")]
+    #[arg(long, conflicts_with = "autogroup", hide_short_help = true)]
     pub(crate) no_autogroup: bool,
     /// Schedule real-time tasks by groups, as kernels with CONFIG_RT_GROUP_SCHED
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) rt_group_sched: bool,
     /// Count switches of each group in the scheduler; `nr_switches_counted` with --json
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) group_switches: bool,
     /// Response time to meet: tables and JSON show the share of rounds above it
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) target: Option<u64>,
     /// Tasks alive at one time, besides those of the workload; a fork beyond that is an error (default: the
     /// file's, else 262144)
-    #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) threads_max: Option<usize>,
 }
 
