@@ -18,9 +18,9 @@ use crate::{Ended, output, tables};
 
 /// The default number of tasks and events.
 const SHOWN: usize = 15;
-/// What results of a reading that Ctrl-C ended lack.
+/// The note on results if Ctrl-C ended the reading.
 pub(super) const UNREAD: &str = "results lack the rest of the trace";
-/// For clocks such as `x86-tsc`, `counter` and `uptime`.
+/// The note on clocks without a unit, such as `x86-tsc` and `counter`.
 pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
 
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
@@ -88,11 +88,11 @@ fn seconds(nanoseconds: i64, digits: usize) -> String {
     format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
 }
 
-/// What the text of `trace info` prints beside the counts, a sentence each.
+/// The sentences of `trace info` beside the counts.
 struct Sentences<'a> {
-    /// Findings on the file.
+    /// Sentences on the quality of the file.
     found: &'a [String],
-    /// Lines about a recording's section.
+    /// Sentences on the section that `vruntime record` wrote.
     recorded: &'a [String],
 }
 
