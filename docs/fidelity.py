@@ -227,16 +227,15 @@ def where():
 machines = {folder.name: run(folder) for folder in sorted(filter(pathlib.Path.is_dir, MACHINES.iterdir()), key=lambda folder: ORDER.index(folder.name))}
 
 inside, total = count(cells)
-# The line before the last says how many of those are inside that a machine on which nothing happens would miss.
-TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=True, check=True).stdout.splitlines()[-2]
+# The last line also counts the measurements that a machine on which nothing happens would miss.
+TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=True, check=True).stdout.splitlines()[-1].partition("; ")[2]
 # Where two states last for seconds, a seed decides which: how many are inside is known of many seeds.
 SEEDS = 15
 by_seed = [count(run("--seed", seed, "--repeat", 1))[0] for seed in range(1, SEEDS + 1)]
 main = [
     "# Accuracy",
     "",
-    f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks: **inside {inside} of {total} cells**. "
-    f"{TELLING[0].upper()}{TELLING[1:]} (a cell that was never observed may be 0).",
+    f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks. **{inside} of {total} measurements are within their tolerance**, and {TELLING}",
     "",
     "`docs/fidelity.py` makes this page from the command's output. `vruntime help fidelity` has the tolerances. "
     "[fidelity/ground-truth](../fidelity/ground-truth/README.md) has the recordings, and how they were made. Figures are medians of seeds 1 to 5. "

@@ -1,12 +1,14 @@
 """Draws the pictures of docs/concepts from runs of vruntime, as SVG for light and dark pages.
 
-    python3 docs/pictures.py target/release/vruntime
+    python3 docs/pictures.py target/release/vruntime [FOLDER]
 
-Each scenario of docs/concepts (`*.toml`) is run. The slices come from its text trace, vruntimes and lags from
-`--debug-at`. The result depends on the command only: the same build draws the same bytes.
+Each scenario of docs/concepts (`*.toml`) is run. The slices come from its text trace, vruntimes, lags and domains from
+`--debug-at`, and groups from `--json`. The pictures are written to docs/concepts, or to FOLDER. The result depends on
+the command only: the same build draws the same bytes.
 """
 
 import html
+import json
 import re
 import subprocess
 import sys
@@ -14,14 +16,15 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "concepts"
+TO = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
 WIDTH, LEFT, RIGHT, ROW = 760, 74, 16, 30
 STYLE = """<style>
 .bg{fill:#fff}.text{fill:#24292f}.axis{stroke:#8c959f}.grid{stroke:#d0d7de}.idle{fill:#f0f2f5}
 .c0{fill:#2f6fb2}.c1{fill:#c9681d}.c2{fill:#3a8a57}.l0{stroke:#2f6fb2}.l1{stroke:#c9681d}.l2{stroke:#3a8a57}
-.c3{fill:#8a63b3}.stop{fill:#f3c3c0}.avg{stroke:#57606a;stroke-dasharray:5 4}
+.c3{fill:#8a63b3}.stop{fill:#f3c3c0}.avg{stroke:#57606a;stroke-dasharray:5 4}.on{fill:#fff}
 @media (prefers-color-scheme:dark){.bg{fill:#1b2028}.text{fill:#d7dde4}.axis{stroke:#6e7681}.grid{stroke:#373e47}
 .idle{fill:#262c36}.c0{fill:#5a9fe0}.c1{fill:#e39352}.c2{fill:#62b883}.l0{stroke:#5a9fe0}.l1{stroke:#e39352}
-.l2{stroke:#62b883}.c3{fill:#b48fe0}.stop{fill:#6b3330}.avg{stroke:#9aa4af}}
+.l2{stroke:#62b883}.c3{fill:#b48fe0}.stop{fill:#6b3330}.avg{stroke:#9aa4af}.on{fill:#11161c}}
 text{font:13px system-ui,"DejaVu Sans",sans-serif}path{fill:none;stroke-width:2}
 </style>"""
 
@@ -123,7 +126,7 @@ class Picture:
     def save(self, name):
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.y}" role="img" aria-label="{html.escape(self.label)}">'
         text = "\n".join([head, STYLE, '<rect width="100%" height="100%" rx="6" class="bg"/>', *self.body, "</svg>", ""])
-        (FOLDER / f"{name}.svg").write_text(text)
+        (TO / f"{name}.svg").write_text(text)
 
 
 def sampled(scenario, begin, end, step):
@@ -186,6 +189,84 @@ def balance():
     picture.save("balance")
 
 
+def tree():
+    """A row for each level of the tree. The width of a group is its entitlement, and all of the width is the root's."""
+    groups = json.loads(run("tree", "--json"))["observed"][0]["groups"]
+    whole = groups["/"]["entitled_ns"]
+    children = lambda path: [name for name in groups if name != "/" and (name.rpartition("/")[0] or "/") == path]
+    picture = Picture(0, whole, "The CPU time of the root is divided among its groups by weight, and then within each group")
+    colours = {"/": "c3", "/shop": "c0", "/backup": "c1", "/shop/web": "c0", "/shop/jobs": "c2"}
+    height, top = 46, picture.y
+
+    def draw(path, begin, level):
+        group = groups[path]
+        end = begin + group["entitled_ns"]
+        x, width, y = picture.x(begin), picture.x(end) - picture.x(begin), top + level * height
+        picture.add(f'<rect x="{x:.1f}" y="{y}" width="{width - 2:.1f}" height="{height - 6}" rx="3" class="{colours[path]}"/>')
+        weight = "the whole CPU" if path == "/" else f"weight {group['weight']}"
+        picture.text(x + 8, y + 17, path, "on")
+        picture.text(x + 8, y + 33, f"{weight}: {100 * group['entitled_ns'] / whole:.1f} %", "on")
+        for name in sorted(children(path), key=lambda name: -groups[name]["entitled_ns"]):
+            draw(name, begin, level + 1)
+            begin += groups[name]["entitled_ns"]
+
+    draw("/", 0, 0)
+    for level, words in enumerate(("root", "groups", "groups in", "/shop")):
+        picture.text(8, top + min(level, 2) * height + (17 if level < 3 else 33), words)
+    picture.y = top + 3 * height + 6
+    picture.save("tree")
+
+
+def round_():
+    """A service's rounds: from when its timer is due until it sleeps again."""
+    begin, end, first, period = 25, 105, 5, 25
+    picture = Picture(begin, end, "Three rounds of a service: each is late by the wait for the CPU, and its response time is the whole round")
+    picture.legend([("c2", "service"), ("idle", "two batch jobs"), ("c1", "lateness"), ("c0", "response time")])
+    cpus, _ = slices("round", begin, end)
+    runs = [part for part in cpus[0] if part[2].startswith("service")]
+    picture.rows({0: runs}, {}, lambda task: "c2")
+    for name, css in (("lateness", "c1"), ("response", "c0")):
+        picture.text(8, picture.y + 18, name)
+        due = first + period * ((begin - first) // period + 1)
+        while due < end:
+            mine = [part for part in runs if due <= part[0] < due + period]
+            if name == "lateness":
+                # The timer is due at the line.
+                x = picture.x(due)
+                picture.add(f'<line x1="{x:.1f}" y1="38" x2="{x:.1f}" y2="{38 + 3 * ROW}" class="axis"/>')
+            if mine:
+                until = mine[0][0] if name == "lateness" else mine[-1][1]
+                picture.bar(due, until, css)
+                picture.text(picture.x(until) + 5, picture.y + 16, f"{until - due:.1f} ms")
+            due += period
+        picture.y += ROW
+    picture.axis(5)
+    picture.save("round")
+
+
+def domains():
+    """The domains of CPU 0, and the groups of CPUs that each of them balances."""
+    text = run("domains", "--debug-at", "50ms")
+    mine = text[re.search(r"^cpu0 ", text, re.M).start() : re.search(r"^cpu1 ", text, re.M).start()]
+    levels = [(name, bin(int(mask.replace(",", ""), 16)).count("1")) for name, mask in re.findall(r"^domain\d+ (\S+) (\S+)", mine, re.M)]
+    count = levels[-1][1]
+    picture = Picture(0, count, "The domains of CPU 0 are nested: its core, its cache, its socket, and the whole machine")
+    shares = {"SMT": "a core", "MC": "one cache", "PKG": "one socket", "NUMA": "all sockets"}
+    for level, (name, size) in reversed(list(enumerate(levels))):
+        picture.text(8, picture.y + 18, name)
+        # All domains of this level; that of CPU 0 is the first.
+        for start in range(0, count, size):
+            picture.bar(start + 0.05, start + size - 0.05, f"c{level}" if start == 0 else "idle")
+        if size > 2:
+            picture.text(picture.x(0) + 8, picture.y + 17, f"{size} CPUs: {shares[name]}", "on")
+        picture.y += ROW
+    picture.text(8, picture.y + 14, "CPU")
+    for cpu in range(count):
+        picture.text(picture.x(cpu + 0.5), picture.y + 14, str(cpu), anchor="middle")
+    picture.y += 26
+    picture.save("domains")
+
+
 if __name__ == "__main__":
-    for draw in (share, wakeup, limit, balance):
+    for draw in (share, wakeup, limit, balance, tree, round_, domains):
         draw()

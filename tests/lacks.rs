@@ -38,7 +38,7 @@ pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) ->
     };
     let of_replay = [
         count("switch away from a task is missing", "switches away from a task are missing"),
-        count("switch from the idle task to another is missing", "switches from the idle task to another are missing"),
+        count("switch to a task is missing", "switches to a task are missing"),
         count("sleep has no wakeup event", "sleeps have no wakeup event"),
     ];
     // A replay knows of wakeups that reach a task on its way to sleep: such a sleep has an end, which the others miss.

@@ -53,9 +53,9 @@ class Flaky(Elsewhere):
 
     def submit(self, function, /, *arguments, **named):
         for _, job in arguments[0].jobs:
-            for said in job.said:
-                if self.left.get(said, 0) > 0:
-                    self.left[said] -= 1
+            for argument in job.argv:
+                if self.left.get(argument, 0) > 0:
+                    self.left[argument] -= 1
                     future = Future()
                     future.set_exception(MemoryError("the worker was killed"))
                     return future

@@ -44,8 +44,8 @@ class Comparisons(unittest.TestCase):
     def test_machines_rules_and_workloads(self):
         self.assertEqual(vruntime.compare(HOGS, machine=[1, 2], duration="100ms").seeds, 5, "by default")
         machines = vruntime.compare(HOGS, machine=[1, 2], duration="100ms", repeat=1)
-        self.assertEqual(machines.variants, ("1", "2"))
-        self.assertIsNone(machines.find("share", class_="hog").overlaps("2"), "of one seed")
+        self.assertEqual(machines.variants, ("1 CPU", "2 CPUs"))
+        self.assertIsNone(machines.find("share", class_="hog").overlaps("2 CPUs"), "of one seed")
         self.assertIn("One seed", str(machines))
         with self.assertRaisesRegex(TypeError, "a kernel is a text"):
             vruntime.compare(HOGS, kernel=[6.1, "6.12"])

@@ -5,9 +5,9 @@
 >>> [round(task.share, 2) for task in result.tasks.values()]
 [0.5, 0.5]
 
-Five functions: :func:`run` runs a workload, :func:`compare` compares kernels, machines or workloads, :func:`sweep`
-varies the options of :func:`run`, :func:`replay` replays a recorded trace, and :func:`command` runs any other
-``vruntime`` command. :func:`kernels`, :func:`features` and :func:`machines` list the possible values.
+:func:`run` runs a workload. :func:`compare` compares kernels, machines or workloads. :func:`sweep` varies the options
+of :func:`run`. :func:`replay` replays a recorded trace. :func:`command` runs any other ``vruntime`` command.
+:func:`kernels`, :func:`features` and :func:`machines` list the possible values.
 
 They run the ``vruntime`` command of this package. The same input and seed give the same results to the nanosecond, on
 every machine. Numbers have the names of ``vruntime run --json`` (docs/cli.md explains them), with their units.

@@ -227,24 +227,24 @@ def compare(
     if len(inputs) > 1:
         message = "only one workload can be given as a dictionary or a text: write the others to files"
         raise VruntimeError([Message("error", message, text=message)])
-    said = model(given)
-    said += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
-    said += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
-    said += rules_of(rules)
-    said += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
-    said += switches(strict=strict)
-    said += arguments(duration=None if duration is None else time(duration))
-    said += arguments(target=None if target is None else time(target))
-    said = ["compare", *(file for file, _ in sources), "--json", *said]
+    argv = model(given)
+    argv += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
+    argv += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
+    argv += rules_of(rules)
+    argv += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
+    argv += switches(strict=strict)
+    argv += arguments(duration=None if duration is None else time(duration))
+    argv += arguments(target=None if target is None else time(target))
+    argv = ["compare", *(file for file, _ in sources), "--json", *argv]
     text = inputs[0] if inputs else None
-    all_seeds = [*said, *numbers_of(repeat=repeat)]
+    all_seeds = [*argv, *numbers_of(repeat=repeat)]
     if executor is None:
         answer = command(*all_seeds, *arguments(out=out, html=html), input=text)
         return Comparison(answer.json(), answer.messages)
     outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
     # Saved results among the workloads have no parts, and what stands out with rules needs the whole results.
     if not outputs and rules is None and repeat > 1 and not any(map(_is_saved, sources)):
-        answers = execute_in(executor, [([*said, f"--part={index}"], text, {}) for index in range(repeat)])
+        answers = execute_in(executor, [([*argv, f"--part={index}"], text, {}) for index in range(repeat)])
         messages = tuple(dict.fromkeys(message for answer in answers for message in answer.messages))
         warn(messages)
         return Comparison(_together([answer.json() for answer in answers]), messages)

@@ -28,7 +28,7 @@ class Job:
     """One call of the command."""
 
     #: The arguments, except for those of the outputs.
-    said: tuple[str, ...]
+    argv: tuple[str, ...]
     #: The standard input, compressed.
     stdin: bytes | None = None
     #: The folder that relative paths start from (empty: the working folder), and the digest of each file's content by
@@ -46,14 +46,14 @@ class Job:
     def key(self, version: str) -> str:
         """Returns a digest of all that the results depend on."""
         files = [(os.path.relpath(path, self.folder), digest) for path, digest in self.files]
-        parts = [FORMAT, version, self.said, self.text, sorted(files)]
+        parts = [FORMAT, version, self.argv, self.text, sorted(files)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def plain_job(said: Sequence[str], text: str | None, outputs: Mapping[str, Any], folder: str | None = None) -> Job:
+def plain_job(argv: Sequence[str], text: str | None, outputs: Mapping[str, Any], folder: str | None = None) -> Job:
     """Returns a call that this process executes, in its working folder or in another."""
     return Job(
-        tuple(said),
+        tuple(argv),
         None if text is None else zlib.compress(text.encode(), 1),
         folder or "",
         outputs=tuple((name, os.path.abspath(os.fspath(path))) for name, path in outputs.items()),
@@ -67,13 +67,13 @@ class Contents:
     by_digest: dict[str, bytes] = field(default_factory=dict)
     _by_path: dict[str, str] = field(default_factory=dict)
 
-    def job(self, said: Sequence[str], text: str | None, outputs: Mapping[str, Any]) -> Job:
+    def job(self, argv: Sequence[str], text: str | None, outputs: Mapping[str, Any]) -> Job:
         """Returns a call with the contents of all files that it reads: those of the arguments, and those that a
         scenario names.
         """
         here = os.getcwd()
-        named = dict.fromkeys(value for value in map(_value, said) if value and os.path.isfile(value))
-        if "--machine=host" in said:
+        named = dict.fromkeys(value for value in map(_value, argv) if value and os.path.isfile(value))
+        if "--machine=host" in argv:
             raise ValueError(
                 "the machine 'host' is another one on each worker: name the file that `vruntime calibrate` wrote"
             )
@@ -85,7 +85,7 @@ class Contents:
         if text is not None and not text.lstrip().startswith("{"):
             for other in self._named_in(text.encode(), here, here):
                 digests.setdefault(other, self._read(other))
-        return replace(plain_job(said, text, outputs), folder=here, files=tuple(sorted(digests.items())))
+        return replace(plain_job(argv, text, outputs), folder=here, files=tuple(sorted(digests.items())))
 
     def of(self, jobs: Iterable[Job]) -> dict[str, bytes]:
         """Returns the contents that these jobs need, by digest."""
@@ -168,16 +168,16 @@ def execute(job: Job, children: Children, boxes: Boxes | None = None, *, send_ba
     """
     began = time.perf_counter()
     box = "" if boxes is None else boxes.of(job)
-    there = {path for path, _ in job.files if path in map(_value, job.said)}
-    said = [one.replace(path, box + path, 1) if (path := _value(one)) in there else one for one in job.said]
+    there = {path for path, _ in job.files if path in map(_value, job.argv)}
+    argv = [one.replace(path, box + path, 1) if (path := _value(one)) in there else one for one in job.argv]
     with contextlib.ExitStack() as stack:
         outputs = dict(job.outputs)
         if send_back and outputs:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vruntime-out-"))
             outputs = {name: os.path.join(folder, name) for name in outputs}
-        said += [f"--{name}={path}" for name, path in outputs.items()]
+        argv += [f"--{name}={path}" for name, path in outputs.items()]
         try:
-            answer = ask(said, job.text, children, folder=box + job.folder if box else job.folder or None)
+            answer = ask(argv, job.text, children, folder=box + job.folder if box else job.folder or None)
         except VruntimeError as error:
             messages = [_outside(one, box) for one in error.messages]
             return Outcome(error=type(error)(messages), elapsed=time.perf_counter() - began)

@@ -153,8 +153,8 @@ def switch(on: Any, name: str) -> bool:
 
 def arguments(**options: Any) -> list[str]:
     """Returns options of the command line. ``None`` gives no option."""
-    said = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in said.items()]
+    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in given.items()]
 
 
 def texts_of(**options: Any) -> list[str]:
@@ -174,8 +174,8 @@ def switches(**options: Any) -> list[str]:
 
 def either(**options: Any) -> list[str]:
     """Returns switches that also have an option for off."""
-    said = {name: switch(on, name) for name, on in options.items() if on is not None}
-    return [f"--{'' if on else 'no-'}{name}" for name, on in said.items()]
+    given = {name: switch(on, name) for name, on in options.items() if on is not None}
+    return [f"--{'' if on else 'no-'}{name}" for name, on in given.items()]
 
 
 def _settings(values: Any) -> list[str]:
@@ -194,6 +194,6 @@ def model(given: Mapping[str, Any]) -> list[str]:
     def of(*names: str) -> dict[str, Any]:
         return {name: given[name] for name in names if name in given}
 
-    said = numbers_of(**of("seed", "hz", "threads_max")) + texts_of(**of("preempt", "costs"))
-    said += _settings(given["settings"]) + [f"--feature={name}" for name in texts(given["features"], "features")]
-    return said + either(**of("gate", "autogroup")) + switches(**of("rt_group_sched", "group_switches"))
+    argv = numbers_of(**of("seed", "hz", "threads_max")) + texts_of(**of("preempt", "costs"))
+    argv += _settings(given["settings"]) + [f"--feature={name}" for name in texts(given["features"], "features")]
+    return argv + either(**of("gate", "autogroup")) + switches(**of("rt_group_sched", "group_switches"))

@@ -136,8 +136,8 @@ def replay(
     Other parameters are as for :func:`vruntime.run`.
     """
     # Of nothing but the parameters.
-    said = model(locals())
-    said += arguments(
+    argv = model(locals())
+    argv += arguments(
         recorded_kernel=None if recorded_kernel is None else kernel_name(recorded_kernel),
         recorded_machine=None if recorded_machine is None else machine_name(recorded_machine),
         cgroups=None if cgroups is None else path(cgroups, "a file of cgroups"),
@@ -149,8 +149,8 @@ def replay(
         out=out,
         html=html,
     )
-    said += rules_of(rules)
-    said += numbers_of(repeat=repeat)
-    said += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
-    answer = command("replay", path(trace, "a trace"), "--json", *said)
+    argv += rules_of(rules)
+    argv += numbers_of(repeat=repeat)
+    argv += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
+    answer = command("replay", path(trace, "a trace"), "--json", *argv)
     return Replay(answer.json(), answer.messages)

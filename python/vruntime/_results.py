@@ -290,9 +290,9 @@ class Run:
 
     def slices(self, seed: Seed | None = None) -> Iterator[dict[str, Any]]:
         """Yields each stretch of a task on a CPU, of the first or another seed: ``task``, ``class``, ``pid``, ``cpu``,
-        ``prio``, ``start_ns``, ``end_ns``, ``duration_ns`` and ``end_state``. The state is the kernel's: ``S`` and
-        others for a task that slept, ``R`` or ``R+`` for one that was preempted or yielded, and ``None`` at the end of
-        the run. Times are whole microseconds, as in the text of a trace.
+        ``prio``, ``start_ns``, ``end_ns``, ``duration_ns`` and ``end_state``. The state is the kernel's. It is ``S`` or
+        another letter for a task that slept, and ``R`` or ``R+`` for one that was preempted or yielded. At the end of
+        the run, it is ``None``. Times are whole microseconds, as in the text of a trace.
 
         Results do not contain slices. So the run is made once more, and its digest must be that of the first run.
         """
@@ -363,7 +363,7 @@ def _flat(json: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             flat.update(_flat(value, name + "_"))
         elif value is not None or not name.endswith("_ns"):
-            # A latency that nobody had is no column beside those of its parts.
+            # A latency without values is no column beside those of its parts.
             flat[name] = value
     return flat
 

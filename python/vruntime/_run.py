@@ -59,8 +59,8 @@ def run(
 ) -> Run:
     """Runs a workload, and returns the results of every task, class of tasks, task group and CPU.
 
-    :param workload: an rt-app file (JSON) or a scenario (TOML) by its path; an rt-app file as a dictionary; a
-        scenario's text as :class:`vruntime.Toml`; or the name of an example, such as ``"demo"``.
+    :param workload: the path of an rt-app file (JSON) or of a scenario (TOML). Or an rt-app file as a dictionary, the
+        text of a scenario as :class:`vruntime.Toml`, or the name of an example, such as ``"demo"``.
     :param kernel: such as ``"6.12"``, ``"6.12+NO_RUN_TO_PARITY"`` or what ``uname -r`` prints. Default: the file's,
         else 6.12.
     :param machine: such as ``"pack:2 core:4"``, ``16``, ``"server"`` or ``"lstopo.xml"``; see
@@ -98,15 +98,15 @@ def run(
     (3, True)
     """
     # Nothing but the parameters.
-    said, text = _asked(**locals())
-    answer = command(*said, input=text)
-    return Run(answer.json(), answer.messages, Recipe(plain_job(said, text, {}, os.getcwd())))
+    argv, text = _asked(**locals())
+    answer = command(*argv, input=text)
+    return Run(answer.json(), answer.messages, Recipe(plain_job(argv, text, {}, os.getcwd())))
 
 
 def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
     """Returns the arguments of the command, and its standard input."""
     file, text = source(workload)
-    said = model(options) + arguments(
+    argv = model(options) + arguments(
         kernel=None if options["kernel"] is None else kernel_name(options["kernel"]),
         machine=None if options["machine"] is None else machine_name(options["machine"]),
         duration=None if options["duration"] is None else time(options["duration"]),
@@ -116,9 +116,9 @@ def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
         out=options["out"],
         html=options["html"],
     )
-    said += numbers_of(repeat=options["repeat"]) + switches(detect=options["detect"], strict=options["strict"])
-    said += rules_of(options["rules"])
-    return ["run", file, "--json", *said], text
+    argv += numbers_of(repeat=options["repeat"]) + switches(detect=options["detect"], strict=options["strict"])
+    argv += rules_of(options["rules"])
+    return ["run", file, "--json", *argv], text
 
 
 #: The parameters of :func:`run`, with their defaults.

@@ -1,4 +1,4 @@
-"""Who ran where and when: the slices of a run."""
+"""The slices of a run: which task ran on which CPU, and when."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Recipe:
     def slices(self, seed: int, digest: str, elapsed_ns: int, classes: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Runs the workload again with one seed, and yields a row for each stretch of a task on a CPU."""
         kept = ("--seed=", "--repeat=", "--out=", "--html=")
-        said = [one for one in self.job.said if not one.startswith(kept)]
+        argv = [one for one in self.job.argv if not one.startswith(kept)]
         with tempfile.TemporaryDirectory(prefix="vruntime-") as folder:
-            job = replace(self.job, said=(*said, f"--seed={seed}"), outputs=(("out", folder),))
+            job = replace(self.job, argv=(*argv, f"--seed={seed}"), outputs=(("out", folder),))
             children = Children()
             try:
                 if self.contents is None:

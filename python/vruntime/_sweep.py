@@ -61,7 +61,7 @@ class Sweep(Sequence[Point]):
 
     @classmethod
     def open(cls, dataset: str | os.PathLike[str]) -> Sweep:
-        """Returns the finished runs of a dataset, also while the sweep goes on, or after it was stopped. Values that
+        """Returns the finished runs of a dataset, also while the sweep runs, or after it was stopped. Values that
         JSON does not have are texts.
         """
         folder = Dataset(dataset)
@@ -214,9 +214,9 @@ def sweep(
         except Exception as error:
             todo.broken(index, error)
             continue
-        said, text = asked(work, **options, **{**of_run, **defaults})
+        argv, text = asked(work, **options, **{**of_run, **defaults})
         outputs = {} if folder is None else {"out": folder}
-        todo.jobs[index] = (plain_job if contents is None else contents.job)(said, text, outputs)
+        todo.jobs[index] = (plain_job if contents is None else contents.job)(argv, text, outputs)
     with todo:
         if not todo.jobs:
             return todo.done()
@@ -350,10 +350,10 @@ def _check_columns(point: Point) -> None:
         columns = {name for row in point.run.rows(of) for name in row}
         taken = next((name for name in [*named, *settings] if name in columns), None)
         if taken is not None:
-            raise ValueError(f"the axis {taken!r} is called as a column of the results: call it otherwise")
+            raise ValueError(f"the axis {taken!r} is called as a column of the results: rename it")
     both = next((name for name in named if name in settings), None)
     if both is not None:
-        raise ValueError(f"the axis {both!r} is called as one of `settings`: call it otherwise")
+        raise ValueError(f"the axis {both!r} is called as one of `settings`: rename it")
 
 
 def _check_seeds(axes: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> None:
@@ -377,13 +377,13 @@ def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> froze
     parameters = inspect.signature(workload).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         raise TypeError(
-            "a function of a workload names its parameters: of **others nobody knows whether they are meant"
+            "a function of a workload names its parameters: **others does not say which axes it takes"
         )
     own = frozenset(one.name for one in parameters).intersection(axes)
     both = sorted(own & set(OPTIONS))
     if both:
         raise TypeError(
-            f"{both[0]!r} is a parameter of the workload's and an option of vruntime.run: call it otherwise"
+            f"{both[0]!r} is a parameter of the workload and an option of vruntime.run: rename it"
         )
     return own
 

@@ -181,8 +181,8 @@ pub(crate) enum Command {
     /// Compare the simulator with recordings of real kernels, cell by cell
     #[command(
         long_about = "Simulates every recorded scenario under the recorded kernel, and compares what every class of identical \
-                      tasks got. A cell is one number of one class. It is inside if the simulated value is within the \
-                      tolerance of the range of the recorded runs:\n\n  \
+                      tasks got. A cell is one measurement of one class. It is within its tolerance if the simulated value \
+                      is no further than that from the range of the recorded runs:\n\n  \
                       cpu_share            0.5 percentage points if all tasks are pinned to one CPU, else 1.5\n  \
                       switches             10 % (20 % if recorded under emulation)\n  \
                       wakeup_latency_pNN   20 % or 100 us (30 % or 500 us; not judged if emulated on > 2 CPUs)\n  \
@@ -190,7 +190,8 @@ pub(crate) enum Command {
                       nr_throttled         10 %, for each group with a limit: throttled periods\n  \
                       throttled_for        15 %, for each group with a limit: throttled time, summed over CPUs\n\n\
                       Recordings that cannot be simulated are listed first, with the reason, and do not count. The last line \
-                      is `inside N of M cells`.",
+                      counts the measurements within their tolerance. It also counts those whose tolerance excludes 0, \
+                      since a count of 0 is easy to predict.",
         after_long_help = "Examples:\n  \
             vruntime fidelity --kernel 6.12 --misses\n  \
             vruntime fidelity --record mine                    this machine's own kernel\n  \

@@ -18,7 +18,7 @@ struct About<'a> {
 }
 
 /// The most warnings of parts after the end of the run.
-const TOLD: usize = 10;
+const MOST_SHOWN: usize = 10;
 
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
@@ -88,14 +88,14 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
         if found.iter().any(is_reported) {
             continue;
         }
-        if found.len() == TOLD {
+        if found.len() == MOST_SHOWN {
             break;
         }
         let (name, at, end) = (&task.name, seconds(at), seconds(end));
         let message = format!("`{name}` starts at {at} s, and the run ends at {end} s");
         found.push(source.error_at(span, &message, "never happens", "let the run last longer, or remove it"));
     }
-    for (what, at, part) in late.into_iter().take(TOLD) {
+    for (what, at, part) in late.into_iter().take(MOST_SHOWN) {
         let Says::Scenario(scenario) = &input.says else { break };
         let Some(span) = scenario.find(part, "at") else { continue };
         let message = format!("this {what} is at {} s, and the run ends at {} s", seconds(at), seconds(end));

@@ -124,7 +124,7 @@ fn checked(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bo
     Ok(input)
 }
 
-fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told> {
+fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Loaded> {
     let from_stdin = path == Path::new("-");
     let example = Example::at(path);
     let name = match example {
@@ -319,9 +319,9 @@ fn begins_as_toml(bytes: &[u8]) -> bool {
 }
 
 /// An input, and its warnings.
-type Told = (Input, Vec<Error>);
+type Loaded = (Input, Vec<Error>);
 
-fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Told> {
+fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &Options) -> miette::Result<Loaded> {
     let file = rtapp::parse(name, bytes, options)?;
     if file.workload.tasks.is_empty() {
         // Valid as a part of a scenario, but not alone: this gives the error.
@@ -339,7 +339,7 @@ fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &O
     Ok((input, file.warnings))
 }
 
-fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -> miette::Result<Told> {
+fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -> miette::Result<Loaded> {
     let mut loader = |path: &Path| read_file(&folder.join(path));
     let mut scenario = scenario::parse(name, bytes, options, &mut loader)?;
     let workload = std::mem::take(&mut scenario.workload);
@@ -351,7 +351,7 @@ fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -
     ))
 }
 
-fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Told> {
+fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Loaded> {
     let mut recording = recording::parse(name, bytes)?;
     let workload = std::mem::take(&mut recording.workload);
     let name = recording.name.clone();

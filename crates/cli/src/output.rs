@@ -11,7 +11,7 @@ use miette::miette;
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
 
-use crate::complaint::{self, Told};
+use crate::complaint::{self, Message};
 use crate::inputs;
 
 /// Fits tables to the terminal. Elsewhere, each row is one line.
@@ -81,12 +81,12 @@ pub(crate) fn print_json(value: &serde_json::Value) {
 
 /// Prints a note, once.
 pub(crate) fn note(text: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     // The set of a poisoned lock is whole.
-    if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+    if !PRINTED.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
         return;
     }
-    let note = Told::new("note", &plain(text));
+    let note = Message::new("note", &plain(text));
     if for_programs() { tell(&[note]) } else { write_message(&note.text) }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn mistaken(error: &clap::Error) {
 }
 
 /// Converts clap's text to a message.
-fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
+fn mistake(kind: clap::error::ErrorKind, text: &str) -> Message {
     let in_one_line = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
     let mut parts = text.split("\n\n").map(in_one_line);
     let message = match kind {
@@ -140,8 +140,8 @@ fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
         _ => parts.next().unwrap_or_default(),
     };
     let help = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
-    let message = Told::new("error", message.strip_prefix("error: ").unwrap_or(&message));
-    Told { help, text: text.to_owned(), ..message }
+    let message = Message::new("error", message.strip_prefix("error: ").unwrap_or(&message));
+    Message { help, text: text.to_owned(), ..message }
 }
 
 /// The environment variable for the format of messages.
@@ -153,7 +153,7 @@ fn for_programs() -> bool {
     *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
 }
 
-fn tell(messages: &[Told]) {
+fn tell(messages: &[Message]) {
     for message in messages {
         write_message(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
     }

@@ -85,7 +85,7 @@ fn check(policy: &UserPolicy) -> miette::Result<()> {
     let UserPolicy { name, kernel, .. } = policy;
     if !is_name(name) {
         let help = "begin the name with a letter, and use letters, digits, `-` and `_`";
-        return Err(miette!(help = help, "`{name}` is no name of a policy"));
+        return Err(miette!(help = help, "`{name}` is not a name of a policy"));
     }
     if vruntime_sched::kernel(kernel).is_err() {
         let help = "name a kernel that `vruntime kernels` lists";
@@ -147,8 +147,8 @@ mod tests {
     fn names_and_kernels_are_checked() {
         let message_of =
             |policies: Vec<UserPolicy>| add(policies).map_or_else(|error| error.to_string(), |()| String::new());
-        assert_eq!(message_of(vec![policy("6.12", KERNEL)]), "`6.12` is no name of a policy");
-        assert_eq!(message_of(vec![policy("a b", KERNEL)]), "`a b` is no name of a policy");
+        assert_eq!(message_of(vec![policy("6.12", KERNEL)]), "`6.12` is not a name of a policy");
+        assert_eq!(message_of(vec![policy("a b", KERNEL)]), "`a b` is not a name of a policy");
         assert_eq!(message_of(vec![policy("a", "1.0")]), "policy `a` is on an unknown kernel, 1.0");
         assert_eq!(message_of(vec![policy("a", KERNEL), policy("a", KERNEL)]), "two policies have the name `a`");
     }

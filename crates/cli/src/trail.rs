@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     /// Tells a sink `count` events, of which one has another time.
-    fn told<S: Sink>(mut sink: S, count: u64, other: Option<u64>) -> S {
+    fn fed<S: Sink>(mut sink: S, count: u64, other: Option<u64>) -> S {
         for at in 0..count {
             let late = u64::from(other == Some(at));
             sink.event(at + late, CpuId(0), &Event::SleepReturn { task: TaskId(0), late });
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_run_is_apart_at_the_mark_after_the_first_other_event() {
         const COUNT: u64 = 3 * EVERY + 7;
-        let marks = told(Trail::default(), COUNT, None).into_marks();
+        let marks = fed(Trail::default(), COUNT, None).into_marks();
         assert_eq!(marks.len(), 4);
         // The other event, the events after which the runs are apart, and whether the complete run differs.
         for (other, noticed, differs) in [
@@ -98,16 +98,16 @@ mod tests {
             let is_apart = AtomicBool::new(false);
             let noticed_at = (1..=COUNT).find(|&count| {
                 is_apart.store(false, Ordering::Relaxed);
-                told(Follower::new(&marks, &is_apart), count, other);
+                fed(Follower::new(&marks, &is_apart), count, other);
                 is_apart.load(Ordering::Relaxed)
             });
             assert_eq!(noticed_at, noticed, "{other:?}");
-            assert_eq!(told(Follower::new(&marks, &is_apart), COUNT, other).differs(), differs, "{other:?}");
+            assert_eq!(fed(Follower::new(&marks, &is_apart), COUNT, other).differs(), differs, "{other:?}");
         }
         // A shorter run differs, and so does a longer one.
         let is_apart = AtomicBool::new(false);
         for count in [0, COUNT - 1, COUNT + 1, 4 * EVERY, 5 * EVERY] {
-            assert!(told(Follower::new(&marks, &is_apart), count, None).differs(), "{count}");
+            assert!(fed(Follower::new(&marks, &is_apart), count, None).differs(), "{count}");
         }
     }
 }

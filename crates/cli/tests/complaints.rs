@@ -166,14 +166,14 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
         for (kernel, nearest) in [(low + 1, below), (high - 1, above)] {
             let kernel = format!("{major}.{kernel}");
             let told = fails(&["run", "beat.json", "--kernel", &kernel]);
-            let why = format!("there is no kernel `{kernel}`: none between {below} and {above} is on offer");
+            let why = format!("there is no kernel `{kernel}`: no version between {below} and {above} is supported");
             assert!(told.contains(&why) && told.contains(&format!("the nearest is {nearest};")), "{told}");
         }
     }
     assert!(gaps > 0, "{offered:?}");
     let newest = offered.last().unwrap().0;
     let told = fails(&["run", "beat.json", "--kernel", "99.0"]);
-    assert!(told.contains(&format!("there is no kernel `99.0`: the newest on offer is {newest}")), "{told}");
+    assert!(told.contains(&format!("there is no kernel `99.0`: the newest supported version is {newest}")), "{told}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod prose;
 mod recordings;
 #[path = "docs/replayed.rs"]
 mod replayed;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 const EXAMPLES: [&str; 2] = ["demo", "web"];
 
@@ -103,6 +105,73 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The table of `docs/costs.md` has the profiles of `crates/sim/src/costs.rs`.
+#[test]
+fn the_page_of_costs_has_every_value() {
+    let page = fs::read_to_string(root().join("docs/costs.md")).expect("the page can be read");
+    let shown: Vec<Vec<&str>> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .map(|(name, rest)| {
+            [&[name][..], &rest.trim_end_matches(" |").split(" | ").skip(1).collect::<Vec<_>>()].concat()
+        })
+        .filter(|row| row.len() == 4)
+        .collect();
+    let source = fs::read_to_string(root().join("crates/sim/src/costs.rs")).expect("the source can be read");
+    let of_line = |line: &str| {
+        let (name, values) = line.trim().strip_suffix(';')?.split_once(':').filter(|(name, _)| !name.contains(' '))?;
+        let values: Vec<String> = values.split(',').map(|value| value.trim().replace('_', "")).collect();
+        let [_, bare_metal, vm, emulated] = &values[..] else { return None };
+        Some([name.to_owned(), bare_metal.clone(), vm.clone(), emulated.clone()])
+    };
+    let defined: Vec<[String; 4]> = source.lines().filter_map(of_line).collect();
+    assert!(defined.len() > 30, "{defined:?}");
+    assert_eq!(shown, defined);
+}
+
+/// Returns what a script of `docs` prints. None without Python.
+fn script(name: &str, arguments: &[&Path]) -> Option<Vec<u8>> {
+    let mut python = std::process::Command::new("python3");
+    python.arg("-B").arg(root().join("docs").join(name)).arg(assert_cmd::cargo::cargo_bin("vruntime")).args(arguments);
+    let output = python.output().ok()?;
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
+
+/// The pictures are what this build draws: `docs/picture.py` and `docs/pictures.py` draw them again.
+#[test]
+fn pictures_are_of_this_version() {
+    let to = tempfile::tempdir().expect("a folder");
+    let Some(front) = script("picture.py", &[]) else {
+        skip::skip("there is no python3");
+        return;
+    };
+    fs::write(to.path().join("demo.svg"), front).expect("it can be written");
+    script("pictures.py", &[to.path()]);
+    let docs = root().join("docs");
+    let drawn = fs::read_dir(to.path()).expect("the folder can be read").flatten().map(|entry| entry.file_name());
+    let mut drawn: Vec<String> = drawn.filter_map(|name| name.into_string().ok()).collect();
+    drawn.sort();
+    let kept = |folder: &Path| {
+        let names = fs::read_dir(folder).expect("the folder can be read").flatten().map(|entry| entry.path());
+        names.filter(|path| path.extension().is_some_and(|kind| kind == "svg")).collect::<Vec<PathBuf>>()
+    };
+    let mut all: Vec<PathBuf> = [kept(&docs), kept(&docs.join("concepts"))].concat();
+    all.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    let names: Vec<&str> = all.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    assert_eq!(names, drawn, "every picture is drawn by a script");
+    for (path, name) in all.iter().zip(&drawn) {
+        let [old, new] = [path.clone(), to.path().join(name)].map(|path| fs::read_to_string(path).expect("it is text"));
+        let differs = old.lines().zip(new.lines()).find(|(old, new)| old != new);
+        assert!(
+            old == new,
+            "{}: draw it again with {}: {differs:?}",
+            path.display(),
+            "docs/picture.py or docs/pictures.py"
+        );
+    }
 }
 
 #[test]

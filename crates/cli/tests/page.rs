@@ -144,10 +144,13 @@ fn fidelity_is_a_page() {
     let page = folder.path().join("page.html");
     let printed =
         well(&["fidelity", "--kernel", "6.18", "--scenario", "three", "--html", &page.display().to_string()], "");
-    let count = printed.lines().last().expect("the count").to_owned();
+    let count = printed.lines().last().expect("the count").trim_end_matches('.').to_owned();
     let Some(dom) = load(&page, false) else { return };
     drawn(&dom, 0);
-    assert!(dom.contains(&count) && dom.contains("Linux 6.18 on 2 CPUs") && dom.contains("Every cell"), "{count}");
+    assert!(
+        dom.contains(&count) && dom.contains("Linux 6.18 on 2 CPUs") && dom.contains("All measurements"),
+        "{count}"
+    );
     // Nine cells under a head.
     assert!(dom.matches("<tr>").count() >= 10, "{} rows", dom.matches("<tr>").count());
 }
@@ -549,7 +552,10 @@ fn a_replay_in_groups_has_bars_of_them() {
     let progress = progress.expect("it has a bar");
     assert!(progress["share"].as_f64().is_some_and(|times| times > 2.0) && progress["mark"] == 1.0, "{progress}");
     assert!(progress["text"].as_str().is_some_and(|text| text.contains("times as fast, done after 1.")), "{progress}");
-    assert!(text.contains("<li>Verdict: ") && text.contains("<li>what if: Progress: "), "both are in the summary");
+    assert!(
+        text.contains("<li>Verdict: ") && text.contains("<li>what if: What stands out: "),
+        "both are in the summary"
+    );
     let tables = data["tables"].as_array().expect("tables").iter();
     let table = tables.clone().find(|table| table["title"] == "Progress of closed loops").expect("a table");
     let heads: Vec<_> = table["tables"][0]["table"]["columns"].as_array().expect("columns").iter().collect();

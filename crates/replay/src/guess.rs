@@ -19,7 +19,8 @@ use crate::tally::TaskTotals;
 
 /// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
-/// The part of all CPU time by which autogroups must lower the error.
+/// How much autogroups must lower the error. The error counts CPU time twice, at the task that lacks it and at the one
+/// that has it. So this is 1 % of all CPU time.
 const BETTER: f64 = 0.02;
 
 /// The most pools to try, by CPU time.

@@ -67,11 +67,11 @@ const hint = (event, text) => {
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - box.width - 8)}px`;
   tip.style.top = `${event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18}px`;
 };
-// What draws itself anew when size or colours change.
+// Functions that draw again when the size or the colours change.
 const drawings = [];
 const draw = () => drawings.forEach(drawing => drawing());
 const canvas = (height, label, extra = "") => el("canvas", { class: `draw ${extra}`, "data-height": height, role: "img", "aria-label": label });
-// What is drawn for paper is as wide as that, and the style sheet fits it to the page: as the script draws it nobody knows how wide that is.
+// The width of drawings for paper. The style sheet fits them to the page, whose width the script does not know.
 const PAPER = 720;
 const prepare = node => {
   const ratio = Math.max(devicePixelRatio || 1, printing ? 2 : 1), width = printing ? PAPER : node.clientWidth || 1000, height = Number(node.dataset.height);
@@ -106,9 +106,9 @@ const axis = (pen, width, height, from, to) => {
   }
 };
 
-// Tables that sort, long ones a piece at a time.
+// Tables that can be sorted. Long tables show their rows in pieces.
 const PIECE = 20;
-// Of measures those of one unit are together, the units in the order in which the table has them.
+// Sorts measures by unit. Units are in the order in which the table has them.
 const orderOf = (column, values) => {
   if (column.kind === "text") return (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
   if (column.kind !== "measure") return (a, b) => a - b;
@@ -157,7 +157,7 @@ const tableOf = table => {
   const rowsOfHead = grouped ? [upper, head] : [head];
   const box = el("div", { class: "scroll" }, el("table", { class: table.columns.length > 14 ? "wide widest" : table.columns.length > 9 ? "wide" : "" }, el("thead", {}, ...rowsOfHead), body));
   const beyond = el("p", { class: "note beyond", text: "More columns are to the right: scroll, or press → in the table." });
-  // What does not fit can be reached without a mouse, and is told.
+  // A table that is wider than the page scrolls by keyboard, and a line says so.
   const fit = () => {
     const over = !printing && box.scrollWidth > box.clientWidth + 1;
     box.classList.toggle("over", over);
@@ -169,7 +169,7 @@ const tableOf = table => {
   return [box, beyond, more];
 };
 
-// Bars of one heading have one scale and one left edge, whatever runs they are of: they are there to be compared.
+// Bars of one heading have one scale and one left edge, so that runs can be compared.
 const barsOf = all => {
   const box = el("div", { class: "bars" });
   const most = Math.max(1e-9, ...all.flatMap(bars => bars.rows.flatMap(row => [row.share, row.mark ?? 0])));
@@ -202,7 +202,7 @@ if (names.length) {
     const lines = runs.map((run, at) => [run.label, run.overview.delays.find(one => one.name === choice.value), at]).filter(line => line[1]);
     // Each line has its own times; on the common axis a value is that of the last point before.
     const times = [...new Set(lines.flatMap(line => line[1].points.map(point => Math.max(point[0], 100))))].sort((a, b) => a - b);
-    // Before the least nobody has run: there a line begins, at 0 %.
+    // A line begins at the least value, at 0 %.
     const xs = times.length ? [times[0] * (1 - 1e-6), ...times] : times;
     const ys = lines.map(line => {
       const points = line[1].points; let at = -1;
@@ -281,8 +281,8 @@ if (runs.some(run => run.overview.timeline.drawn > 0)) {
   };
   const zoom = (by, at = .5) => { const span = view.to - view.from, fixed = view.from + span * at; look(fixed - span * by * at, fixed + span * by * (1 - at)); };
   const move = by => { const span = view.to - view.from; look(view.from + span * by, view.to + span * by); };
-  // The tasks with most time get colours of their own, the same in all runs. Where two runs call tasks of one class (of a recording: of one
-  // name) by unlike names, for pids differ, colours are of classes, so that what is compared looks alike.
+  // The tasks with most time have colours of their own, the same in all runs. If pids differ between runs, tasks of one class (of a
+  // recording: of one name) have different names. Then colours belong to classes.
   const busiestBy = key => {
     const busiest = new Map();
     runs.forEach(run => run.overview.timeline.cpus.forEach(cpu => cpu.forEach(slice => {
@@ -387,7 +387,7 @@ draw();
 let wait = 0;
 addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(draw, 120); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-// On paper nothing can be unfolded.
+// A printed page shows everything that is folded.
 let unfolded = [];
 addEventListener("beforeprint", () => {
   printing = true; root.classList.add("print"); draw();
@@ -398,7 +398,7 @@ addEventListener("afterprint", () => {
   printing = false; root.classList.remove("print"); draw();
   unfolded.forEach(part => { part.open = false; });
 });
-// For whoever checks that a page works: how much of every chart is drawn, and what went wrong.
+// For tests of the page: how much of each chart is drawn, and errors.
 setTimeout(() => document.querySelectorAll("canvas").forEach(node => {
   const pixels = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
   const seen = new Set();

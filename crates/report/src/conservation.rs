@@ -161,7 +161,7 @@ impl Conservation {
         self.roots = (0..cpus).map(|cpu| number(CpuId(cpu))).collect();
     }
 
-    fn together(&self, a: usize, b: u32) -> bool {
+    fn is_balanced_with(&self, a: usize, b: u32) -> bool {
         let root = |cpu: usize| self.roots.get(cpu).copied().flatten();
         self.roots.is_empty() || (root(a).is_some() && root(a) == root(b as usize))
     }
@@ -285,7 +285,7 @@ impl Conservation {
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);
         let begin = waits.max(idle).max(freed) + self.interval(cpu.index(), waiter.cpu);
         let allowed = || waiter.allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
-        (begin < at && self.together(cpu.index(), waiter.cpu) && allowed()).then_some(begin)
+        (begin < at && self.is_balanced_with(cpu.index(), waiter.cpu) && allowed()).then_some(begin)
     }
 
     fn overlap(&mut self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) {

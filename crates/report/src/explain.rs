@@ -1,5 +1,6 @@
 //! Sentences on groups' deviations from entitlements, and on limits that throttled them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::printable::printable;
@@ -30,6 +31,20 @@ struct Throttled {
     periods: u64,
     /// Periods in which it throttled.
     hits: u64,
+    /// Throttled time summed over CPUs, nanoseconds.
+    ns: u64,
+}
+
+impl Throttled {
+    /// Returns the part of periods in which it throttled.
+    fn part(self) -> f64 {
+        self.hits as f64 / self.periods.max(1) as f64
+    }
+
+    /// Orders limits by the part of periods in which they throttled.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.part().total_cmp(&other.part())
+    }
 }
 
 impl Explained {
@@ -59,6 +74,7 @@ impl Explained {
                 if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
                     limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
                     limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
+                    limit.throttled_ns = limit.throttled_ns.saturating_add(more.throttled_ns);
                 }
             }
         }
@@ -73,8 +89,9 @@ impl Explained {
         // Rank 2: less than the entitlement; 1: more; 0: no deviation.
         let mut found: Vec<(u8, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
-            let throttled = self.throttled(at);
             let deviates = self.deviates(at);
+            let is_short = deviates && self.missing(at) > 0.0;
+            let throttled = if is_short { self.reason(at) } else { self.throttled(at) };
             // A limit is explained at its own group.
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
@@ -87,7 +104,7 @@ impl Explained {
             if let Some(sentence) = sentence {
                 let missing = self.missing(at);
                 let rank = if !deviates || elsewhere { 0 } else { 1 + u8::from(missing > 0.0) };
-                let often = limit.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
+                let often = limit.map_or(0.0, Throttled::part);
                 found.push((rank, if rank > 0 { missing.abs() } else { often }, sentence));
             }
         }
@@ -117,9 +134,8 @@ impl Explained {
 
     fn sentence(&self, at: usize) -> Option<String> {
         let name = self.name(at);
-        let throttled = self.throttled(at).map(|limit| self.limit_clause(at, limit));
         if !self.deviates(at) {
-            let clause = throttled?;
+            let clause = self.limit_clause(at, self.throttled(at)?);
             let entitled = self.percent(self.groups[at].entitled_ns);
             let entitlement =
                 if self.is_entitled() { format!(" got its entitlement of {entitled}, and") } else { ":".to_owned() };
@@ -129,12 +145,40 @@ impl Explained {
         let [got, entitled] = [group.cpu_ns, group.entitled_ns].map(|ns| self.percent(ns));
         let missing = self.missing(at);
         let less = if missing > 0.0 { "less" } else { "more" };
-        let reason = if missing > 0.0 { throttled.unwrap_or_else(|| self.why_less(at)) } else { self.why_more(at) };
+        let reason = if missing <= 0.0 {
+            self.why_more(at)
+        } else if let Some(limit) = self.reason(at) {
+            self.limit_clause(at, limit)
+        } else {
+            self.why_less(at) + &self.also_throttled(at)
+        };
         Some(format!("{name} got {got}, {less} than its entitlement of {entitled}: {reason}."))
     }
 
-    /// Returns why a group without a limit got less.
+    /// Returns the limit that explains why a group got less. It throttled for at least half of the missing time. Among
+    /// several, it is the one that throttled most often.
+    fn reason(&self, at: usize) -> Option<Throttled> {
+        let missing = self.groups[at].entitled_ns.saturating_sub(self.groups[at].cpu_ns);
+        self.limits(at).filter(|limit| limit.ns >= missing.div_ceil(2)).max_by(Throttled::cmp)
+    }
+
+    /// `. Its CPU limit of 1.5 CPUs (150 ms in each 100 ms) also throttled it in 9 of 50 periods, for 4.35 % of a CPU`,
+    /// or nothing.
+    fn also_throttled(&self, at: usize) -> String {
+        let Some(limit) = self.throttled(at) else { return String::new() };
+        let clause = self.limit_clause(at, limit).replacen(" throttled it ", " also throttled it ", 1);
+        format!(". {}, for {}", capital(&clause), self.percent(limit.ns))
+    }
+
+    /// Returns why a group got less that no limit explains.
     fn why_less(&self, at: usize) -> String {
+        let own = self.groups[at].limit.map_or(0, |limit| limit.throttled_ns);
+        let waited = self.share(self.groups[at].run_delay_ns.saturating_sub(own));
+        let is_limited = self.lineage(at).any(|of| self.groups[of].limit.is_some_and(|limit| limit.nr_throttled > 0));
+        let unrestricted = if is_limited { "" } else { "no limit or cpuset restricted it, and " };
+        if waited < self.missing(at) / 2.0 {
+            return format!("{unrestricted}its tasks hardly waited for a CPU");
+        }
         let narrow = self.lineage(at).find_map(|of| {
             let effective = &self.groups[of].cpuset.as_ref()?.effective;
             (of > 0 && count_cpus(effective)? < self.cpus).then_some((of, effective))
@@ -143,11 +187,8 @@ impl Explained {
             let whose = if of == at { "its cpuset".to_owned() } else { format!("the cpuset of {}", self.name(of)) };
             return format!("{whose} has only the CPUs {cpus}");
         }
-        let waited = self.share(self.groups[at].run_delay_ns);
-        if waited < self.missing(at) / 2.0 {
-            return "no limit or cpuset restricted it, and its tasks hardly waited".to_owned();
-        }
-        "no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs".to_owned()
+        let waited = percent(self.share(self.groups[at].run_delay_ns));
+        format!("{unrestricted}its tasks waited while other tasks had the CPUs (wait {waited} %)")
     }
 
     fn why_more(&self, at: usize) -> String {
@@ -171,7 +212,7 @@ impl Explained {
         let Some(&most) = less.first() else {
             return "other tasks did not get what they were entitled to".to_owned();
         };
-        let why = match self.throttled(most) {
+        let why = match self.reason(most) {
             Some(_) => "was throttled by a limit and could not use its entitlement",
             None => "did not get its entitlement",
         };
@@ -187,28 +228,35 @@ impl Explained {
         (more <= 2 * u128::from(quota) * u128::from(self.runs)).then(|| units::limit(quota, period))
     }
 
-    /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`.
+    /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`. Several runs have the mean.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
-        let Throttled { owner, periods, hits: throttled } = limit;
+        let Throttled { owner, periods, hits, .. } = limit;
+        let mean = |all: u64| units::count(all as f64 / self.runs.max(1) as f64);
+        let runs = if self.runs > 1 { format!(" (mean of {} runs)", self.runs) } else { String::new() };
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
         let max = max.map(|(quota, period)| format!(" of {}", units::limit(quota, period)));
-        format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
+        let max = max.unwrap_or_default();
+        format!("{whose}{max} throttled it in {} of {} periods{runs}", mean(hits), mean(periods))
     }
 
     /// Returns the own or inherited limit that throttled a group most often.
     fn throttled(&self, at: usize) -> Option<Throttled> {
-        let often = |limit: &Throttled| limit.hits as f64 / limit.periods.max(1) as f64;
-        self.lineage(at).filter_map(|owner| self.own_limit(owner)).max_by(|a, b| often(a).total_cmp(&often(b)))
+        self.limits(at).max_by(Throttled::cmp)
+    }
+
+    /// Returns the own and inherited limits that often throttled a group.
+    fn limits(&self, at: usize) -> impl Iterator<Item = Throttled> + '_ {
+        self.lineage(at).filter_map(|owner| self.own_limit(owner))
     }
 
     /// Returns the group's own limit, if it throttled often.
     fn own_limit(&self, owner: usize) -> Option<Throttled> {
         let limit = self.groups[owner].limit?;
-        let throttled = Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled };
-        let often = throttled.hits as f64 / throttled.periods.max(1) as f64;
-        (throttled.hits > 0 && often >= OFTEN).then_some(throttled)
+        let (periods, hits, ns) = (limit.nr_periods, limit.nr_throttled, limit.throttled_ns);
+        let throttled = Throttled { owner, periods, hits, ns };
+        (hits > 0 && throttled.part() >= OFTEN).then_some(throttled)
     }
 
     /// Returns a group and its ancestors, up to the root.
@@ -265,7 +313,7 @@ fn count_cpus(list: &str) -> Option<usize> {
     list.split(',').map(count).sum()
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -304,7 +352,60 @@ mod tests {
 
     fn limit(throttled: u64) -> LimitResult {
         let max = Some((50_000_000, 100_000_000));
-        LimitResult { max, nr_periods: 10, nr_throttled: throttled, ..LimitResult::default() }
+        let throttled_ns = throttled * 10_000_000;
+        LimitResult { max, nr_periods: 10, nr_throttled: throttled, throttled_ns, ..LimitResult::default() }
+    }
+
+    /// A limit is the reason only if the throttled time is at least half of the missing time.
+    #[test]
+    fn a_limit_that_throttled_for_a_small_part_is_not_the_reason() {
+        let groups = [("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)];
+        let mut run = results(&groups);
+        run.groups[1].limit = Some(LimitResult { throttled_ns: 49_999_999, ..limit(9) });
+        assert_eq!(
+            run.group_sentences(),
+            [
+                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its tasks waited while \
+                 other tasks had the CPUs (wait 50.00 %). Its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) also throttled \
+                 it in 9 of 10 periods, for 5.00 % of a CPU.",
+                "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` did not \
+                 get its entitlement.",
+            ]
+        );
+        run.groups[1].limit = Some(LimitResult { throttled_ns: 50_000_000, ..limit(9) });
+        let sentences = run.group_sentences();
+        assert!(
+            sentences[0]
+                .ends_with(": its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 9 of 10 periods.")
+        );
+        assert!(sentences[1].ends_with("group `/web` was throttled by a limit and could not use its entitlement."));
+
+        // The time that a group's only task waits for its own limit is no wait for a CPU.
+        run.groups[1].limit = Some(LimitResult { throttled_ns: 40_000_000, ..limit(1) });
+        run.groups[1].run_delay_ns = 80_000_000;
+        let sentences = run.group_sentences();
+        assert!(
+            sentences[0].contains(": its tasks hardly waited for a CPU. Its CPU limit of 0.5 CPUs"),
+            "{sentences:?}"
+        );
+        run.groups[1].limit = Some(LimitResult { nr_periods: 1000, ..limit(1) });
+        let sentences = run.group_sentences();
+        assert!(
+            sentences[0].ends_with("50.00 % of a CPU: its tasks waited while other tasks had the CPUs (wait 8.00 %).")
+        );
+    }
+
+    /// The limit of an ancestor that deviates, too, does not hide the group's own reason.
+    #[test]
+    fn a_group_below_a_limit_that_hardly_throttled_is_explained() {
+        let mut run = results(&[("/", None, 900, 900), ("/shop", Some(0), 300, 500), ("/shop/web", Some(1), 250, 400)]);
+        run.groups[1].limit = Some(LimitResult { throttled_ns: 10_000_000, ..limit(2) });
+        let sentences = run.group_sentences();
+        let limit = "CPU limit of group `/shop` of 0.5 CPUs (50.0 ms in each 100 ms) also throttled it in 2 of 10 periods, \
+                     for 1.00 % of a CPU.";
+        assert!(sentences[0].starts_with("Group `/shop` got 30.00 %"), "{sentences:?}");
+        assert!(sentences[1].starts_with("Group `/shop/web` got 25.00 %"), "{sentences:?}");
+        assert!(sentences[1].ends_with(limit), "{sentences:?}");
     }
 
     #[test]
@@ -384,13 +485,15 @@ mod tests {
         let reason = |run: &Results| run.group_sentences()[0].split_once(": ").map(|(_, why)| why.to_owned());
         assert_eq!(
             reason(&run).as_deref(),
-            Some("no limit or cpuset restricted it; its tasks waited while other tasks had the CPUs.")
+            Some(
+                "no limit or cpuset restricted it, and its tasks waited while other tasks had the CPUs (wait 50.00 %)."
+            )
         );
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-1,3".to_owned(), partition: "member".to_owned() });
         assert_eq!(reason(&run).as_deref(), Some("its cpuset has only the CPUs 0-1,3."));
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-3".to_owned(), partition: "member".to_owned() });
         run.groups[1].run_delay_ns = 0;
-        assert!(reason(&run).is_some_and(|why| why.ends_with("hardly waited.")));
+        assert!(reason(&run).is_some_and(|why| why.ends_with("hardly waited for a CPU.")));
     }
 
     #[test]
@@ -436,7 +539,10 @@ mod tests {
         let explained = Explained::of(&runs);
         assert!(explained.is_throttled("/web") && !explained.is_throttled("/"));
         let sentence = explained.of_group("/web").expect("it deviates");
-        assert!(sentence.contains("got 40.00 %") && sentence.ends_with("17 of 20 periods."), "{sentence}");
+        assert!(
+            sentence.contains("got 40.00 %") && sentence.ends_with("8.50 of 10 periods (mean of 2 runs)."),
+            "{sentence}"
+        );
         let sentences = explained.sentences("with 6.12, ");
         assert!(sentences[0].starts_with("With 6.12, group `/web` got 40.00 %"), "{sentences:?}");
         let one = Explained::new(&runs[0], 1_000_000_000);

@@ -211,7 +211,7 @@ impl Serialize for Cell {
 }
 
 impl Cell {
-    /// Whether the value 0 would be outside.
+    /// Whether the tolerance excludes the value 0.
     pub fn is_telling(&self) -> bool {
         self.allowed.0 > 0.0
     }
@@ -382,9 +382,9 @@ fn printed(unit: &'static str) -> (&'static str, f64) {
     }
 }
 
-/// Returns the table of all cells, with [`closing_line`] at its end.
-pub fn table(cells: &[Cell]) -> String {
-    let rows = cells.iter().map(|cell| {
+/// Returns the table of all cells, or only of those outside, with the [`closing_line`] of all cells at its end.
+pub fn table(cells: &[Cell], only_outside: bool) -> String {
+    let rows = cells.iter().filter(|cell| !only_outside || !cell.inside).map(|cell| {
         let (unit, factor) = printed(cell.unit);
         let number = |value: f64| number(value * factor);
         let (low, high) = cell.range();
@@ -396,20 +396,13 @@ pub fn table(cells: &[Cell]) -> String {
             unit.to_owned(),
             if low.to_bits() == high.to_bits() { number(low) } else { format!("{}..{}", number(low), number(high)) },
             cell.found.map_or_else(|| "none".to_owned(), number),
-            if cell.inside { "inside" } else { "OUTSIDE" }.to_owned(),
+            if cell.inside { "within" } else { "OUTSIDE" }.to_owned(),
         ]
     });
     let found = Against::of(cells).name();
     let mut text = grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", found, "verdict"], 5, rows);
-    text.push('\n');
-    text.extend([&telling_line(cells), "\n", &closing_line(cells), "\n"]);
+    text.extend(["\n", &closing_line(cells), ".\n"]);
     text
-}
-
-fn telling_line(cells: &[Cell]) -> String {
-    let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
-    let inside = telling.iter().filter(|cell| cell.inside).count();
-    format!("{inside} of the {} cells whose range excludes 0 are inside", telling.len())
 }
 
 /// Returns all cells as data.
@@ -453,10 +446,17 @@ pub fn data_table(cells: &[Cell]) -> DataTable {
     table
 }
 
-/// `inside N of M cells`.
+/// `379 of 394 measurements are within their tolerance; 255 of the 269 whose tolerance excludes 0`.
 pub fn closing_line(cells: &[Cell]) -> String {
     let inside = cells.iter().filter(|cell| cell.inside).count();
-    format!("inside {inside} of {} cells", cells.len())
+    let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
+    let (inside_telling, all) = (telling.iter().filter(|cell| cell.inside).count(), telling.len());
+    let nonzero = if all == 0 || all == cells.len() {
+        String::new()
+    } else {
+        format!("; {inside_telling} of the {all} whose tolerance excludes 0")
+    };
+    format!("{inside} of {} measurements are within their tolerance{nonzero}", cells.len())
 }
 
 fn number(value: f64) -> String {

@@ -10,6 +10,7 @@ use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
 use crate::replay_over::Each;
 use crate::replay_progress::Progress;
+use crate::replay_verdict;
 use crate::results::TaskResult;
 use crate::units::{counted, percent, time};
 
@@ -137,8 +138,9 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// Returns the what-if's largest effects: on latency, on limits, on CPU time. The sum of all tasks follows. Then
-    /// sentences explain groups that deviate from their entitlements, and name the limits that throttled them.
+    /// Returns the what-if's largest effects: first on latency and progress, then on limits and CPU time. The sum of
+    /// all tasks follows. Then sentences explain groups that deviate from their entitlements, and name the limits that
+    /// throttled them.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let each = Each::new(self);
@@ -146,10 +148,12 @@ impl ReplayCheck {
         let share = self.share_change(&each);
         let tasks = [&latency, &share].map(|change| change.as_ref().map(|(task, _)| *task));
         let [latency, share] = [latency, share].map(|change| change.map(|(_, clause)| clause));
-        let clauses: Vec<String> = [latency, self.throttling_clause(), share].into_iter().flatten().collect();
-        let mut text = match clauses[..] {
-            [] => "Nothing stands out.".to_owned(),
-            _ => format!("What stands out: {}.", clauses.join("; ")),
+        let services = latency.into_iter().chain(self.progress_clauses()).collect::<Vec<String>>();
+        let causes = self.throttling_clause().into_iter().chain(share).collect::<Vec<String>>();
+        let mut text = match (&services[..], &causes[..]) {
+            ([], []) => "Nothing stands out.".to_owned(),
+            (clauses, []) | ([], clauses) => format!("What stands out: {}.", clauses.join("; ")),
+            (first, also) => format!("What stands out: {}. Also: {}.", first.join("; "), also.join("; ")),
         };
         text.extend([" ", &self.sum_sentence()]);
         let groups = tasks.into_iter().flatten().filter_map(|task| task.group.as_deref());
@@ -242,10 +246,10 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Returns how many large tasks with 20 or more wakeups have p50 within 20 % or 100 us, and their number. From 100
+    /// Returns how many large tasks with 20 or more wakeups have p50 within 25 % or 100 us, and their number. From 100
     /// wakeups, p99 counts, too.
     pub fn latencies_within(&self) -> (usize, usize) {
-        let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
+        let near = replay_verdict::is_latency_near;
         let pairs: Vec<bool> = self
             .large()
             .filter_map(|task| {
@@ -295,8 +299,8 @@ impl ReplayCheck {
         let off = |(name, (recorded, replayed)): (_, (u64, u64))| {
             ((share(replayed, replayed_of) - share(recorded, of)).abs(), name)
         };
-        let together = names.into_iter().filter(|(_, (recorded, _))| *recorded > 0 && *recorded >= least);
-        together.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
+        let large_names = names.into_iter().filter(|(_, (recorded, _))| *recorded > 0 && *recorded >= least);
+        large_names.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Returns a sentence on how far to trust a what-if.
@@ -326,7 +330,7 @@ impl ReplayCheck {
         let latencies = match of {
             0 => "No task has enough wakeups for a comparison of latency".to_owned(),
             _ => format!(
-                "The p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
+                "The p50 and p99 of the wakeup latency are within 25 % or 100 us for {near} of {}",
                 counted(of as u64, "task", "tasks")
             ),
         };
@@ -520,9 +524,11 @@ mod tests {
         );
         let less = sentence(often, rarely);
         assert!(
-            less.contains(" throttles group `/app` 4 times, for 150 ms, instead of 40 times, for 5.15 s; "),
+            less.contains(" throttles group `/app` 4 times instead of 40, for 150 ms instead of 5.15 s; "),
             "{less}"
         );
+        let longer = sentence(Some((29, 3_000_000_000)), Some((29, 4_000_000_000)));
+        assert!(longer.contains(" `/app` 29 times, as before, but for 4.00 s instead of 3.00 s; "), "{longer}");
         // The largest change is that of `/b`.
         let same = sentence(often, often);
         assert!(same.contains("group `/b` is no longer throttled"), "{same}");
@@ -534,8 +540,8 @@ mod tests {
     #[test]
     fn deviations_from_entitlements_are_explained_with_their_limits() {
         let explained = |hits: u64, web: u64| {
-            let limit =
-                LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
+            let (max, throttled_ns) = (Some((50, 100)), hits * 10_000_000);
+            let limit = LimitResult { max, nr_periods: 10, nr_throttled: hits, throttled_ns, ..LimitResult::default() };
             let group = |path: &str, parent, cpu_ms: u64, limit| GroupResult {
                 path: path.to_owned(),
                 parent,

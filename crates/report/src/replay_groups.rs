@@ -121,7 +121,17 @@ impl ReplayCheck {
         Some(match (before.throttlings(), behind.throttlings()) {
             (Some(before), None) => format!("{group} is no longer throttled ({before} before)"),
             (None, Some(often)) => format!("{} throttles {group} {often}", behind.limit()),
-            (Some(before), Some(often)) => format!("{} throttles {group} {often}, instead of {before}", behind.limit()),
+            (Some(_), Some(_)) => {
+                let [(was, was_ns), (is, is_ns)] = [before, behind].map(|run| run.throttled.unwrap_or_default());
+                let [was_for, is_for] = [was_ns, is_ns].map(|ns| time(ns as f64));
+                let often = counted(is, "time", "times");
+                let limit = behind.limit();
+                if was == is {
+                    format!("{limit} throttles {group} {often}, as before, but for {is_for} instead of {was_for}")
+                } else {
+                    format!("{limit} throttles {group} {often} instead of {was}, for {is_for} instead of {was_for}")
+                }
+            }
             (None, None) => return None,
         })
     }

@@ -160,8 +160,8 @@ impl ReplayCheck {
         progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
     }
 
-    /// Returns a sentence on the largest changes of programs and groups.
-    pub fn progress_sentence(&self) -> Option<String> {
+    /// Returns clauses on the largest changes of programs and groups.
+    pub(crate) fn progress_clauses(&self) -> Vec<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
         let group = |seed: &Self, of: &str| seed.progress_of_group(seed.groups.iter().find(|group| group.path == of)?);
@@ -178,8 +178,7 @@ impl ReplayCheck {
             });
             words.collect::<Vec<String>>()
         };
-        let words = [words_of(names, &name), words_of(groups, &group)].concat();
-        (!words.is_empty()).then(|| format!("Progress: {}.", words.join("; ")))
+        [words_of(names, &name), words_of(groups, &group)].concat()
     }
 
     fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
@@ -391,12 +390,11 @@ mod tests {
 
     #[test]
     fn a_group_of_several_programs_is_in_the_sentence() {
-        let sentence = check().progress_sentence().unwrap();
         assert_eq!(
-            sentence,
-            "Progress: `hog` works 0.50 times as fast (it does 50 % of the recorded work); `server` works 2.00 times as fast (it does the \
+            check().progress_clauses().join("; "),
+            "`hog` works 0.50 times as fast (it does 50 % of the recorded work); `server` works 2.00 times as fast (it does the \
              recorded work in 0.500 s instead of 1.000 s); `client` works 2.00 times as fast (it does the recorded work in 0.500 s \
-             instead of 1.000 s); `/web` works 2.00 times as fast (it does the recorded work in 0.500 s instead of 1.000 s)."
+             instead of 1.000 s); `/web` works 2.00 times as fast (it does the recorded work in 0.500 s instead of 1.000 s)"
         );
     }
 

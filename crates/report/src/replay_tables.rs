@@ -32,7 +32,11 @@ impl ReplayCheck {
             ("what_if_cpu_ns", "CPU time: what if", Kind::Nanoseconds),
         ];
         let names: [Head; 2] = [("task", "Task", Kind::Text), ("sleeps", "Sleeps", Kind::Text)];
-        let mut tasks = table("replay_tasks", "Tasks: recorded, replayed as recorded, what if", &[&names, &measures]);
+        let title = |of: &str| {
+            let what_if = if self.what_if_cpus.is_some() { ", what if" } else { "" };
+            format!("{of}: recorded, replayed as recorded{what_if}")
+        };
+        let mut tasks = table("replay_tasks", &title("Tasks"), &[&names, &measures]);
         let of = [self.elapsed_ns.0, self.elapsed_ns.1, self.elapsed_ns.2];
         for task in &self.tasks {
             let before = |run| (!task.is_added()).then_some(run);
@@ -55,7 +59,7 @@ impl ReplayCheck {
             ("replayed_busy", "Busy: replayed", Kind::Share),
             ("what_if_busy", "Busy: what if", Kind::Share),
         ];
-        let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
+        let mut cpus = DataTable::new("replay_cpus", title("CPUs"), &heads);
         let busy = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf].map(|run| self.busy(run));
         for cpu in 0..busy.iter().map(Vec::len).max().unwrap_or(0) {
             let mut row: Vec<Cell> = vec![cpu.into()];
@@ -70,15 +74,21 @@ impl ReplayCheck {
         tables
     }
 
-    /// As [`ReplayCheck::tables`], for a page: without CPU times that are also shares, and with several seeds' figures
-    /// first.
+    /// As [`ReplayCheck::tables`], for a page. It has no CPU times that are also shares, and several seeds' figures are
+    /// first. Without a what-if, it has no columns of one.
     pub fn page_tables(&self) -> Vec<DataTable> {
         let mut tables = self.tables();
         tables.retain(|table| table.name != "replay_over_seeds");
         for table in tables.iter_mut().filter(|table| table.name == "replay_tasks") {
             table.remove(|key| key.ends_with("_cpu_ns"));
         }
-        self.over_seeds_page().into_iter().chain(tables).collect()
+        let mut all: Vec<DataTable> = self.over_seeds_page().into_iter().chain(tables).collect();
+        if self.what_if_cpus.is_none() {
+            for table in &mut all {
+                table.remove(|key| key.starts_with("what_if") || ["change", "certain"].contains(&key));
+            }
+        }
+        all
     }
 
     /// Returns a page's bars: groups with entitlements, largest tasks with recorded times, closed loops with recorded
@@ -200,5 +210,16 @@ mod tests {
         assert_eq!(bars[1], (2, Some(0.4), "20.00 %, recorded 40.00 %"));
         assert_eq!((all[1].rows[1].mark, &*all[1].rows[1].text), (None, "10.00 %, not recorded"));
         assert_eq!((all.len(), all[0].label.as_str()), (2, "what if"), "the group is of a rule");
+
+        // Without a what-if, a page has none of its columns.
+        let has_what_if = |check: &ReplayCheck| {
+            let tables = check.page_tables();
+            let heads = tables.iter().flat_map(|table| table.columns.iter().map(|column| column.head.to_string()));
+            let texts: Vec<String> = tables.iter().map(|table| table.title.clone()).chain(heads).collect();
+            texts.iter().any(|text| text.contains("what if"))
+        };
+        assert!(has_what_if(&check));
+        let alone = ReplayCheck { what_if_cpus: None, ..check };
+        assert!(!has_what_if(&alone) && alone.tables()[0].columns.iter().any(|column| column.key == "what_if_share"));
     }
 }

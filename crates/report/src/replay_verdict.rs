@@ -50,6 +50,11 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// Whether a replayed wakeup latency is within 25 % or 100 us of the recorded one. Both are nanoseconds.
+pub(crate) fn is_latency_near(recorded: u64, replayed: u64) -> bool {
+    recorded.abs_diff(replayed) <= (recorded / 4).max(100_000)
+}
+
 impl ReplayCheck {
     fn weighed(&self) -> impl Iterator<Item = &ReplayTask> {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
@@ -71,7 +76,7 @@ impl ReplayCheck {
 
     /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and all.
     pub fn latencies_near(&self) -> (usize, usize) {
-        let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
+        let near = is_latency_near;
         let pairs: Vec<bool> = self
             .tasks
             .iter()
@@ -126,10 +131,7 @@ impl ReplayCheck {
     /// Returns the verdict with reasons, and for several seeds how many have which verdict.
     pub fn verdict_line(&self) -> String {
         if let Some((seed, verdicts)) = self.in_the_middle().zip(self.verdicts_of_seeds()) {
-            return format!(
-                "{} Of the seeds, {verdicts}; these figures are of one in the middle.",
-                seed.verdict_line()
-            );
+            return format!("{} {verdicts}; the figures are of the median seed.", seed.verdict_line());
         }
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
@@ -154,15 +156,15 @@ impl ReplayCheck {
         format!("Verdict: {verdict}. {}.", parts.join("; "))
     }
 
-    /// Returns how many seeds have each verdict. None for one seed.
+    /// `5 of 5 seeds are good`, or `2 of 3 seeds are good, 1 of 3 seeds is poor`. None for one seed.
     fn verdicts_of_seeds(&self) -> Option<String> {
         let count = |verdict| self.seeds.iter().filter(|seed| seed.verdict() == Some(verdict)).count();
+        let is = |count: usize| if count == 1 { "is" } else { "are" };
         let all = [Verdict::Good, Verdict::Fair, Verdict::Poor].map(|verdict| (count(verdict), verdict));
-        let there = all.iter().filter(|(count, _)| *count > 0).map(|(count, verdict)| match count {
-            1 => format!("1 is {verdict}"),
-            count => format!("{count} are {verdict}"),
-        });
-        let there: Vec<String> = there.collect();
+        let there = all.into_iter().filter(|(count, _)| *count > 0);
+        let there: Vec<String> = there
+            .map(|(count, verdict)| format!("{count} of {} seeds {} {verdict}", self.seeds.len(), is(count)))
+            .collect();
         (!there.is_empty()).then(|| there.join(", "))
     }
 
@@ -236,12 +238,12 @@ mod tests {
         let [large, small] = &faster.progress()[..] else { panic!("two names") };
         assert_eq!((large.of.as_str(), large.progress, small.progress), ("large", 2.0, 10.0));
         assert!((large.recorded_rounds_per_s - 1e6).abs() < 1.0 && (large.what_if_rounds_per_s - 2e6).abs() < 1.0);
-        let sentence = faster.progress_sentence().unwrap();
-        assert!(sentence.starts_with("Progress: `large` works 2.00 times as fast"), "{sentence}");
+        let clauses = faster.progress_clauses();
+        assert!(clauses[0].starts_with("`large` works 2.00 times as fast"), "{clauses:?}");
         assert!(
-            check(5_000, 10, Some(5_000)).progress_sentence().unwrap().contains("small"),
+            check(5_000, 10, Some(5_000)).progress_clauses().concat().contains("small"),
             "it got five times as much"
         );
-        assert_eq!(check(5_000, 10, None).progress_sentence(), None);
+        assert!(check(5_000, 10, None).progress_clauses().is_empty());
     }
 }

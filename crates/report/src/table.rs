@@ -89,7 +89,7 @@ pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
 
 pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bool {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
-    width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
+    width == ENDLESS || total_width(&headed(head, &rows), 1) <= usize::from(width)
 }
 
 /// Returns the columns' widths with whole cells, and two-line heads where that helps.
@@ -104,7 +104,7 @@ fn breaks(column: usize, cell: &str) -> bool {
     column > 0 || cell.chars().count() > UNBROKEN
 }
 
-fn together(widths: &[usize], gap: usize) -> usize {
+fn total_width(widths: &[usize], gap: usize) -> usize {
     widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
@@ -124,11 +124,11 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let room = usize::from(width);
     // By preference: distant columns, near columns, broken cells, a table beyond the terminal's edge.
     let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
-    let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || together(widths, gap) <= room;
+    let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || total_width(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
     let (widths, gap) = ways[way];
     // The rule extends a column beyond the last cell, if possible.
-    let last_padding = u16::from(width == ENDLESS || together(widths, gap) < room);
+    let last_padding = u16::from(width == ENDLESS || total_width(widths, gap) < room);
     table.add_rows(rows);
     let last = head.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {

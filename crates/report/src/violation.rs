@@ -148,15 +148,16 @@ impl fmt::Display for Violation {
         )?;
         write!(
             f,
-            "Of the machine's CPUs {} idle, and {:.1} tasks that could have run there waited on average, on {} of \
+            "{} of the machine {} idle. On average, {:.1} waiting tasks could have run there. Tasks waited on {} of \
              their group. ",
-            if self.idle_cpus == 1 { "1 was".to_owned() } else { format!("{} were", self.idle_cpus) },
+            counted(self.idle_cpus as u64, "CPU", "CPUs"),
+            if self.idle_cpus == 1 { "was" } else { "were" },
             self.wasted_cpus,
             counted(self.waiting_cpus as u64, "CPU", "CPUs")
         )?;
         match (&self.level, &self.domain) {
             (Some(level), Some(domain)) => write!(f, "Domain {level} of CPUs {domain}, its groups ")?,
-            _ => write!(f, "Balanced among themselves only: CPUs ")?,
+            _ => write!(f, "The balancer never compares the CPUs ")?,
         }
         write!(f, "{} and {}: {}.", self.idle_side, self.waiting_side, self.pattern.meaning())
     }

@@ -311,9 +311,9 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::NiRandom,
         "NI_RANDOM",
         from("6.1"),
-        "a CPU that goes idle looks for work more often if it found some before",
+        "a CPU that becomes idle looks for work more often if it found some before",
     ),
-    row(Feature::NiRate, "NI_RATE", from("7.1"), "a CPU that seldom goes idle looks for work each time"),
+    row(Feature::NiRate, "NI_RATE", from("7.1"), "a CPU that seldom becomes idle looks for work each time"),
     row(
         Feature::ParanoidAvg,
         "PARANOID_AVG",

@@ -70,7 +70,7 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
         return Err(format!("CPU {}: nr_running is {}, but {queued} tasks are queued", rq.cpu, rq.nr_running));
     }
     if !rq.higher && (rq.dl.in_use() || rq.rt.nr_running() > 0) {
-        return Err(format!("CPU {}: nobody looks at the classes above the ordinary one", rq.cpu));
+        return Err(format!("CPU {}: the pick skips the classes above the ordinary one", rq.cpu));
     }
     let listed = rq.listed().count() as u32;
     if listed != ordinary || ordinary - throttled_count != rq.nr_ordinary() {

@@ -250,7 +250,7 @@ pub const TUNABLES: &[(&str, &str)] = &[
     ("sched_stat_granularity_ns", "2.6.23: smallest step of accounting"),
     ("sched_runtime_limit_ns", "2.6.23: the most that a task is owed, or owes"),
     ("sched_child_runs_first", "2.6.23: whether a forked task runs before its parent, 0 or 1"),
-    ("sched_compat_yield", "2.6.23: whether one that yields goes behind all others, 0 or 1"),
+    ("sched_compat_yield", "2.6.23: whether a task that yields is queued behind all others, 0 or 1"),
     ("CPU_RC_SPREAD_PERIOD", "2.6.15-cpurc: milliseconds over which the load of a class is averaged"),
     ("CPU_RC_RECALC_INTERVAL", "2.6.15-cpurc: milliseconds between two checks for hungry classes"),
     ("CPU_RC_LOAD_SCALE", "2.6.15-cpurc: load of a class that has all of a CPU, 1 to 2^22"),

@@ -22,7 +22,7 @@
 //! use vruntime_sched::ids::CpuId;
 //! use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
 //!
-//! /// Nobody waits for timers here, and the CPU looks for itself whether it is to reschedule.
+//! /// This host has no timers, and its loop asks `need_resched` after each tick.
 //! struct Bare;
 //!
 //! impl Host for Bare {
@@ -56,7 +56,7 @@
 //!         running = scheduler.schedule(cpu, PrevState::Preempted).next;
 //!     }
 //! }
-//! // They weigh 1024 and 335: who is nicer gets 24.7 % of the CPU.
+//! // They weigh 1024 and 335: the task of nice 5 gets 24.7 % of the CPU.
 //! assert!((245..=249).contains(&ticks[1]), "{ticks:?}");
 //! # Ok::<(), vruntime_sched::kernels::UnknownName>(())
 //! ```

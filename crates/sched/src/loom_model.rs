@@ -150,7 +150,7 @@ fn idle_cpus_enter_and_leave_the_mask_without_hurting_each_other() {
         });
         nohz.enter(CpuId(0));
         let seen: Vec<CpuId> = nohz.iter_from(CpuId(0)).collect();
-        assert!(seen.contains(&CpuId(0)) && seen.contains(&CpuId(2)), "those who stay are always seen: {seen:?}");
+        assert!(seen.contains(&CpuId(0)) && seen.contains(&CpuId(2)), "CPUs that stay are always seen: {seen:?}");
         assert!(!nohz.is_empty());
         nohz.exit(CpuId(0));
         cpu.join().unwrap();

@@ -409,7 +409,7 @@ impl<P: Policy> Rqs<P> for Vec<Rq<P>> {
     }
 
     #[inline]
-    #[expect(clippy::expect_used, reason = "nobody asks for a CPU beside itself")]
+    #[expect(clippy::expect_used, reason = "callers never ask for a CPU beside itself")]
     fn pair(&mut self, a: CpuId, b: CpuId) -> (&mut Rq<P>, &mut Rq<P>) {
         let [a, b] = self.get_disjoint_mut([a.index(), b.index()]).expect("two different CPUs of the machine");
         (a, b)

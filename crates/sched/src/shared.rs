@@ -433,7 +433,7 @@ impl<P: Policy> Shared<P> {
     #[inline]
     #[expect(clippy::expect_used, reason = "ids are given out with a group behind them, and groups stay")]
     pub fn group(&self, id: GroupId) -> &TaskGroup {
-        self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
+        self.groups.get(id.0).and_then(OnceBox::get).expect("a group id is from new_group of this scheduler")
     }
 
     /// Returns the previous [`Self::group_loads`].

@@ -45,7 +45,7 @@ pub struct Recording {
     pub observed: Vec<Observed>,
 }
 
-/// The version in published recordings, and the release of that cloud's build.
+/// The version in the published recordings of a cloud's kernel, and the release of that build.
 const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
 
 impl Recording {
@@ -54,10 +54,10 @@ impl Recording {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// Returns the machine's other tasks, averaged over runs with such data. None without.
+    /// Returns the machine's other tasks, averaged over the runs that recorded them. None if no run did.
     ///
-    /// A guest charges its tasks for time in which the host ran another virtual CPU. With `host_cpus`, only the part
-    /// that a host of that many CPUs can have given to the busy virtual CPUs is work.
+    /// A guest charges its tasks also while the host runs another virtual CPU. With `host_cpus`, work is scaled down to
+    /// what a host with this number of CPUs can give to the busy virtual CPUs.
     pub fn residents(&self, host_cpus: Option<u32>) -> Option<Vec<Resident>> {
         let with_others = || self.observed.iter().filter_map(|run| Some((run, run.others.as_ref()?)));
         let looks: Vec<Vec<Resident>> = with_others().map(|(_, others)| others.clone()).collect();
@@ -189,7 +189,7 @@ impl TryFrom<FileTask> for ObservedTask {
     }
 }
 
-/// What one group with a limit went through, pauses between runs included in the periods.
+/// Measurements of one group with a limit. The periods include pauses between runs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct ObservedGroup {
     /// Elapsed periods.
@@ -308,7 +308,7 @@ fn json_error(source: &Source, error: &serde_json::Error) -> Error {
         .with_help("a recording has name, kernel, hz, preempt, autogroup, cpus, duration_s and workload")
 }
 
-/// An error at the first `needle`.
+/// Returns an error at the first `needle` of the file.
 fn wrong(source: &Source, needle: &str, message: &str) -> Error {
     let at = source.text().find(needle).unwrap_or(0);
     Error::new(source, message).at(at..at + needle.len(), "here").with_help("was the recording edited?")
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(smp(Some("0"), 0), None);
     }
 
-    /// The published recordings have no time. So a user's 6.18.44 is another build.
+    /// The published recordings have no date. A recording with a date is of another build of 6.18.44.
     #[test]
     fn a_published_recording_is_of_a_build_that_is_known() {
         let release = |kernel: &str, recorded: &str| {

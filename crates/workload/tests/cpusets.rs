@@ -51,7 +51,7 @@ partition = "isolated"
 #[test]
 fn what_is_wrong_is_reported_with_its_place() {
     let (at, message, _, help) = wrong("[groups.\"/a\"]\ncpus = \"3-1\"");
-    assert_eq!((at, message.as_str()), ((2, 8), "`cpus` is no list of CPUs: the range 3-1 ends before it begins"));
+    assert_eq!((at, message.as_str()), ((2, 8), "`cpus` is not a list of CPUs: the range 3-1 ends before it begins"));
     assert_eq!(help, "write numbers and ranges as the kernel does: \"0-3,6\"");
     let (at, message, ..) = wrong("[groups.\"/a\"]\ncpus = []");
     assert_eq!((at, message.as_str()), ((2, 8), "`cpus` is empty"));
@@ -71,7 +71,7 @@ fn what_is_wrong_is_reported_with_its_place() {
     assert_eq!(label, "`/a` is a partition, which has its CPUs to itself");
     assert_eq!(help, "take CPU 2-3 out of one of them, or make no partition of `/a`");
     let (at, message, ..) = wrong("machine = { topology = \"4\", isolated = \"x\" }");
-    assert_eq!((at, message.as_str()), ((1, 40), "`isolated` is no list of CPUs: `x` is not the number of a CPU"));
+    assert_eq!((at, message.as_str()), ((1, 40), "`isolated` is not a list of CPUs: `x` is not the number of a CPU"));
     // Members may overlap, and so may a partition and what is below it.
     read("[groups.\"/a\"]\ncpus = \"0-3\"\n[groups.\"/b\"]\ncpus = \"2-5\"").unwrap();
     read("[groups.\"/a\"]\ncpus = \"0-3\"\npartition = \"root\"\n[groups.\"/a/b\"]\ncpus = \"2-3\"").unwrap();

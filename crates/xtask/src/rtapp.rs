@@ -228,7 +228,7 @@ fn gather(
     }
     let loops = FIGURES.iter().position(|figure| figure.name == "loops");
     if classes.values().all(|values| loops.and_then(|at| values.get(&at)).is_none_or(|&count| count == 0.0)) {
-        return Err(miette!("{who} comes to the end of no loop of it in {seconds} s"));
+        return Err(miette!("{who} ends no loop of it in {seconds} s"));
     }
     for (class, values) in classes {
         for (figure, value) in values {

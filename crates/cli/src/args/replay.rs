@@ -15,7 +15,7 @@ const SEEDS: &str = "5";
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: 1)")),
+    mut_arg("seed", |arg| arg.help("Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: 1)")),
     mut_arg("repeat", |arg| {
         let what_if = WHAT_IF.map(|option| (option, ArgPredicate::IsPresent, SEEDS));
         arg.default_value_ifs(what_if)
@@ -62,7 +62,7 @@ pub(crate) struct Replay {
     pub(crate) recorded_kernel: Option<String>,
     /// The recorded machine, if its CPUs differ: "core:6(capacity=446,1024,1024,446,446,446)", or LISA's
     /// plat_info.yml
-    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MACHINE", allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) recorded_machine: Option<String>,
     /// Subtract this time from the work of tasks for each recorded event (default: the cost that `vruntime record`
     /// measured, else 0ns)
@@ -89,7 +89,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) beside: Vec<PathBuf>,
     /// The end of tasks' sleeps
-    #[arg(long, value_name = "HOW", default_value = "inferred")]
+    #[arg(long, value_name = "HOW", default_value = "inferred", hide_short_help = true)]
     pub(crate) wakeups: Wakeups,
     /// Read only this part of the trace, such as 5s; at most 1000000s
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]

@@ -34,13 +34,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) every: Option<u64>,
     /// Write a log of each task to this folder, in rt-app's format
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) rtapp_log: Option<PathBuf>,
     /// Print /sys/kernel/debug/sched/debug and /proc/schedstat at this time, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true, conflicts_with_all = ["json", "repeat"])]
     pub(crate) debug_at: Option<u64>,
     /// With --debug-at: print /proc/PID/sched of this task, or of all its instances; can be repeated
-    #[arg(long, value_name = "NAME", requires = "debug_at")]
+    #[arg(long, value_name = "NAME", requires = "debug_at", hide_short_help = true)]
     pub(crate) task: Vec<String>,
     #[command(flatten)]
     pub(crate) options: Options,
@@ -74,7 +74,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "RULE|NAME=VALUES")]
     pub(crate) vary: Vec<String>,
     /// The kernel of the recorded machine, for the replay as recorded (default: the trace's, else 6.18)
-    #[arg(long, value_name = "KERNEL")]
+    #[arg(long, value_name = "KERNEL", hide_short_help = true)]
     pub(crate) recorded_kernel: Option<String>,
     /// The task groups of the recorded machine (docs/replay.md); once for all traces, or once for each
     #[arg(long, value_name = "FILE")]

@@ -12,14 +12,15 @@ use super::number;
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: the file's, else 1)
+    /// Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: the file's,
+    /// else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
-    #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true)]
+    #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) hz: Option<u32>,
     /// Preemption model: where system calls can be preempted (default: the file's, else voluntary)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", hide_short_help = true)]
     pub(crate) preempt: Option<PreemptName>,
     /// Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: the file's, else
     /// default)
@@ -34,29 +35,29 @@ pub(crate) struct Model {
     #[arg(long, value_name = "FEATURE", allow_hyphen_values = true)]
     pub(crate) feature: Vec<String>,
     /// Create all tasks before the run, and let them sleep until their start time; otherwise each is forked then
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) gate: bool,
     /// Fork each task at its start time, also if the recording or scenario has `gate`
-    #[arg(long, conflicts_with = "gate")]
+    #[arg(long, conflicts_with = "gate", hide_short_help = true)]
     pub(crate) no_gate: bool,
     /// Put the tasks of the root group into autogroups, one for each session
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) autogroup: bool,
     /// Use no autogroups, also if the file, the recording or the machine has them
-    #[arg(long, conflicts_with = "autogroup")]
+    #[arg(long, conflicts_with = "autogroup", hide_short_help = true)]
     pub(crate) no_autogroup: bool,
     /// Schedule real-time tasks by groups, as kernels with CONFIG_RT_GROUP_SCHED
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) rt_group_sched: bool,
     /// Count switches of each group in the scheduler; `nr_switches_counted` with --json
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) group_switches: bool,
     /// Response time to meet: tables and JSON show the share of rounds above it
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) target: Option<u64>,
     /// Tasks alive at one time, besides those of the workload; a fork beyond that is an error (default: the
     /// file's, else 262144)
-    #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) threads_max: Option<usize>,
 }
 
@@ -160,7 +161,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, u64), String> {
         text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as base_slice_ns=3000000".to_owned())?;
     let (name, value) = (name.trim(), value.trim().replace('_', ""));
     let negative = || value.parse().ok().and_then(|value| negative(name, value));
-    let wrong = || format!("`{value}` is no whole number of nanoseconds (or a count)");
+    let wrong = || format!("`{value}` is not a whole number (nanoseconds, or a count)");
     let value = value.parse().ok().or_else(negative).ok_or_else(wrong)?;
     Ok((name.to_owned(), value))
 }

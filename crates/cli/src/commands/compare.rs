@@ -642,7 +642,7 @@ fn label(sides: &mut [Side<'_>], compare: &Compare, saved: usize) {
             parts.push(side.plan.kernel.clone());
         }
         if machines {
-            parts.push(side.plan.machine.clone());
+            parts.push(machine_label(&side.plan.machine));
         }
         if hosts {
             parts.push(host(side));
@@ -658,6 +658,11 @@ fn label(sides: &mut [Side<'_>], compare: &Compare, saved: usize) {
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
     distinguish(sides);
+}
+
+/// Returns a machine as given. A plain number is a number of CPUs.
+fn machine_label(machine: &str) -> String {
+    machine.parse().map_or_else(|_| machine.to_owned(), |cpus| vruntime_report::counted(cpus, "CPU", "CPUs"))
 }
 
 /// Numbers labels with one folder name (a kernel given twice).

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{
-    Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, closing_line, data_table, table,
+    Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, data_table, table,
 };
 use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::plan::preempt_not_known;
@@ -282,18 +282,7 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     if !skipped.is_empty() {
         text.push('\n');
     }
-    if misses {
-        let outside: Vec<Cell> = cells.iter().filter(|cell| !cell.inside).cloned().collect();
-        let shown = table(&outside);
-        // Replaces the table's count by the count of all cells.
-        text.push_str(shown.trim_end().rsplit_once('\n').map_or("", |(rows, _)| rows));
-        text.push('\n');
-        text.push_str(&closing_line(cells));
-        text.push('\n');
-    } else {
-        text.push_str(&table(cells));
-    }
-    text
+    text + &table(cells, misses)
 }
 
 /// The machine's costs of the command line, instead of those of its kind.

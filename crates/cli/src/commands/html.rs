@@ -154,7 +154,7 @@ pub(crate) fn replay_page(
 ) -> Page {
     let mut page = Page::new(title, lead);
     page.say(check.verdict_line());
-    for sentence in [check.what_if_sentence(), check.progress_sentence()].into_iter().flatten() {
+    if let Some(sentence) = check.what_if_sentence() {
         page.say(format!("what if: {sentence}"));
     }
     if check.what_if_cpus.is_none() {

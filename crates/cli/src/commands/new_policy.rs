@@ -75,7 +75,7 @@ fn write(path: &Path, text: &str) -> miette::Result<()> {
 fn check_name(name: &str) -> miette::Result<()> {
     if !policies::is_name(name) {
         let help = "begin the name with a letter, and use letters, digits, `-` and `_`";
-        return Err(miette!(help = help, "`{name}` is no name of a policy"));
+        return Err(miette!(help = help, "`{name}` is not a name of a policy"));
     }
     let is_keyword = KEYWORDS.split_whitespace().any(|keyword| keyword == name);
     if is_keyword || TAKEN.contains(&name) || name.starts_with("vruntime") {

@@ -87,9 +87,9 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     );
     notes.tell(
         counts.missing_arrivals,
-        "switch from the idle task to another is missing",
-        "switches from the idle task to another are missing",
-        ": it is assumed at the wakeup, or as long before as the charged run time",
+        "switch to a task is missing",
+        "switches to a task are missing",
+        ": it is assumed at the task's wakeup, or computed back from its run time",
     );
     notes.tell(
         counts.throttled,

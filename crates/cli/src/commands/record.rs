@@ -45,7 +45,7 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         output::note(note);
     }
     let section = parts(arguments, &calibration, &recorded, focus.as_deref());
-    let result = Told::of(&recorded, path, replaced);
+    let result = Summary::of(&recorded, path, replaced);
     let size =
         recorded.write(path, section).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     if arguments.json {
@@ -256,7 +256,7 @@ fn word(stopped: Stopped) -> &'static str {
     }
 }
 
-struct Told {
+struct Summary {
     source: EventSource,
     stopped: Stopped,
     file: String,
@@ -270,7 +270,7 @@ struct Told {
     command: Option<vruntime_linux::CommandEnded>,
 }
 
-impl Told {
+impl Summary {
     fn of(recorded: &Recorded, path: &Path, replaced: bool) -> Self {
         Self {
             source: recorded.source,

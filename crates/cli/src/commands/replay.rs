@@ -432,6 +432,12 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         seeds(as_recorded.config.seed, arguments.seeds),
     );
     let mut text = format!("{}\n{}\n", fit_text(&head, ""), fit_text(&check.verdict_line(), ""));
+    if let Some(sentence) = check.what_if_sentence() {
+        if check.verdict() == Some(Verdict::Poor) {
+            text.push_str("The replay reproduces the recording poorly: do not rely on this what-if.\n");
+        }
+        text.extend(["\n", &fit_text(&sentence, ""), "\n\n"]);
+    }
     for remedy in remedies(arguments, replay, check) {
         text.push_str(&fit_text(&remedy, "  "));
         text.push('\n');
@@ -444,7 +450,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
     } else if what_if.is_none() {
         text.extend([&over_seeds(arguments, check, runs), "\n"]);
     }
-    // With a what-if, its last paragraph explains the groups.
+    // With a what-if, its first paragraph explains the groups.
     let of_groups = if what_if.is_none() { check.group_sentences() } else { Vec::new() };
     for sentence in of_groups {
         text.extend([&fit_text(&sentence, ""), "\n\n"]);
@@ -473,14 +479,6 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         }
         text.push('\n');
         text.push_str(&table);
-        if check.verdict() == Some(Verdict::Poor) {
-            text.push_str("\nThe replay reproduces the recording poorly: do not rely on this what-if.\n");
-        }
-        for sentence in [check.what_if_sentence(), check.progress_sentence()].into_iter().flatten() {
-            text.push('\n');
-            text.push_str(&fit_text(&sentence, ""));
-            text.push('\n');
-        }
     }
     text
 }

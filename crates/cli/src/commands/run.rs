@@ -148,7 +148,7 @@ const SERIES_ROWS: usize = 100;
 /// The most printed benchmarks of a run; JSON has all.
 const BENCHMARKS: usize = 20;
 /// The most printed violations of a run; JSON has more.
-const TOLD: usize = 8;
+const VIOLATIONS: usize = 8;
 
 /// Returns the most rows of a table. This command has no `--all`.
 fn shown(rows: usize) -> Shown {
@@ -166,15 +166,15 @@ fn detections(run: &Done) -> Option<String> {
     } else if detected.violations.is_empty() {
         let (windows, wasted) = (detected.windows, detected.wasted_cpus);
         text = format!(
-            "detect, seed {seed}: no lasting waits beside idle CPUs in {windows} windows of {window} ms. In the worst window, {wasted:.1} \
-             tasks on average waited although an idle CPU could have run them\n"
+            "detect, seed {seed}: no violation in {windows} windows of {window} ms: not enough tasks waited beside idle CPUs, or not in \
+             three consecutive windows. In the worst window, {wasted:.1} tasks on average waited although an idle CPU could have run them\n"
         );
     }
-    for violation in detected.violations.iter().take(TOLD) {
+    for violation in detected.violations.iter().take(VIOLATIONS) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "detect, seed {seed}: {violation}");
     }
-    let more = detected.violations.len().saturating_sub(TOLD) as u64 + detected.more;
+    let more = detected.violations.len().saturating_sub(VIOLATIONS) as u64 + detected.more;
     if more > 0 {
         let _ = writeln!(text, "detect, seed {seed}: and {more} more; --json lists the first 64");
     }

@@ -18,9 +18,9 @@ use crate::{Ended, output, tables};
 
 /// The default number of tasks and events.
 const SHOWN: usize = 15;
-/// What results of a reading that Ctrl-C ended lack.
+/// The note on results if Ctrl-C ended the reading.
 pub(super) const UNREAD: &str = "results lack the rest of the trace";
-/// For clocks such as `x86-tsc`, `counter` and `uptime`.
+/// The note on clocks without a unit, such as `x86-tsc` and `counter`.
 pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
 
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
@@ -88,11 +88,11 @@ fn seconds(nanoseconds: i64, digits: usize) -> String {
     format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
 }
 
-/// What the text of `trace info` prints beside the counts, a sentence each.
+/// The sentences of `trace info` beside the counts.
 struct Sentences<'a> {
-    /// Findings on the file.
+    /// Sentences on the quality of the file.
     found: &'a [String],
-    /// Lines about a recording's section.
+    /// Sentences on the section that `vruntime record` wrote.
     recorded: &'a [String],
 }
 
@@ -145,7 +145,7 @@ fn as_text(
     section(verdict, &section_lines(&needs.missing));
     // Commands stay on one line for copying.
     let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
-    section("Command that records them", &commands);
+    section("Command that records the missing events", &commands);
     if needs.missing.is_empty() {
         lines.push("A replay lacks nothing.\n".to_owned());
     }
@@ -260,7 +260,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
             summary.missing_arrivals(),
-            "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)"
+            "switches to a task that are missing: assumed at the task's wakeup, or computed back from its run time"
                 .to_owned(),
         ),
         (

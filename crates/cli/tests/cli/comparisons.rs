@@ -11,7 +11,7 @@ fn comparisons_tell_what_differs() {
     assert!(table.contains("stands out"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     let machines = json(&["compare", "beat.json", "--machine", "2", "--machine", "pack:2 core:2", "--json"]);
-    assert_eq!(machines["variants"], serde_json::json!(["2", "pack:2 core:2"]));
+    assert_eq!(machines["variants"], serde_json::json!(["2 CPUs", "pack:2 core:2"]));
     let features =
         json(&["compare", "groups.toml", "--kernel", "6.12", "--kernel", "6.12+base_slice_ns=9000000", "--json"]);
     assert_eq!(features["variants"][1], "6.12+base_slice_ns=9000000");

@@ -41,7 +41,7 @@ fn traces_are_compared_under_rules() {
         assert_eq!(what_if["changes"], serde_json::json!([rule]));
     }
     let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(told.contains("With the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
+    assert!(told.contains("As in the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
 
     let varied = json(
         &with(&["--vary", "cgroup=/vr-capped: max=20ms/100ms,max", "--vary", "comm=job1: copies=1,2", "--json"]),

@@ -76,9 +76,9 @@ fn write_task(out: &mut Vec<u8>, task: &TaskMeasured) {
         logged,
     } = task;
     text(out, name);
-    let places = [*template as u64, *group as u64, u64::from(*tid), u64::from(*policy), i64::from(*nice) as u64];
+    let fields = [*template as u64, *group as u64, u64::from(*tid), u64::from(*policy), i64::from(*nice) as u64];
     let counts = [*life_ns, *cpu_ns, *voluntary, *involuntary, *loops, *loop_work_ns];
-    for it in places.into_iter().chain([u64::from(*rt_priority), u64::from(*ended)]).chain(counts) {
+    for it in fields.into_iter().chain([u64::from(*rt_priority), u64::from(*ended)]).chain(counts) {
         number(out, it);
     }
     option(out, *run_delay_ns);

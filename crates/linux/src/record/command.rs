@@ -48,13 +48,13 @@ impl Starter {
     pub(super) fn new(command: &[OsString]) -> io::Result<Self> {
         let (go, wait) = channel();
         let command = command.to_vec();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let body = move || {
-            let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            let _sent = sender.send(rustix::thread::gettid().as_raw_nonzero().get());
             if wait.recv().is_ok() { Running::start(&command) } else { Ok(None) }
         };
         let thread = thread::Builder::new().name("vruntime-start".to_owned()).spawn(body)?;
-        let tid = told.recv().map_err(io::Error::other)?;
+        let tid = receiver.recv().map_err(io::Error::other)?;
         Ok(Self { thread: Some(thread), go, tid })
     }
 

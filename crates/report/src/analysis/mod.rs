@@ -366,7 +366,7 @@ impl Analyses {
             (faults.losses.events, "events lost in these gaps, as far as the file counts them"),
             (
                 self.gaps.arrivals,
-                "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)",
+                "switches to a task that are missing: assumed at the task's wakeup, or computed back from its run time",
             ),
             (faults.broken, "switches away from a task that was not running (its switch to the CPU is missing)"),
             (faults.unwoken, "sleeps that ended without a wakeup event"),

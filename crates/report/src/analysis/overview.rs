@@ -107,11 +107,11 @@ impl Overview {
         let distribution = |(name, recorder): &(String, Recorder)| json!({ "name": name, "count": count(recorder), "points": recorder.distribution(POINTS) });
         if all.len() > MOST_NAMES {
             let rest = all.split_off(MOST_NAMES);
-            let mut together = Recorder::default();
+            let mut sum = Recorder::default();
             for (_, recorder) in &rest {
-                together.merge(recorder);
+                sum.merge(recorder);
             }
-            all.push((format!("{} others", rest.len()), together));
+            all.push((format!("{} others", rest.len()), sum));
         }
         all.iter().map(distribution).collect()
     }

@@ -135,7 +135,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     Metric {
         name: "wait %",
         phrase: "waiting time",
-        key: "run_delay",
+        key: RUN_DELAY,
         unit: OF_THE_TIME,
         family: Family::Cpu,
         read: Read::Class(|results, class| {
@@ -326,7 +326,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         0.005,
     ),
     of_groups(
-        ("wait %", "waiting time", "run_delay", OF_THE_TIME),
+        ("wait %", "waiting time", RUN_DELAY, OF_THE_TIME),
         Family::Cpu,
         |results, group| (!group.unmeasured.waits).then(|| results.share(group.run_delay_ns)),
         percent,
@@ -340,7 +340,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         0.01,
     ),
     of_groups(
-        ("throttled", "number of throttled periods", "nr_throttled", "count"),
+        ("throttled periods", "number of throttled periods", "nr_throttled", "count"),
         Family::Limits,
         |_, group| Some(group.limit.map_or(0.0, |limit| limit.nr_throttled as f64)),
         count,
@@ -348,7 +348,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     ),
     of_groups(
         // A group is throttled on each CPU. Like CPU time, the sum is relative to one CPU.
-        ("throttled %", "throttled time, summed over CPUs,", "throttled", OF_A_CPU),
+        ("throttled time %", "throttled time, summed over CPUs,", "throttled", OF_A_CPU),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns))),
         percent,
@@ -425,6 +425,8 @@ pub(super) const OF_MACHINE: [Metric; 8] = [
     }),
 ];
 
+/// The time of waiting, summed over tasks.
+pub(super) const RUN_DELAY: &str = "run_delay";
 /// Omitted if it is 0.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
 const LATE_MAX: &str = "late_max";

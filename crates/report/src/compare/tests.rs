@@ -59,6 +59,36 @@ fn what_only_the_machine_shows_stands_out_last() {
     assert_eq!(figure.rises(&after.runs, &after.runs), None);
 }
 
+/// A wait can be longer than the run, since it is the sum over tasks.
+#[test]
+fn waits_are_summed_over_tasks_and_a_file_is_no_cause() {
+    let waiting = |label: &str, tasks: usize, ms: u64| {
+        let mut variant = variant(label, &[(300, 1000)]);
+        let class = &mut variant.runs[0].classes[0];
+        (class.tasks, class.account.run_delay_ns) = (tasks, ms * 1_000_000);
+        variant
+    };
+    let sentence = |tasks: usize| {
+        let sides = vec![waiting("the file", tasks, 1240), waiting("the what-if", tasks, 310)];
+        Comparison::new(sides).unwrap().sentence().replace('\n', " ")
+    };
+    assert_eq!(
+        sentence(12),
+        "What stands out: the waiting time of `web` is 4.00 times lower with the what-if than as in the file (31.00 % of a \
+         CPU against 124.0 % of a CPU, summed over its 12 tasks)."
+    );
+    let none = vec![waiting("the file", 12, 1240), waiting("the what-if", 12, 0)];
+    let none = Comparison::new(none).unwrap().sentence().replace('\n', " ");
+    assert!(none.contains(" is 0 with the what-if but not in the file (0.00 % of a CPU against"), "{none}");
+    assert!(sentence(1).ends_with("(31.00 % of the time against 124.0 % of the time)."), "{}", sentence(1));
+    let sides = vec![waiting("2 CPUs, the file", 12, 310), waiting("2 CPUs, the what-if", 12, 1240)];
+    let higher = Comparison::new(sides).unwrap().sentence().replace('\n', " ");
+    assert!(
+        higher.contains(" is 4.00 times as high with 2 CPUs, the what-if as with 2 CPUs, as in the file ("),
+        "{higher}"
+    );
+}
+
 fn fits(text: &str) {
     assert!(text.lines().all(|line| line.chars().count() <= usize::from(crate::WIDTH)), "{text}");
 }
@@ -375,7 +405,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert_eq!(cells(&table, "group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
     assert_eq!(
         cells(&table, "group /all/web"),
-        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+20.00", "pp"],
+        ["group", "/all/web", "throttled", "time", "%", "5.00", "25.00", "+20.00", "pp"],
         "not what `web` gets"
     );
     // Groups without a class have rows.

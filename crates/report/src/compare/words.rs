@@ -1,13 +1,13 @@
 //! Sentences on a comparison: notable changes, and limits and entitlements that explain them.
 
-use super::metrics::{Family, Subject};
+use super::metrics::{Family, RUN_DELAY, Subject};
 use super::rows::Row;
 use super::{Comparison, Figure};
-use crate::explain::Explained;
+use crate::explain::{Explained, capital};
 use crate::printable::printable;
 use crate::spread::{Spread, certain};
 use crate::table::wrap;
-use crate::units::{printed, three};
+use crate::units::{OF_A_CPU, printed, three};
 
 /// The most changes beside the first.
 const ALSO: usize = 4;
@@ -22,6 +22,8 @@ struct Standout<'a> {
     variant: usize,
     base: Spread,
     other: Spread,
+    /// Number of tasks whose waits the figure adds up. 1 for other figures.
+    summed: usize,
 }
 
 impl Standout<'_> {
@@ -50,18 +52,21 @@ impl Standout<'_> {
         }
     }
 
-    /// `280 ms against 300 ms`, `23 against 133 per second and task`.
+    /// `280 ms against 300 ms`, `23 against 133 per second and task`, `150 % of a CPU against 120 % of a CPU, summed
+    /// over its 12 tasks`.
     fn figures(&self) -> String {
         let metric = self.row.metric;
+        let unit = if self.summed > 1 { OF_A_CPU } else { metric.unit };
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            match printed(metric.unit) {
+            match printed(unit) {
                 unit if unit.starts_with('%') || unit == "J" => format!("{text} {unit}"),
                 _ => text,
             }
         };
         let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
-        format!("{} against {}{rate}", format(&self.other), format(&self.base))
+        let summed = if self.summed > 1 { format!(", summed over its {} tasks", self.summed) } else { String::new() };
+        format!("{} against {}{rate}{summed}", format(&self.other), format(&self.base))
     }
 }
 
@@ -184,7 +189,7 @@ impl Comparison {
                 sides.iter().any(|(_, group, explained)| group.is_some_and(|path| explained.is_throttled(path)));
             for (variant, group, explained) in sides.iter().filter(|_| is_of_limits || throttled) {
                 let Some(reason) = group.and_then(|path| explained.of_group(path)) else { continue };
-                let sentence = format!("With {}, {reason}", self.variants[*variant].label);
+                let sentence = capital(&format!("{}, {reason}", with_label(&self.variants[*variant].label)));
                 if !sentences.contains(&sentence) {
                     sentences.push(sentence);
                 }
@@ -233,7 +238,18 @@ impl Comparison {
         }
         let floor = row.metric.floor;
         let score = ((to + floor) / (from + floor)).ln().abs();
-        Ok(Some(Standout { weighs: self.weighs(row), score, row, variant, base, other }))
+        let summed = if row.metric.key == RUN_DELAY { self.tasks_of(row.subject, variant) } else { 1 };
+        Ok(Some(Standout { weighs: self.weighs(row), score, row, variant, base, other, summed }))
+    }
+
+    /// Returns the number of tasks of a class or group in a variant's first run.
+    fn tasks_of(&self, subject: Subject<'_>, variant: usize) -> usize {
+        let Some(run) = self.variants[variant].runs.first() else { return 1 };
+        match subject {
+            Subject::Class(name) => run.classes.iter().find(|class| class.name == name).map_or(1, |class| class.tasks),
+            Subject::Group(path) => run.groups.iter().find(|group| group.path == path).map_or(1, |group| group.tasks),
+            Subject::Machine => 1,
+        }
     }
 
     fn words(&self, standout: &Standout<'_>) -> String {
@@ -242,7 +258,23 @@ impl Comparison {
         let (with, than) = (&self.variants[*variant].label, &self.variants[of].label);
         let (size, link) = standout.size();
         let (phrase, whose, figures) = (row.metric.phrase, whose(row.subject), standout.figures());
-        format!("the {phrase} of {whose} is {size} with {with} {link} with {than} ({figures})")
+        let (with, than) = (with_label(with), with_label(than));
+        let (link, than) = match (link, than.strip_prefix("as ")) {
+            // `twice as high as in the file`, `0, but not in the file`
+            ("as", Some(_)) => (String::new(), than),
+            ("but not", Some(file)) => ("but not ".to_owned(), file.to_owned()),
+            _ => (format!("{link} "), than),
+        };
+        format!("the {phrase} of {whose} is {size} {with} {link}{than} ({figures})")
+    }
+}
+
+/// Returns `with 6.12`, or `as in the file` for a file without the rules of a what-if.
+fn with_label(label: &str) -> String {
+    match label.strip_suffix("the file") {
+        Some("") => "as in the file".to_owned(),
+        Some(others) if others.ends_with(", ") => format!("with {others}as in the file"),
+        _ => format!("with {label}"),
     }
 }
 

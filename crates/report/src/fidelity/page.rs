@@ -1,4 +1,4 @@
-//! The cells as a page: the number inside, those outside with distances, and all.
+//! The cells as a page: the number within their tolerance, those outside with distances, and all.
 
 use super::{Against, Cell, closing_line, printed};
 use crate::data::{DataTable, Kind};
@@ -14,7 +14,7 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     let mut page = Page::new(title, lead);
     let inside = cells.iter().filter(|cell| cell.inside).count();
     let percent = 100.0 * inside as f64 / cells.len().max(1) as f64;
-    page.say(format!("{} ({percent:.1} %).", closing_line(cells)));
+    page.say(format!("{}. That is {percent:.1} % of all.", closing_line(cells)));
     let mut outside: Vec<&Cell> = cells.iter().filter(|cell| !cell.inside).collect();
     outside.sort_by(|a, b| b.strain().total_cmp(&a.strain()));
     if let Some(worst) = outside.first() {
@@ -26,9 +26,9 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     for note in notes {
         page.say(note.as_str());
     }
-    page.bars(bars("Inside, by metric", cells, |cell| cell.metric));
-    page.bars(bars("Inside, by scenario", cells, |cell| &cell.scenario));
-    let kernels = bars("Inside, by kernel", cells, |cell| &cell.kernel);
+    page.bars(bars("Within tolerance, by metric", cells, |cell| cell.metric));
+    page.bars(bars("Within tolerance, by scenario", cells, |cell| &cell.scenario));
+    let kernels = bars("Within tolerance, by kernel", cells, |cell| &cell.kernel);
     if kernels.rows.len() > 1 {
         page.bars(kernels);
     }
@@ -40,7 +40,9 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
             "Strain: the distance of the new recordings' median from the recorded range, in tolerances. Above 1 is outside."
         }
     };
-    for (title, shown) in [("Cells outside", outside), ("Every cell", cells.iter().collect())] {
+    for (title, shown) in
+        [("Measurements outside their tolerance", outside), ("All measurements", cells.iter().collect())]
+    {
         if !shown.is_empty() {
             let tables = vec![(String::new(), table(title, &shown))];
             page.tables(TableGroup { title: title.to_owned(), sub: sub.to_owned(), tables });
@@ -67,7 +69,7 @@ fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
         mark: Some(1.0),
         text: format!("{inside} of {all}"),
     };
-    let entry = if title.ends_with("metric") { "Inside" } else { "" };
+    let entry = if title.ends_with("metric") { "Within tolerance" } else { "" };
     let (title, entry) = (title.to_owned(), entry.to_owned());
     Bars { title, entry, rows: counts.iter().map(row).collect(), ..Bars::default() }
 }
@@ -98,7 +100,7 @@ fn table(title: &str, cells: &[&Cell]) -> DataTable {
             (high * factor).into(),
             cell.found.map(|value| value * factor).into(),
             cell.strain().into(),
-            if cell.inside { "inside" } else { "outside" }.into(),
+            if cell.inside { "within" } else { "outside" }.into(),
         ]);
     }
     table

@@ -199,9 +199,17 @@ fn the_table_ends_with_the_count() {
     ]);
     let cells =
         cells(&recorded, Against::Simulation, &[run([task("web", 1.1, 90.0, 40.0, Some([10.0, 20.0, 500.0]))])]);
-    let table = table(&cells);
-    insta::assert_snapshot!(table);
-    assert_eq!(table.lines().last(), Some("inside 4 of 6 cells"));
+    let all = table(&cells, false);
+    insta::assert_snapshot!(all);
+    let last = "4 of 6 measurements are within their tolerance; 2 of the 2 whose tolerance excludes 0.";
+    assert_eq!(all.lines().last(), Some(last));
+    // The line counts all cells, also if the table has only those outside.
+    let outside = table(&cells, true);
+    assert_eq!(
+        (outside.lines().last(), outside.matches("OUTSIDE").count(), outside.lines().count()),
+        (Some(last), 2, 6)
+    );
+    assert_eq!(closing_line(&cells[..1]), "1 of 1 measurements are within their tolerance");
 }
 
 #[test]
@@ -259,7 +267,11 @@ fn a_page_has_the_furthest_outside_first() {
     let recorded = recorded(vec![run([task("a", 1.0, 100.0, 0.0, Some([10.0, 50.0, 90.0]))])]);
     let cells = cells(&recorded, Against::Simulation, &[run([task("a", 1.0, 150.0, 0.0, Some([10.0, 5000.0, 90.0]))])]);
     let html = page(&cells, "two machines", &["a note".to_owned()]).html();
-    assert!(html.contains("inside 4 of 6 cells (66.7 %)") && html.contains("two machines") && html.contains("a note"));
+    assert!(
+        html.contains("whose tolerance excludes 0. That is 66.7 % of all.")
+            && html.contains("two machines")
+            && html.contains("a note")
+    );
     let shown = html.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("it has data");
     let shown: serde_json::Value = serde_json::from_str(shown).expect("which is JSON");
     let outside = &shown["tables"][0]["tables"][0]["table"]["rows"];

@@ -39,7 +39,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     }
     match kind {
         ClassKind::Fair => {
-            debug_assert_ne!(rq.curr_ordinary, Some(index), "who runs is queued already");
+            debug_assert_ne!(rq.curr_ordinary, Some(index), "the running task is queued already");
             // Before: a policy that throttles the task decrements the count again.
             rq.nr_running += 1;
             P::enqueue(rq, shared, index, why);
@@ -150,7 +150,7 @@ pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, pre
     P::switch(rq, shared, prev, next);
     rq.curr_ordinary = next;
     if let Some(next) = next {
-        debug_assert!(rq.tasks[next].on_rq, "who runs is queued");
+        debug_assert!(rq.tasks[next].on_rq, "the running task is queued");
         rq.relist(next);
     }
 }

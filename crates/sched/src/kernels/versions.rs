@@ -138,14 +138,14 @@ fn among(names: &[&'static str], name: &str) -> Option<Neighbours> {
     })
 }
 
-/// For example "none between 3.18 and 6.1 is on offer".
+/// For example "no version between 3.18 and 6.1 is supported".
 impl fmt::Display for Neighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.below, self.above) {
-            (Some(below), Some(above)) => write!(f, "none between {below} and {above} is on offer"),
-            (Some(newest), None) => write!(f, "the newest on offer is {newest}"),
-            (None, Some(oldest)) => write!(f, "the oldest on offer is {oldest}"),
-            (None, None) => write!(f, "none is on offer"),
+            (Some(below), Some(above)) => write!(f, "no version between {below} and {above} is supported"),
+            (Some(newest), None) => write!(f, "the newest supported version is {newest}"),
+            (None, Some(oldest)) => write!(f, "the oldest supported version is {oldest}"),
+            (None, None) => write!(f, "no version is supported"),
         }
     }
 }

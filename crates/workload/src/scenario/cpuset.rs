@@ -74,7 +74,7 @@ pub(super) fn any_list(fields: &mut Fields<'_, '_>, key: &'static str, value: &V
         DeValue::String(text) => match ranges(text) {
             Ok(found) => cpus = found,
             Err(wrong) => {
-                let message = format!("`{key}` is no list of CPUs: {wrong}");
+                let message = format!("`{key}` is not a list of CPUs: {wrong}");
                 let help = "write numbers and ranges as the kernel does: \"0-3,6\"";
                 fields.bad(value.span(), message, "expected CPUs, such as \"0-3,6\"", help);
                 return None;

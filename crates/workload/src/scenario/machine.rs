@@ -266,7 +266,7 @@ fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {
     let (message, label) = match (permille, written) {
         (Some(permille @ 1000..=2000), _) => return Some(permille as u32),
         (None, Some(1.0..=2.0)) => {
-            ("`smt_speedup` is no whole number of thousandths", "expected at most three decimals")
+            ("`smt_speedup` is not a whole number of thousandths", "expected at most three decimals")
         }
         _ => ("`smt_speedup` is out of range", "expected 1.0 to 2.0"),
     };

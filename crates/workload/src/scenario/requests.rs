@@ -161,7 +161,7 @@ fn times(
         let Some(time) = seconds(written).or_else(|| parse_duration(written).ok()) else {
             let span = start + line.len() - line.trim_start().len()..start + line.trim_end().len();
             let help = "each line has the time of one arrival: seconds such as 0.0125, or a time such as 12.5ms";
-            return Err(Error::new(&source, format!("`{written}` is no time"))
+            return Err(Error::new(&source, format!("`{written}` is not a time"))
                 .at(span, "expected a time")
                 .with_help(help));
         };

@@ -118,10 +118,12 @@ fn texts(root: &Path) -> miette::Result<Vec<String>> {
         Path::new("crates"),
         &mut |path| {
             let is_help = path.contains("/snapshots/cli__help-") && text::is(path, "snap");
-            is_help || text::is(path, "rs")
+            let is_page = path.contains("/assets/") && !path.contains("/uPlot/");
+            is_help || is_page || text::is(path, "rs")
         },
         &mut found,
     )?;
+    walk(root, Path::new("python/vruntime"), &mut |path| text::is(path, "py"), &mut found)?;
     Ok(found)
 }
 

@@ -50,8 +50,13 @@ const WORDS: &[(&str, &str)] = &[
     ("anew", "again"),
 ];
 
-/// The kernel's phrases with such words.
-const EXCEPTIONS: &[&str] = &["goes offline", "goes online", "comes online"];
+/// Phrases with such words that are right.
+const EXCEPTIONS: &[&str] = &[
+    // CPU hotplug has these words: `cpuhp_set_state`, /sys/devices/system/cpu/online.
+    "goes offline",
+    "goes online",
+    "comes online",
+];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Finding {
@@ -275,7 +280,62 @@ fn whoever_wakes_is_told() {}
             ]
         );
         let units: Vec<String> = Source::of("crates/a/src/b.rs", text).into_iter().map(|source| source.unit).collect();
-        assert_eq!(units, ["crates/a rustdoc", "crates/a comments", "crates/a names of tests"]);
+        assert_eq!(units, ["crates/a rustdoc", "crates/a comments", "crates/a names of tests", "crates/a messages"]);
+    }
+
+    /// Messages are string literals with three words in a row, outside tests. Their length is free.
+    #[test]
+    fn messages_are_read() {
+        let text = r##"//! "who is it" in documentation is documentation.
+fn get<'a>(c: char) -> &'a str {
+    let quote = '"';
+    let raw = r#"the task "who" waits"#;
+    let names = "who";
+    let long = "the task that \
+                nobody wakes, `told` \"or\" not";
+    "then somebody wakes it"
+}
+
+#[cfg(test)]
+mod tests {
+    const TEXT: &str = "nobody reads this text";
+}
+"##;
+        let expected = [(1, "who"), (6, "nobody"), (8, "somebody")];
+        assert_eq!(
+            findings("crates/a/src/b.rs", text),
+            expected.map(|(line, word)| format!("crates/a/src/b.rs:{line}: \"{word}\": name the subject"))
+        );
+        assert_eq!(findings("crates/a/src/b/tests.rs", "fn a() { b(\"somebody wakes it here\") }"), [""; 0]);
+    }
+
+    /// Comments of examples in documentation are comments.
+    #[test]
+    fn examples_are_read() {
+        let text = "/// Returns it.\n///\n/// ```\n/// // Nobody waits.\n/// let a = 1;\n/// /// Whoever runs.\n/// ```\nfn a() {}\n";
+        let expected = [(4, "nobody"), (6, "whoever")];
+        assert_eq!(
+            findings("crates/a/src/b.rs", text),
+            expected.map(|(line, word)| format!("crates/a/src/b.rs:{line}: \"{word}\": name the subject"))
+        );
+    }
+
+    #[test]
+    fn python_and_pages_are_read() {
+        let long = vec!["word"; 26].join(" ");
+        let quotes = "\"\"\"";
+        let text = format!(
+            "{quotes}Who runs.{quotes}\n\n# Nobody waits.\ndef a():\n    {quotes}Returns ``who`` of it.\n\n    {long}\n    \
+             {quotes}\n    raise E(\"of others nobody knows\")\n"
+        );
+        let found = findings("python/vruntime/_a.py", &text);
+        let lines: Vec<&str> = found.iter().filter_map(|line| line.split(':').nth(1)).collect();
+        assert_eq!(lines, ["1", "7", "3", "9"], "{found:?}");
+        let units: Vec<String> =
+            Source::of("python/vruntime/_a.py", &text).into_iter().map(|source| source.unit).collect();
+        assert_eq!(units, ["docstrings", "comments", "messages"].map(|kind| format!("python/vruntime {kind}")));
+        let script = "// Who runs.\nlet a = 'tasks that somebody wakes'; // nobody\nlet b = 'http://who';\n";
+        assert_eq!(findings("crates/a/assets/page.js", script).len(), 3);
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Texts: pages, documentation and comments in Rust, the command's help.
+//! Texts: pages, documentation and comments in Rust, its messages, the command's help, the report's page, Python.
+
+mod code;
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,11 +32,11 @@ impl Block {
     /// A piece of code, which counts as a word.
     pub(crate) const CODE: char = '\u{fffc}';
 
-    fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: Kind) -> Self {
         Self { kind, text: String::new(), marks: Vec::new() }
     }
 
-    fn push(&mut self, text: &str, line: usize) {
+    pub(super) fn push(&mut self, text: &str, line: usize) {
         self.marks.push((self.text.len(), line));
         self.text.push_str(text);
     }
@@ -78,10 +80,25 @@ impl<'a> Source<'a> {
             return vec![page];
         }
         let name = path.split('/').take(2).collect::<Vec<_>>().join("/");
+        if is(path, "py") {
+            let python = code::python(text);
+            return vec![
+                source(format!("{name} docstrings"), None, python.docstrings),
+                source(format!("{name} comments"), None, python.comments),
+                source(format!("{name} messages"), None, python.messages),
+            ];
+        }
+        if path.contains("/assets/") {
+            return vec![source(format!("{name} page"), None, code::page(text))];
+        }
+        // The rules of this check are words to avoid.
+        let is_test = ["/tests", "/benches/", "/examples/", "/xtask/src/prose/"].iter().any(|part| path.contains(part));
+        let messages = if is_test { Vec::new() } else { code::messages(text) };
         vec![
             source(format!("{name} rustdoc"), Some("rustdoc"), documentation(text)),
             source(format!("{name} comments"), None, comments(text)),
             source(format!("{name} names of tests"), None, names_of_tests(text)),
+            source(format!("{name} messages"), None, messages),
         ]
     }
 }
@@ -147,10 +164,14 @@ fn documentation(text: &str) -> Vec<Block> {
     runs(text, of).into_iter().flat_map(|(first, run)| markdown(&run, first).0).collect()
 }
 
-/// Other comments of a Rust file that have their own line.
+/// Other comments of a Rust file that have their own line, also in the examples of its documentation.
 fn comments(text: &str) -> Vec<Block> {
     let of = |line: &'_ str| {
-        let rest = line.trim_start().strip_prefix("//")?;
+        let line = line.trim_start();
+        let example = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let rest = example.unwrap_or(line).trim_start().strip_prefix("//")?;
+        // An example can have documentation, too.
+        let rest = if example.is_some() { rest.trim_start_matches(['/', '!']) } else { rest };
         (!rest.starts_with(['/', '!'])).then(|| rest.trim_start().to_owned())
     };
     runs(text, of).into_iter().map(|(first, run)| plain(Kind::Comment, first, &run)).collect()

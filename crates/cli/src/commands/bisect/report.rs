@@ -67,13 +67,13 @@ impl Report<'_> {
         if !found.differs {
             return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
         }
-        if found.together.is_empty() {
+        if found.explained_by.is_empty() {
             return format!("{moved} {}", self.unexplained());
         }
         let of = figure.text(total.abs());
         let share = percent(found.joint, total);
         let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.causes());
-        let together = found.together.iter().filter(|_| found.is_smallest);
+        let together = found.explained_by.iter().filter(|_| found.is_smallest);
         let switches: Vec<&str> = together.map(|&one| self.words[one].switch.as_str()).collect();
         let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
         if !switches.is_empty() {
@@ -88,7 +88,7 @@ impl Report<'_> {
     /// Names the set that explains the change. If the budget ended the search for a smaller one, says so.
     fn causes(&self) -> String {
         const MOST_NAMES: usize = 6;
-        let together = &self.found.together;
+        let together = &self.found.explained_by;
         match (self.found.is_smallest, together.len()) {
             (true, _) => self.names(together),
             (false, ..=MOST_NAMES) => format!("{} or some of them", self.names(together)),
@@ -187,7 +187,7 @@ impl Report<'_> {
     fn explains(&self, effect: &Effect) -> &'static str {
         let is_of = |all: &[usize]| all.contains(&effect.difference);
         match self.found {
-            found if is_of(&found.together) => "yes",
+            found if is_of(&found.explained_by) => "yes",
             found if is_of(&found.alternatives) => "alone",
             _ => "",
         }
@@ -249,7 +249,7 @@ impl Report<'_> {
             "answer": self.answer(),
             "noise": found.noise(),
             "within_noise": !found.differs,
-            "explained_by": names(&found.together),
+            "explained_by": names(&found.explained_by),
             "explained_alone_by": names(&found.alternatives),
             "explained": found.joint,
             "explained_share": found.differs.then(|| part(found.joint, total)),
@@ -281,8 +281,8 @@ impl Report<'_> {
         let singles = self.moving().filter(|_| found.differs).take(24);
         let mut rows: Vec<Bar> =
             singles.map(|effect| bar(self.words[effect.difference].name.clone(), effect.mean())).collect();
-        if found.together.len() > 1 {
-            rows.insert(0, bar(format!("{} together", self.names(&found.together).replace('`', "")), found.joint));
+        if found.explained_by.len() > 1 {
+            rows.insert(0, bar(format!("{} together", self.names(&found.explained_by).replace('`', "")), found.joint));
         }
         if found.differs {
             page.bars(self.bars(rows));

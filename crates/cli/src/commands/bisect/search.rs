@@ -127,13 +127,13 @@ pub(super) struct Found {
     /// Effect of all differences together. `None`: the combination is impossible, or did not run.
     pub(super) whole: Option<f64>,
     /// The smallest set found that explains the change, and its joint effect. Empty if no set explains most of it.
-    pub(super) together: Vec<usize>,
+    pub(super) explained_by: Vec<usize>,
     pub(super) joint: f64,
-    /// Single differences that explain the change alone, without those of `together`.
+    /// Single differences that explain the change alone, without those of `explained_by`.
     pub(super) alternatives: Vec<usize>,
     /// Whether the budget ended the search.
     pub(super) stopped: bool,
-    /// Whether every smaller set was tried. If not, some of `together` may not be needed.
+    /// Whether every smaller set was tried. If not, some of `explained_by` may not be needed.
     pub(super) is_smallest: bool,
     pub(super) combinations: usize,
     pub(super) log: Vec<Combination>,
@@ -229,9 +229,9 @@ pub(super) fn search<B: Between>(
     // Effects in the direction of the whole first, those against it last.
     let towards = |effect: &Effect| effect.mean() * goal.total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
-    let (together, joint) =
+    let (explained_by, joint) =
         if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
-    let alternatives = alternatives(&effects, &together, goal);
+    let alternatives = alternatives(&effects, &explained_by, goal);
     effects.sort_by(|a, b| b.mean().abs().total_cmp(&a.mean().abs()).then(a.difference.cmp(&b.difference)));
     Ok(Found {
         from: first,
@@ -240,7 +240,7 @@ pub(super) fn search<B: Between>(
         effects,
         of: differences,
         whole,
-        together,
+        explained_by,
         joint,
         alternatives,
         stopped: search.stopped,
@@ -292,10 +292,11 @@ fn effects(alone: Vec<Single>, left_out: Vec<Single>, first: &Ran, last: &Ran) -
 }
 
 /// Returns the differences that explain the change alone, apart from the set that is named, largest effect first.
-fn alternatives(effects: &[Effect], together: &[usize], goal: Goal) -> Vec<usize> {
-    let is_named = |effect: &Effect| effect.with.iter().chain([&effect.difference]).any(|one| together.contains(one));
+fn alternatives(effects: &[Effect], explained_by: &[usize], goal: Goal) -> Vec<usize> {
+    let is_named =
+        |effect: &Effect| effect.with.iter().chain([&effect.difference]).any(|one| explained_by.contains(one));
     let explains = |effect: &&Effect| effect.alone.is_some_and(|alone| goal.is_met(alone)) && !is_named(effect);
-    let named = if together.is_empty() { &[] } else { effects };
+    let named = if explained_by.is_empty() { &[] } else { effects };
     named.iter().filter(explains).map(|effect| effect.difference).collect()
 }
 

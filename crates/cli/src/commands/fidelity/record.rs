@@ -180,7 +180,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = name.or(stem).unwrap_or_else(|| "own".to_owned());
         if name.contains('/') {
-            return Err(miette!(help = "it becomes a file's name", "{file}: `{name}` is no name for a scenario"));
+            return Err(miette!(help = "it becomes a file's name", "{file}: `{name}` is not a name for a scenario"));
         }
         if let Some((other, _)) = own.iter().find(|(_, scenario)| scenario.name == name) {
             let help = "rename one of the two: recordings are files with these names";
@@ -419,7 +419,7 @@ mod tests {
         let again = write("again.json", r#"{"name": "app", "workload": {}}"#);
         assert!(refused(&[app, again]).ends_with("again.json are both called `app`"));
         let path = write("path.json", r#"{"name": "../app", "workload": {}}"#);
-        assert!(refused(&[path]).ends_with("`../app` is no name for a scenario"));
+        assert!(refused(&[path]).ends_with("`../app` is not a name for a scenario"));
         let commented = write("commented.json", "{ /* a hog */ }");
         assert!(refused(&[commented]).contains("commented.json: key must be a string at line 1 column 3"));
     }

@@ -78,10 +78,10 @@ impl Readers {
                 switches
             });
             let body = Body { rings: this.rings.clone(), range, shared: this.shared.clone(), outs: files, switches };
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let shared = this.shared.clone();
             let body = move || {
-                let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                let _sent = sender.send(rustix::thread::gettid().as_raw_nonzero().get());
                 let _urgent = Urgent::take();
                 let done = body.read();
                 if done.is_err() {
@@ -90,7 +90,7 @@ impl Readers {
                 done
             };
             this.threads.push(thread::Builder::new().name("vruntime-reader".to_owned()).spawn(body)?);
-            this.tids.extend(told.recv());
+            this.tids.extend(receiver.recv());
         }
         Ok(this)
     }

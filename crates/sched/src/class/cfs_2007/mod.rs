@@ -379,7 +379,7 @@ impl<T: Tunables> Debugged<Self> for Cfs2007<T> {
         let wrong = |what: &str| Err(alloc::format!("CPU {}: {what}", rq.cpu));
         let queued = rq.listed().count();
         if queued != rq.class.timeline.len() || rq.listed().any(|task| rq.tasks[task].class.ticket.is_none()) {
-            return wrong("who is queued is not who is in line");
+            return wrong("the queued tasks differ from those of the timeline");
         }
         let load: u64 = rq.listed().map(|task| rq.tasks[task].class.weight).sum();
         if load != rq.class.load {

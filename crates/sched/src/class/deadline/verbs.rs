@@ -28,7 +28,7 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
-#[expect(clippy::expect_used, reason = "a task has its entity as long as it is in the class")]
+#[expect(clippy::expect_used, reason = "a task of the class has its entity")]
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
     call(&mut rq.dl, se)
@@ -106,11 +106,11 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
 }
 
-/// Picks the earliest deadline's entity, and its class. For the fair server, picks a fair task.
+/// Picks the entity with the earliest deadline, and its class. If that is the fair server, picks a fair task.
 ///
-/// A server without a task stops. Exception, 6.18.15: no task of a class above fair waits or (`above`) has just run.
-/// `nr_running` does not count servers, so `__pick_next_task` calls only the fair class. The server stays queued on the
-/// idle CPU, as if a deadline task, until a task runs there.
+/// A server that finds no fair task stops. 6.18: it stays queued on the idle CPU until a task runs there. This needs
+/// that no task of a class above fair is queued or has just run (`above`). `__pick_next_task` then calls only the fair
+/// class, since `nr_running` does not count servers.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     let asked = !shared.dl.server_rules.stays || above || rq.nr_running > rq.nr_ordinary();
@@ -282,8 +282,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// Returns the root domain that admits a deadline task of this affinity: that of `cpu`, or if it has to leave, its
-/// future one.
+/// Returns the root domain that admits a deadline task of this affinity. It is that of `cpu` if the task may run there,
+/// or that of the first CPU where it may.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -399,12 +399,12 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Handles a timer of a task now in another class. At its 0-lag time, its bandwidth becomes free
-/// (`inactive_task_timer`). A period's start ends its throttling. In the kernel it does not: a task that returns before
-/// its 0-lag time (later after an overrun) is never queued again.
+/// Handles a timer of a task that has left the class. At the task's 0-lag time, its bandwidth becomes free
+/// (`inactive_task_timer`). At the start of its next period, its throttling ends. Kernels do not end it then, and never
+/// queue the task again if it returns to the class before its 0-lag time.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
-    let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
+    let se = rq.tasks[index].dl_kept.as_mut().expect("a task with a timer has an entity");
     match timer {
         DlTimer::Replenish => (se.throttled, se.yielded) = (false, false),
         DlTimer::Inactive => {

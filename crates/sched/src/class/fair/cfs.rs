@@ -158,7 +158,7 @@ impl Discipline for CfsOrder {
         }
     }
 
-    #[expect(clippy::unreachable, reason = "the class asks only of queues that have somebody")]
+    #[expect(clippy::unreachable, reason = "the class asks only queues that have an entity")]
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
         let queue = &rq.class.groups[cfs].cfs;
         let curr = queue.curr.filter(|&curr| rq.se(curr).on_rq);

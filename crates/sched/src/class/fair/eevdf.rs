@@ -130,7 +130,7 @@ fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<
 /// `protect`: the protection of the running entity counts.
 #[inline(always)]
 #[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
-#[expect(clippy::expect_used, reason = "the class asks only of queues that have somebody")]
+#[expect(clippy::expect_used, reason = "the class asks only queues that have an entity")]
 fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, cfs: u32, protect: bool) -> Se {
     let queue = &rq.class.groups[cfs].cfs;
     let running = queue.curr.map(|curr| (curr, rq.se(curr))).filter(|(_, entity)| entity.on_rq);

@@ -44,9 +44,9 @@ impl Se {
     }
 
     #[inline]
-    #[expect(clippy::expect_used, reason = "only what `raw` has given comes back here")]
+    #[expect(clippy::expect_used, reason = "the numbers are those that `raw` has given")]
     pub(crate) const fn from_raw(raw: u32) -> Self {
-        Self(NonZeroI32::new(raw.cast_signed()).expect("nobody is in the middle"))
+        Self(NonZeroI32::new(raw.cast_signed()).expect("no entity has the number 0"))
     }
 }
 

@@ -40,7 +40,7 @@ use crate::task::{SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight;
 
-/// EEVDF, as in 6.6 to 7.1: the version is in `Config::behaviours` and the features.
+/// EEVDF, as in 6.6 and later: the version is in `Config::behaviours` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
 /// CFS, as in 3.10 to 6.4: see [`Eevdf`].

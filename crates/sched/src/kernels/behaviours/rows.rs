@@ -392,7 +392,7 @@ behaviours! {
     ServerWaits SERVER_WAITS_PERIOD: Deadline "6.18".."" Read
         "let a fair server that is late begin its next period after a whole one";
     ServerForgets SERVER_FORGETS_DEADLINE: Deadline "6.18".."6.19" Read
-        "let a fair server that comes back begin a new period";
+        "let a fair server that returns begin a new period";
     ServerStays SERVER_STAYS_ON_IDLE: Deadline "6.18".."6.19" Read
         "leave a fair server that finds no task on the queue of an idle CPU";
     LagByLongest LAG_BY_LONGEST: Eevdf "7.0".."" Recorded

@@ -88,7 +88,7 @@ fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
 #[test]
 fn a_single_cause_is_found_and_no_other_blamed() {
     let (found, runs) = found(|there| if there[17] { 3.0 } else { 10.0 });
-    assert_eq!(found.together, [17]);
+    assert_eq!(found.explained_by, [17]);
     assert_eq!(found.effects.len(), 1);
     assert!((found.joint + 7.0).abs() < 1e-9);
     // One by one, with 4 seeds, 40 differences in both directions take 320 runs.
@@ -99,14 +99,14 @@ fn a_single_cause_is_found_and_no_other_blamed() {
 #[test]
 fn an_interaction_is_found() {
     let (found, _) = found(|there| if there[3] && there[30] { 20.0 } else { 10.0 });
-    assert_eq!(found.together, [3, 30]);
+    assert_eq!(found.explained_by, [3, 30]);
     assert!(found.effects.iter().all(|effect| effect.alone.is_none() && effect.left_out == Some(10.0)));
 }
 
 #[test]
 fn what_is_possible_only_together_is_found_together() {
     let (found, _) = found(|there| if there[39] { 4.0 } else { 10.0 });
-    assert!(matches!(found.together[..], [38 | 39]), "{found:?}");
+    assert!(matches!(found.explained_by[..], [38 | 39]), "{found:?}");
     let with: Vec<&[usize]> = found.effects.iter().map(|effect| &effect.with[..]).collect();
     assert_eq!(with, [[39], [38]]);
 }
@@ -119,15 +119,15 @@ fn an_interaction_without_single_effects_is_found() {
         if some > 1 { 20.0 } else { 10.0 }
     });
     assert_eq!(found.effects.len(), 0);
-    assert_eq!(found.together.len(), 2, "{found:?}");
-    assert!(found.together.iter().all(|one| [5, 20, 33].contains(one)));
+    assert_eq!(found.explained_by.len(), 2, "{found:?}");
+    assert!(found.explained_by.iter().all(|one| [5, 20, 33].contains(one)));
 }
 
 /// Either of two differences makes the whole change, and the other one is named, too.
 #[test]
 fn other_single_causes_are_alternatives() {
     let (found, _) = found(|there| if there[3] || there[30] { 20.0 } else { 10.0 });
-    assert_eq!((&found.together[..], &found.alternatives[..]), (&[3][..], &[30][..]), "{found:?}");
+    assert_eq!((&found.explained_by[..], &found.alternatives[..]), (&[3][..], &[30][..]), "{found:?}");
     assert!(found.effects.iter().all(|effect| effect.alone == Some(10.0) && effect.left_out.is_none()));
     // A difference that takes the named one along is no other cause.
     let (found, _) = self::found(|there| if there[39] { 4.0 } else { 10.0 });
@@ -143,7 +143,7 @@ fn sides_without_a_common_value_differ() {
     let last = Ran { values: vec![11.0; 4], digests: vec![1; 4], ..Ran::default() };
     assert!(last.mean() - first.mean() < first.noise());
     let found = search(&mut model, 40, (first, last), true).unwrap();
-    assert!(found.differs && found.together == [17], "{found:?}");
+    assert!(found.differs && found.explained_by == [17], "{found:?}");
 }
 
 /// Without a figure, the differences that change an event are found in both directions.
@@ -171,7 +171,7 @@ fn no_set_is_named_that_explains_less_than_half() {
     let first = model.ran(&[false; 40], Seeds::All);
     let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], ..Ran::default() };
     let found = search(&mut model, 40, (first, last), true).unwrap();
-    assert_eq!((found.together.len(), found.whole), (0, Some(3.0)));
+    assert_eq!((found.explained_by.len(), found.whole), (0, Some(3.0)));
 }
 
 /// Noise never adds an innocent difference to a true one: 30 others change events, and shift every seed.
@@ -186,7 +186,7 @@ fn no_difference_within_the_noise_is_blamed_beside_one_beyond_it() {
         };
         let (found, _) = searched(figure, 1.0, usize::MAX / 3);
         assert!(found.effects.len() > 30, "all change events");
-        assert_eq!(found.together.len(), 1, "{size}: {:?} {}", found.together, found.joint);
+        assert_eq!(found.explained_by.len(), 1, "{size}: {:?} {}", found.explained_by, found.joint);
     }
 }
 
@@ -196,7 +196,7 @@ fn a_change_within_the_noise_has_no_cause() {
     let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
     let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], ..Ran::default() };
     let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
-    assert!(!found.differs && found.together.is_empty());
+    assert!(!found.differs && found.explained_by.is_empty());
 }
 
 /// A budget bounds the runs. What is known then is still there.
@@ -207,8 +207,8 @@ fn a_search_ends_at_its_budget() {
         let (found, runs) = searched(cause, 1.0, budget);
         assert!(runs <= budget && found.stopped, "{runs} of {budget}");
         assert!(found.whole.is_some());
-        assert!(budget < 60 || found.together.contains(&17), "{budget}: {:?}", found.together);
+        assert!(budget < 60 || found.explained_by.contains(&17), "{budget}: {:?}", found.explained_by);
     }
     let (found, _) = searched(cause, 1.0, 4000);
-    assert!(!found.stopped && found.together == [17]);
+    assert!(!found.stopped && found.explained_by == [17]);
 }

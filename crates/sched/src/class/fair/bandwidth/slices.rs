@@ -11,7 +11,7 @@ use crate::tunables::Tunables;
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[expect(
         clippy::expect_used,
-        reason = "a queue whose group has a limit has a part of it, and nobody asks of others"
+        reason = "a queue whose group has a limit has a part of it, and callers ask only for those"
     )]
     pub(super) fn local(&self, cfs: u32) -> &Local {
         self.class.groups[cfs].cfs.bandwidth.as_ref().expect("asked only of queues that have it")
@@ -23,7 +23,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Calls `with` on the pool of a group that has, or had, a limit.
-    #[expect(clippy::expect_used, reason = "a limit comes with its pool, which stays")]
+    #[expect(clippy::expect_used, reason = "a limit has its pool, which stays")]
     pub(super) fn pool<R>(&self, shared: &Shared<Fair<D, T>>, cfs: u32, with: impl FnOnce(&mut Pool) -> R) -> R {
         let pool = shared.group(self.class.groups[cfs].id).pool().expect("a group with a limit has a pool");
         with(&mut pool.lock())
