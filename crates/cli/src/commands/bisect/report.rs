@@ -218,7 +218,8 @@ impl Report<'_> {
         let mut joints: Vec<Joint<'_>> = Vec::new();
         for one in found.log.iter().filter(|one| found.differs && !one.backward && one.taken.len() > 1) {
             let taken = &one.taken[..];
-            if is_single(taken) || joints.iter().any(|joint| joint.taken == taken) {
+            let is_same = |other: &[usize]| other.len() == taken.len() && other.iter().all(|one| taken.contains(one));
+            if is_single(taken) || joints.iter().any(|joint| is_same(joint.taken)) {
                 continue;
             }
             let mean = one.values.iter().sum::<f64>() / one.values.len().max(1) as f64;

@@ -507,7 +507,8 @@ impl<'a, B: Between> Search<'a, B> {
     /// makes the set explain the change.
     ///
     /// A difference can have an effect on the second side only, so its mean effect can be within the noise. Here one of
-    /// the two effects must be beyond the noise, and at least half of the rest.
+    /// the two effects must be beyond the noise, and at least half of the rest. Such a difference may need others, so
+    /// those that make half of the rest are tried with it.
     fn extended(
         &mut self,
         set: &Joint,
@@ -521,14 +522,22 @@ impl<'a, B: Between> Search<'a, B> {
             let both = [effect.alone, effect.left_out].map(|by| by.unwrap_or(0.0) * rest.signum());
             both[0].max(both[1])
         };
-        let least = goal.noise.max(rest.abs() / 2.0);
         let mut next: Vec<&Effect> = effects.iter().filter(|effect| !set.0.contains(&effect.difference)).collect();
-        next.retain(|effect| towards(effect) > least);
+        next.retain(|effect| towards(effect) > rest.abs() / 2.0);
         next.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
-        let with = |effect: &&Effect| set.0.iter().copied().chain([effect.difference]).collect::<Vec<usize>>();
-        let sets = next.iter().take(MOST).map(with).collect();
+        next.truncate(MOST);
+        let beyond = next.iter().filter(|effect| towards(effect) > goal.noise).count();
+        let with = |some: &[&Effect]| {
+            let added = some.iter().map(|effect| effect.difference);
+            set.0.iter().copied().chain(added).collect::<Vec<usize>>()
+        };
+        let mut sets: Vec<Vec<usize>> = next[..beyond].chunks(1).map(with).collect();
+        // One may do nothing without another.
+        let lengths = if beyond == 0 { 0 } else { next.len() };
+        sets.extend((2..=lengths).map(|length| with(&next[..length])));
         let joints = self.joints(sets, first)?.into_iter().filter(|(_, joint)| goal.is_met(*joint));
         let distance = |joint: f64| (goal.total - joint).abs();
+        // The first of the nearest has the fewest differences.
         Ok(joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))))
     }
 
