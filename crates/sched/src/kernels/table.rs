@@ -348,7 +348,8 @@ fn rows() -> Vec<Kernel> {
             policy: PolicyKind::Eevdf,
             base_slice_ns: 700_000,
             unverified: "as 7.1: what is new in it (SCHED_CACHE, which keeps the threads of a process in one cache) is not modelled",
-            change: "As 7.1, but deadline tasks may have the whole period. This is the stable release 7.2.13. SCHED_CACHE, which keeps the threads of a process in one cache on machines with several, is not modelled.",
+            change: "As 7.1, but deadline tasks may have the whole period. This is the stable release 7.2.13. SCHED_CACHE, which \
+                 keeps the threads of a process in one cache on machines with several, is not modelled.",
             ..row()
         },
     ]

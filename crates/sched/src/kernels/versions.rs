@@ -55,8 +55,8 @@ impl Kernel {
     ///   may run on several CPUs ignores idle ones while a used CPU has *room*. Room is at most one runnable fair task,
     ///   and with the new one a utilisation below seven tenths of the capacity. With room, a forked task stays on its
     ///   parent's CPU, and a task that execs on its own (bit 8). A task that an interrupt wakes on an idle CPU stays
-    ///   there (1). Other wakeups choose the CPU of a waker about to sleep (2). Else they choose, if used and with room,
-    ///   the previous CPU, the waker's, or the first (4).
+    ///   there (1). Other wakeups choose the CPU of a waker about to sleep (2). Else they choose, if used and with
+    ///   room, the previous CPU, the waker's, or the first (4).
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;

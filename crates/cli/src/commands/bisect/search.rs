@@ -323,8 +323,8 @@ impl<'a, B: Between> Search<'a, B> {
         }
     }
 
-    /// Whether a part of a set weighs more than the rest, by more than the noise. Then the rest explains the change only
-    /// because the part does too much.
+    /// Whether a part of a set weighs more than the rest, by more than the noise. Then the rest explains the change
+    /// only because the part does too much.
     fn outweighs(&self, part: &[usize], set: &[usize], goal: Goal) -> bool {
         let most = |all: &mut dyn Iterator<Item = &usize>| {
             all.filter_map(|one| self.weights.get(one)).copied().fold(0.0, f64::max)

@@ -309,8 +309,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if runnable_delta != 0 {
             entity.avg.runnable_avg = own_avg.runnable_avg;
             let sum = own_avg.runnable_avg * divider;
-            // 5.17+: the lower 32 bits, too few for some ninety runnable tasks (observed on 6.18.44). Late stable releases
-            // (6.1.192, 6.12.117, 7.2.13) keep all.
+            // 5.17+: the lower 32 bits, too few for some ninety runnable tasks (observed on 6.18.44). Late stable
+            // releases (6.1.192, 6.12.117, 7.2.13) keep all.
             let narrow = shared.config.has(Behaviour::NarrowSum);
             entity.avg.runnable_sum = if narrow { u64::from(sum as u32) } else { sum };
         }
