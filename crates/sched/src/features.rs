@@ -6,8 +6,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use crate::kernels::behaviours::Certainty;
-use crate::kernels::version;
+use crate::releases::{Certainty, version};
 
 pub use rows::FEATURES;
 

@@ -1,7 +1,7 @@
 //! The table of features.
 
 use super::{Feature, FeatureRow, Initial, Of};
-use crate::kernels::behaviours::Certainty;
+use crate::releases::Certainty;
 
 /// Makes the table. Each row has the feature, its name, the kernels that have it, its default, the certainty, the
 /// description and, if known, the commits.

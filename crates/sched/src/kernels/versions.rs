@@ -6,9 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Distribution, Kernel, Later, kernels};
-
-/// A version, with 0 for missing numbers: `6.12` is `[6, 12, 0]`.
-type Version = [u32; 3];
+pub(crate) use crate::releases::version;
 
 /// The supported kernels around a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,21 +15,6 @@ pub struct Neighbours {
     pub below: Option<&'static str>,
     /// The oldest newer one.
     pub above: Option<&'static str>,
-}
-
-/// `6.12`, `v6.12.3`, `6.13-rc1`; None for anything else. Numbers behind the third are ignored.
-pub(crate) fn version(name: &str) -> Option<Version> {
-    let name = name.trim().trim_start_matches(['v', 'V']);
-    let numbers = name.split(['-', '+']).next().unwrap_or(name);
-    let mut version = [0; 3];
-    for (at, number) in numbers.split('.').enumerate() {
-        let number = number.parse().ok()?;
-        // Vendors add numbers, as in 6.6.87.2.
-        if let Some(place) = version.get_mut(at) {
-            *place = number;
-        }
-    }
-    Some(version)
 }
 
 impl Kernel {
