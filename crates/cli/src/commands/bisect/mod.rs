@@ -221,8 +221,8 @@ fn standing_out<'a>(
     Ok(figures.into_iter().find(again))
 }
 
-/// Returns 0 for a figure of a group, or of a class with 1 % of the CPU time or more on either side, 1 for one of
-/// another class, and 2 for one of the machine.
+/// Returns the rank of a figure: 0 for groups and busy classes, 1 for other classes, 2 for the machine. A busy class has
+/// 1 % of the CPU time or more on either side.
 fn rank(figure: &Figure, from: &[Results], to: &[Results]) -> u8 {
     const SMALL: u64 = 100;
     let name = figure.name();

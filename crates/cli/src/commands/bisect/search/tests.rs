@@ -134,7 +134,7 @@ fn other_single_causes_are_alternatives() {
     assert!(found.alternatives.is_empty(), "{found:?}");
 }
 
-/// A difference without an effect on the first side makes the rest that the first cause leaves, though the mean of its
+/// A difference has an effect on the second side only, and makes the rest that the first cause leaves. The mean of its
 /// two effects is within the noise.
 #[test]
 fn a_rest_beyond_the_noise_gets_the_next_cause() {
