@@ -221,8 +221,8 @@ fn standing_out<'a>(
     Ok(figures.into_iter().find(again))
 }
 
-/// Returns the rank of a figure: 0 for groups and busy classes, 1 for other classes, 2 for the machine. A busy class has
-/// 1 % of the CPU time or more on either side.
+/// Returns the rank of a figure: 0 for groups and busy classes, 1 for other classes, 2 for the machine. A busy class
+/// has 1 % of the CPU time or more on either side.
 fn rank(figure: &Figure, from: &[Results], to: &[Results]) -> u8 {
     const SMALL: u64 = 100;
     let name = figure.name();
