@@ -13,7 +13,7 @@ pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette:
 
 /// A message for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Message {
+pub(crate) struct Complaint {
     /// `error`, `warning` or `note`.
     pub(crate) level: &'static str,
     pub(crate) message: String,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     label: Option<String>,
 }
 
-impl Message {
+impl Complaint {
     /// Returns a message without causes and place.
     pub(crate) fn new(level: &'static str, message: &str) -> Self {
         let text = format!("{level}: {message}");
@@ -78,10 +78,10 @@ impl Place {
 }
 
 /// Returns the report and all [related](Diagnostic::related) ones, for programs.
-pub(crate) fn messages(report: &miette::Report) -> Vec<Message> {
+pub(crate) fn messages(report: &miette::Report) -> Vec<Complaint> {
     // Without colours, since other programs show it.
     let handler = MietteHandlerOpts::new().color(false).unicode(true).terminal_links(false).build();
-    every(report).into_iter().map(|one| Message::of(one, shown(one, &handler))).collect()
+    every(report).into_iter().map(|one| Complaint::of(one, shown(one, &handler))).collect()
 }
 
 /// Formats the report and all [related](Diagnostic::related) ones, each alone: miette adds a line `Error:` before each.

@@ -11,7 +11,7 @@ use miette::miette;
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
 
-use crate::complaint::{self, Message};
+use crate::complaint::{self, Complaint};
 use crate::inputs;
 
 /// Fits tables to the terminal. Elsewhere, each row is one line.
@@ -86,7 +86,7 @@ pub(crate) fn note(text: &str) {
     if !PRINTED.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
         return;
     }
-    let note = Message::new("note", &plain(text));
+    let note = Complaint::new("note", &plain(text));
     if for_programs() { tell(&[note]) } else { write_message(&note.text) }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn mistaken(error: &clap::Error) {
 }
 
 /// Converts clap's text to a message.
-fn mistake(kind: clap::error::ErrorKind, text: &str) -> Message {
+fn mistake(kind: clap::error::ErrorKind, text: &str) -> Complaint {
     let in_one_line = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
     let mut parts = text.split("\n\n").map(in_one_line);
     let message = match kind {
@@ -140,8 +140,8 @@ fn mistake(kind: clap::error::ErrorKind, text: &str) -> Message {
         _ => parts.next().unwrap_or_default(),
     };
     let help = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
-    let message = Message::new("error", message.strip_prefix("error: ").unwrap_or(&message));
-    Message { help, text: text.to_owned(), ..message }
+    let message = Complaint::new("error", message.strip_prefix("error: ").unwrap_or(&message));
+    Complaint { help, text: text.to_owned(), ..message }
 }
 
 /// The environment variable for the format of messages.
@@ -153,7 +153,7 @@ fn for_programs() -> bool {
     *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
 }
 
-fn tell(messages: &[Message]) {
+fn tell(messages: &[Complaint]) {
     for message in messages {
         write_message(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
     }

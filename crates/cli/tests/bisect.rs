@@ -281,9 +281,8 @@ impl Draw {
         let base = [Behaviour::Eevdf, Behaviour::Early, Behaviour::ByType];
         let on = !kernel.behaviours.has(row.behaviour);
         let mut flipped = kernel.clone();
-        flipped.behaviours.set(row.behaviour, on);
-        let possible = flipped.behaviours.check(flipped.policy).is_ok();
-        if base.contains(&row.behaviour) || !row.behaviour.concerns(kernel.policy) || !possible {
+        flipped.force(row.behaviour, on);
+        if base.contains(&row.behaviour) || flipped.check().is_err() {
             return None;
         }
         *kernel = flipped;
@@ -325,7 +324,7 @@ fn a_random_behaviour_is_found_among_others() {
         for (other, flip) in silent.iter().filter(|(other, _)| *other != behaviour) {
             let mut with = kernel.clone();
             with.feature(flip).expect("it is a behaviour");
-            if with.behaviours.check(with.policy).is_err() || to.contains(other) {
+            if with.check().is_err() || to.contains(other) {
                 continue;
             }
             // Alone it moves nothing. Beside the moving one it may, and then it is found rightly.
@@ -447,7 +446,7 @@ fn behaviours_are_listed_and_compared() {
         rows.iter().find(|row| row["behaviour"] == name).map(|row| row["only"].clone())
     };
     assert_eq!(only("TASK_THROTTLE"), Some("6.18".into()));
-    assert_eq!(only("SPARES_BIG_CPUS"), Some("6.17".into()));
+    assert_eq!(only("NEWIDLE_COST_RISES"), Some("6.17".into()));
     assert_eq!(only("EEVDF"), None);
     // Features and tunables are differences, too.
     let json: Value = serde_json::from_str(&well(&["kernels", "--behaviours", "6.6", "6.12", "--json"])).expect("JSON");
@@ -481,7 +480,31 @@ fn behaviours_can_be_forced() {
     assert_eq!(digest("6.18", &["--feature", off]), digest(&format!("6.18+{off}"), &[]));
     assert_eq!(digest("6.12", &["--feature", "+TASK_THROTTLE"]), digest("6.12+TASK_THROTTLE", &[]));
     for (kernel, feature, problem, help) in [
-        ("7.0", "-PROTECTS_SHORTEST_SLICE", "needs PROTECTS_SHORTEST_SLICE", "-WAKEUP_SHORTENS_PROTECTION"),
+        (
+            "7.0",
+            "-PROTECTS_SHORTEST_SLICE",
+            "needs PROTECTS_SHORTEST_SLICE",
+            "leave out -PROTECTS_SHORTEST_SLICE, or add -WAKEUP_SHORTENS_PROTECTION",
+        ),
+        (
+            "6.1",
+            "+NUMA_ALLOWS_PAIR",
+            "NUMA_ALLOWS_PAIR excludes NUMA_IMBALANCE_BY_CACHES",
+            "leave out +NUMA_ALLOWS_PAIR, or add -NUMA_IMBALANCE_BY_CACHES",
+        ),
+        (
+            "6.6",
+            "+DELAYED_COUNTS",
+            "DELAYED_COUNTS needs DELAY_DEQUEUE",
+            "add +DELAY_DEQUEUE, or leave out +DELAYED_COUNTS",
+        ),
+        ("6.11", "+DELAYED_KEEPS_DEBT", "DELAYED_KEEPS_DEBT needs DELAY_DEQUEUE", "add +DELAY_DEQUEUE"),
+        (
+            "6.6",
+            "+IDLE_LEAVES_FITTING",
+            "IDLE_LEAVES_FITTING excludes BALANCE_BY_TYPE",
+            "leave out +IDLE_LEAVES_FITTING",
+        ),
         ("5.10", "+YIELD_FORFEITS", "YIELD_FORFEITS means nothing to CFS", "--behaviours"),
         ("6.12", "+TASK_THROTLE", "there is no feature `TASK_THROTLE`", "did you mean `TASK_THROTTLE`?"),
     ] {

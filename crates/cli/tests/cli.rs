@@ -349,4 +349,29 @@ fn kernels_without_lazy_preemption_say_so() {
     };
     assert!(of("6.12").contains("lazy preemption came with 6.13"), "{}", of("6.12"));
     assert!(!of("6.18").contains("lazy"), "{}", of("6.18"));
+    let of = |kernel, model: &[&str]| {
+        let output = vruntime(&[&["run", "beat.json", "--kernel", kernel, "--json"], model].concat());
+        let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let simulated = run["preempt"].as_str().unwrap_or_default().to_owned();
+        (simulated, text(&output.stderr))
+    };
+    let (model, notes) = of("7.1", &["--preempt", "voluntary"]);
+    assert!(model == "lazy" && notes.contains("Linux 7.1 has no voluntary preemption"), "{model}: {notes}");
+    for (kernel, model) in [("6.18", "voluntary"), ("7.0", "lazy"), ("7.2", "lazy")] {
+        let (simulated, notes) = of(kernel, &[]);
+        assert!(simulated == model && !notes.contains("preemption"), "{kernel}: {simulated} {notes}");
+    }
+}
+
+/// Releases of distributions have the nearest kernel, and a note.
+#[test]
+fn kernels_of_distributions_say_what_is_simulated() {
+    for (release, note) in [
+        ("6.5.0-45-generic", "Ubuntu 23.10 is simulated as Linux 6.4, the nearest kernel with CFS"),
+        ("3.10.0-1160.el7.x86_64", "Red Hat Enterprise Linux 7 is simulated as Linux 3.10"),
+    ] {
+        let output = vruntime(&["run", "beat.json", "--kernel", release, "--duration", "10ms"]);
+        let notes = text(&output.stderr);
+        assert!(notes.contains(note), "{notes}");
+    }
 }

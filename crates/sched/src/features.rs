@@ -1,5 +1,15 @@
 //! Scheduler features, by their kernel names.
 
+mod rows;
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
+use crate::releases::{Certainty, version};
+
+pub use rows::FEATURES;
+
 /// A feature, as in `/sys/kernel/debug/sched/features`. [`FEATURES`] has descriptions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -137,6 +147,12 @@ pub struct FeatureRow {
     pub name: &'static str,
     /// Which kernels have it.
     pub of: Of,
+    /// Whether it is on by default.
+    pub initial: Initial,
+    /// How the releases are known.
+    pub certainty: Certainty,
+    /// The commits that introduced, switched or removed it; empty if only the certainty is known.
+    pub origin: &'static str,
     /// What it does when it is on.
     pub what: &'static str,
 }
@@ -152,291 +168,69 @@ pub enum Of {
     Vruntime,
 }
 
-const fn from(since: &'static str) -> Of {
-    Of::Releases(since, None)
+/// The default of a feature in the kernels that have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Initial {
+    /// Off in all.
+    Off,
+    /// On in all.
+    On,
+    /// On from a release on.
+    OnFrom(&'static str),
+    /// On up to, but excluding, a release.
+    OnUntil(&'static str),
 }
 
-const fn between(since: &'static str, until: &'static str) -> Of {
-    Of::Releases(since, Some(until))
-}
+impl FeatureRow {
+    /// Returns the releases that have it: `6.12+`. Empty: single kernels, or none.
+    pub fn releases(&self) -> String {
+        match self.of {
+            Of::Releases(since, None) => format!("{since}+"),
+            Of::Releases(since, Some(until)) => format!("{since} to before {until}"),
+            Of::Kernel(_) | Of::Vruntime => String::new(),
+        }
+    }
 
-const fn row(feature: Feature, name: &'static str, of: Of, what: &'static str) -> FeatureRow {
-    FeatureRow { feature, name, of, what }
-}
+    /// Returns its default: `on`, `off` or `on from 7.1`.
+    pub fn default(&self) -> String {
+        match self.initial {
+            Initial::Off => "off".to_owned(),
+            Initial::On => "on".to_owned(),
+            Initial::OnFrom(since) => format!("on from {since}"),
+            Initial::OnUntil(until) => format!("on to before {until}"),
+        }
+    }
 
-/// Every feature.
-pub const FEATURES: &[FeatureRow] = &[
-    row(Feature::PlaceLag, "PLACE_LAG", from("6.6"), "a sleeper keeps its lag, and gets it back when it wakes"),
-    row(
-        Feature::PlaceDeadlineInitial,
-        "PLACE_DEADLINE_INITIAL",
-        from("6.6"),
-        "the first deadline of a new task is half a slice away",
-    ),
-    row(
-        Feature::PlaceRelDeadline,
-        "PLACE_REL_DEADLINE",
-        from("6.12"),
-        "a task that moves to another run queue keeps the rest of its deadline",
-    ),
-    row(
-        Feature::RunToParity,
-        "RUN_TO_PARITY",
-        from("6.6"),
-        "no wakeup preempts the running task before its slice is used up",
-    ),
-    row(
-        Feature::PreemptShort,
-        "PREEMPT_SHORT",
-        from("6.12"),
-        "a wakeup of a task with a shorter slice preempts in spite of RUN_TO_PARITY",
-    ),
-    row(Feature::NextBuddy, "NEXT_BUDDY", from("2.6.24"), "prefer to run the task woken last"),
-    row(Feature::PickBuddy, "PICK_BUDDY", from("6.12"), "with NEXT_BUDDY: only if that task is eligible"),
-    row(
-        Feature::LastBuddy,
-        "LAST_BUDDY",
-        between("2.6.24", "6.6"),
-        "after a wakeup preemption prefer to go back to the preempted task",
-    ),
-    row(
-        Feature::CacheHotBuddy,
-        "CACHE_HOT_BUDDY",
-        from("2.6.24"),
-        "the balancer leaves buddies where they are: they are cache-hot",
-    ),
-    row(
-        Feature::DelayDequeue,
-        "DELAY_DEQUEUE",
-        from("6.12"),
-        "a sleeper with negative lag stays queued until it is picked",
-    ),
-    row(
-        Feature::DelayZero,
-        "DELAY_ZERO",
-        from("6.12"),
-        "a delayed task that is dequeued or woken loses its positive lag",
-    ),
-    row(Feature::WakeupPreemption, "WAKEUP_PREEMPTION", from("2.6.24"), "a waking task may preempt the running one"),
-    row(Feature::Hrtick, "HRTICK", from("2.6.24"), "end slices by a high-resolution timer instead of the tick"),
-    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "subtract interrupts from a CPU's capacity"),
-    row(
-        Feature::NontaskPower,
-        "NONTASK_POWER",
-        between("2.6.37", "3.16"),
-        "subtract interrupts from a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
-    ),
-    row(Feature::TtwuQueue, "TTWU_QUEUE", from("2.6.39"), "remote wakeups are queued, and done by the target CPU"),
-    row(
-        Feature::SisUtil,
-        "SIS_UTIL",
-        from("6.0"),
-        "bound the search for an idle CPU by the utilisation of the cache domain",
-    ),
-    row(Feature::LbMin, "LB_MIN", from("2.6.32"), "the balancer does not move less load than 16"),
-    row(Feature::AttachAgeLoad, "ATTACH_AGE_LOAD", from("4.4"), "age the load of a task that attaches"),
-    row(Feature::WaIdle, "WA_IDLE", from("4.14"), "wake-affine: prefer the waking CPU if it is idle"),
-    row(
-        Feature::WaWeight,
-        "WA_WEIGHT",
-        from("4.14"),
-        "wake-affine: compare the loads of the waking and the previous CPU",
-    ),
-    row(Feature::WaBias, "WA_BIAS", from("4.14"), "wake-affine: favour the waking CPU by the domain's imbalance_pct"),
-    row(Feature::UtilEst, "UTIL_EST", from("4.17"), "estimate a task's utilisation by its value at the last sleep"),
-    row(
-        Feature::UtilEstFastup,
-        "UTIL_EST_FASTUP",
-        between("5.5", "6.8"),
-        "the estimate rises at once, and is smoothed only when it falls; later kernels always do so",
-    ),
-    row(
-        Feature::SisProp,
-        "SIS_PROP",
-        between("4.13", "6.7"),
-        "bound the search for an idle CPU by its cost and the CPUs' idle time",
-    ),
-    row(
-        Feature::RtPushIpi,
-        "RT_PUSH_IPI",
-        from("4.1"),
-        "ask a CPU with real-time tasks to spare to push them, instead of pulling them",
-    ),
-    row(
-        Feature::DoubleTick,
-        "DOUBLE_TICK",
-        between("2.6.27", "6.15"),
-        "with HRTICK: the periodic tick checks slices, too",
-    ),
-    row(
-        Feature::WarnDoubleClock,
-        "WARN_DOUBLE_CLOCK",
-        from("4.8"),
-        "report run queue clocks that are updated twice (for kernel developers)",
-    ),
-    row(
-        Feature::LatencyWarn,
-        "LATENCY_WARN",
-        from("5.13"),
-        "report tasks that keep running after a reschedule request (for kernel developers)",
-    ),
-    row(Feature::ArchPower, "ARCH_POWER", between("2.6.32", "3.16"), "ask the architecture for the capacity of CPUs"),
-    row(
-        Feature::ArchCapacity,
-        "ARCH_CAPACITY",
-        between("3.16", "4.1"),
-        "ask the architecture for the capacity of CPUs",
-    ),
-    row(
-        Feature::ForceSdOverlap,
-        "FORCE_SD_OVERLAP",
-        between("3.4", "4.1"),
-        "build scheduling groups as if NUMA nodes overlapped",
-    ),
-    row(
-        Feature::GentleFairSleepers,
-        "GENTLE_FAIR_SLEEPERS",
-        between("2.6.32", "6.6"),
-        "a sleeper gets half a latency period of credit, not a whole one",
-    ),
-    row(Feature::StartDebit, "START_DEBIT", between("2.6.23", "6.6"), "a new task starts one slice behind"),
-    row(
-        Feature::AltPeriod,
-        "ALT_PERIOD",
-        between("5.13", "6.6"),
-        "compute the period from the tasks of the whole hierarchy",
-    ),
-    row(Feature::BaseSlice, "BASE_SLICE", between("5.13", "6.6"), "no slice is shorter than the minimal granularity"),
-    row(
-        Feature::NiRandom,
-        "NI_RANDOM",
-        from("6.1"),
-        "a CPU that becomes idle looks for work more often if it found some before",
-    ),
-    row(Feature::NiRate, "NI_RATE", from("7.1"), "a CPU that seldom becomes idle looks for work each time"),
-    row(
-        Feature::ParanoidAvg,
-        "PARANOID_AVG",
-        from("7.1"),
-        "keep the sums of a queue's average coarser once they overflow",
-    ),
-    row(Feature::HrtickDl, "HRTICK_DL", from("5.12"), "end the runtime of deadline tasks by a high-resolution timer"),
-    row(
-        Feature::RtRuntimeShare,
-        "RT_RUNTIME_SHARE",
-        from("2.6.39"),
-        "a CPU that used up its real-time runtime borrows from others",
-    ),
-    row(
-        Feature::FairSleepers,
-        "FAIR_SLEEPERS",
-        between("2.6.23", "2.6.24"),
-        "a sleeper gets credit for the time it could have run",
-    ),
-    row(
-        Feature::SleeperAvg,
-        "SLEEPER_AVG",
-        between("2.6.23", "2.6.24"),
-        "with the feature above: as if the sleeper had run meanwhile",
-    ),
-    row(
-        Feature::SleeperLoadAvg,
-        "SLEEPER_LOAD_AVG",
-        between("2.6.23", "2.6.24"),
-        "and by the average load, not that at the wakeup",
-    ),
-    row(
-        Feature::SkipInitial,
-        "SKIP_INITIAL",
-        between("2.6.23", "2.6.24"),
-        "a new task gets no credit for its first wait",
-    ),
-    row(
-        Feature::PreciseCpuLoad,
-        "PRECISE_CPU_LOAD",
-        between("2.6.23", "2.6.24"),
-        "a CPU's average loads count the tasks that ran since the last tick, not the tasks at the tick",
-    ),
-    row(
-        Feature::LbBias,
-        "LB_BIAS",
-        between("2.6.32", "4.20"),
-        "the balancer takes the lower load of busy CPUs, the higher of its own",
-    ),
-    row(Feature::Numa, "NUMA", between("3.8", "4.1"), "move tasks and their memory to one node"),
-    row(Feature::NumaForce, "NUMA_FORCE", between("3.8", "3.13"), "do so, for a test, on machines of one node"),
-    row(
-        Feature::NumaFavourHigher,
-        "NUMA_FAVOUR_HIGHER",
-        between("3.13", "4.1"),
-        "the balancer prefers to move tasks to nodes where they use more memory",
-    ),
-    row(
-        Feature::NumaResistLower,
-        "NUMA_RESIST_LOWER",
-        between("3.13", "4.1"),
-        "the balancer leaves tasks on nodes where they use more memory",
-    ),
-    row(
-        Feature::CpuRcHungry,
-        "CPU_RC_HUNGRY",
-        Of::Kernel("2.6.15-cpurc"),
-        "a class below its guarantee is hungry only if its tasks wait for long",
-    ),
-    row(
-        Feature::CpuRcScaling,
-        "CPU_RC_SCALING",
-        Of::Kernel("2.6.15-cpurc"),
-        "while a class is hungry the timeslices of the others are scaled down",
-    ),
-    row(
-        Feature::CpuRcRequeue,
-        "CPU_RC_REQUEUE",
-        Of::Kernel("2.6.15-cpurc"),
-        "tasks of a class that stays hungry go back to the active array",
-    ),
-    row(
-        Feature::CpuRcTick,
-        "CPU_RC_TICK",
-        Of::Kernel("2.6.15-cpurc"),
-        "ours: count loads tick by tick, not (as documented) when slices end",
-    ),
-    row(
-        Feature::CpuRcWaiting,
-        "CPU_RC_WAITING",
-        Of::Kernel("2.6.15-cpurc"),
-        "ours: a class may be hungry before its waiting tasks run at last",
-    ),
-    row(
-        Feature::OldGroupAvg,
-        "OLD_GROUP_AVG",
-        Of::Vruntime,
-        "groups of CPUs are compared by average load alone (wasted cores, 3.1)",
-    ),
-    row(
-        Feature::OldNumaGroups,
-        "OLD_NUMA_GROUPS",
-        Of::Vruntime,
-        "overlapping NUMA groups are the first CPU's, for all (wasted cores, 3.2)",
-    ),
-    row(
-        Feature::OldWakeNode,
-        "OLD_WAKE_NODE",
-        Of::Vruntime,
-        "a wakeup looks in the waker's node only (wasted cores, 3.3)",
-    ),
-    row(
-        Feature::OldLostDomains,
-        "OLD_LOST_DOMAINS",
-        Of::Vruntime,
-        "rebuilt domains span one node at most (wasted cores, 3.4)",
-    ),
-];
+    /// Returns the source of its releases: commits, or the kind of source by the certainty. Empty: vruntime's own.
+    pub const fn source(&self) -> &'static str {
+        match self.of {
+            Of::Vruntime => "",
+            _ if self.origin.is_empty() => self.certainty.source(),
+            _ => self.origin,
+        }
+    }
+
+    /// Whether it is on by default at a release that has it.
+    pub(crate) fn is_on_at(&self, release: &str) -> bool {
+        let reached = |from: &str| version(release) >= version(from);
+        match self.initial {
+            Initial::Off => false,
+            Initial::On => true,
+            Initial::OnFrom(since) => reached(since),
+            Initial::OnUntil(until) => !reached(until),
+        }
+    }
+}
 
 impl Feature {
+    /// Its row in [`FEATURES`].
+    pub fn row(self) -> Option<&'static FeatureRow> {
+        FEATURES.iter().find(|row| row.feature == self)
+    }
+
     /// Its kernel name.
     pub fn name(self) -> &'static str {
-        FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
+        self.row().map_or("", |row| row.name)
     }
 
     /// Returns why the feature has no effect here; None if it has one.

@@ -3,6 +3,7 @@
 
 pub mod behaviours;
 mod differences;
+mod distributions;
 mod settings;
 mod switches;
 mod table;
@@ -24,7 +25,9 @@ use crate::uclamp::{SCALE, UclampTunables};
 
 pub use behaviours::{Behaviour, Behaviours, Impossible};
 pub use differences::Difference;
+pub use distributions::Distribution;
 pub use settings::SettingError;
+pub(crate) use versions::version;
 pub use versions::{Neighbours, series};
 
 /// The policies of kernels.
@@ -71,16 +74,33 @@ pub struct Kernel {
     pub change: &'static str,
     /// Features beyond its release's.
     extra: &'static [Feature],
-    /// Release features that it lacks.
-    lacks: &'static [Feature],
+    /// Features that are off, though on by default in its release.
+    off: &'static [Feature],
     /// Behaviours beyond its release's.
     plus: &'static [Behaviour],
     /// Release behaviours that it lacks.
     minus: &'static [Behaviour],
+    /// What its later stable releases changed.
+    later: &'static [Later],
     /// Tunables set by hand, ordered.
     overrides: Vec<(String, u64)>,
     /// Behaviours added or removed by hand, ordered.
     forced: Vec<(Behaviour, bool)>,
+}
+
+/// What a stable release and its successors have beyond the kernel in the table.
+#[derive(Debug)]
+struct Later {
+    /// The first of these releases.
+    since: [u32; 3],
+    /// A part of the releases' names; empty: all have it.
+    part: &'static str,
+    /// Behaviours that the table's kernel lacks.
+    plus: &'static [Behaviour],
+    /// Behaviours of the table's kernel that they lack.
+    minus: &'static [Behaviour],
+    /// Features that they switch off.
+    off: &'static [Feature],
 }
 
 /// An unknown name.
@@ -270,7 +290,7 @@ impl Kernel {
         row.is_some_and(|row| match row.of {
             Of::Releases(since, until) => {
                 let reached = |from| versions::version(self.release) >= versions::version(from);
-                let has = reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature);
+                let has = reached(since) && !until.is_some_and(reached);
                 has || self.extra.contains(&feature)
             }
             Of::Kernel(name) => self.name == name,
@@ -355,7 +375,7 @@ impl Kernel {
     /// # Errors
     ///
     ///
-    /// One does not concern the policy, or two contradict each other.
+    /// One does not concern the policy, has no effect, or two contradict each other.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.forced.is_empty() {
             return Ok(());
@@ -365,7 +385,9 @@ impl Kernel {
                 return Err(Impossible::OtherPolicy(behaviour, self.policy));
             }
         }
-        self.behaviours.check(self.policy)
+        self.behaviours.check(self.policy)?;
+        let added = self.forced.iter().filter(|(_, on)| *on);
+        added.map(|(one, _)| one).try_for_each(|one| one.check_added(&self.behaviours, self.features))
     }
 
     /// The error for an unknown name; prefers the kernel's `own` among equally near names.
@@ -395,7 +417,7 @@ impl Kernel {
             tick_ns: 1_000_000_000 / u64::from(hz.max(1)),
             rr_timeslice_ns: 100 * MS,
             rt_period_ns: 1000 * MS,
-            rt_runtime_ns: 950 * MS,
+            rt_runtime_ns: if self.behaviours.has(Behaviour::DeadlineWhole) { 1000 * MS } else { 950 * MS },
             deadline: DlTunables::default(),
             cfs_2007: Tunables2007::scaled(cpus, hz),
             uclamp: UclampTunables::default(),

@@ -102,6 +102,7 @@ pub mod loadavg;
 #[cfg(all(loom, test))]
 mod loom_model;
 pub mod policy;
+mod releases;
 pub mod rq;
 pub mod scheduler;
 pub mod shared;

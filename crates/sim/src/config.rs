@@ -82,7 +82,7 @@ pub struct Config {
     /// Whether each session is an autogroup in the root group (`sched_autogroup`), with the weight of the session's
     /// nice value.
     pub autogroup: bool,
-    /// The preemption model.
+    /// The preemption model. The kernel may have another ([`effective_preempt`](Self::effective_preempt)).
     pub preempt: Preempt,
     /// Draws starts (up to 5 us late, beside interrupts), and the phases of ticks and of the real-time period. With 0,
     /// tasks start in time, and the first tick is one period after the start. Every seed, also 0, draws delays of
@@ -110,13 +110,20 @@ pub struct Config {
 /// Linux's limit on a machine of 32 GiB (`kernel.threads-max`).
 const THREADS_MAX: usize = 1 << 18;
 
+/// Returns the preemption model that a kernel has in place of `preempt`.
+pub(crate) fn effective_preempt(preempt: Preempt, kernel: &Kernel) -> Preempt {
+    match preempt {
+        Preempt::Lazy if !kernel.behaviours.has(Behaviour::LazyPreemption) => Preempt::Voluntary,
+        Preempt::None | Preempt::Voluntary if kernel.behaviours.has(Behaviour::LazyOrFull) => Preempt::Lazy,
+        preempt => preempt,
+    }
+}
+
 impl Config {
-    /// Returns the preemption model that the kernel has: before 6.13, `lazy` is as `voluntary`.
+    /// Returns the preemption model that the kernel has: before 6.13, `lazy` is as `voluntary`. 7.0+: `none` and
+    /// `voluntary` are as `lazy`.
     pub fn effective_preempt(&self) -> Preempt {
-        match self.preempt {
-            Preempt::Lazy if !self.kernel.behaviours.has(Behaviour::LazyPreemption) => Preempt::Voluntary,
-            preempt => preempt,
-        }
+        effective_preempt(self.preempt, &self.kernel)
     }
 
     /// Returns a run with seed 0 until the workload ends.

@@ -4,6 +4,7 @@ use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
 use vruntime_sched::kernels::{Behaviour, has_feature};
 use vruntime_workload::program::{Changed, CpuMax, Group, GroupChange, Partition, Policy, Settings, Task, Workload};
+use vruntime_workload::scenario::Preempt;
 
 use crate::config::Config;
 use crate::error::{Error, Who};
@@ -61,7 +62,7 @@ pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
 
 /// Returns a note on the replacement of lazy preemption.
 pub(crate) fn preemption_note(config: &Config) -> Option<String> {
-    (config.preempt != config.effective_preempt())
+    (config.preempt == Preempt::Lazy && config.effective_preempt() != Preempt::Lazy)
         .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", config.kernel.name))
 }
 

@@ -25,11 +25,12 @@ fn a_child_preempts_its_parent_but_not_in_late_releases_of_6_18() {
         let forks = log.pick(|at, event| matches!(event, Event::Fork { parent: Some(_), .. }).then_some(at));
         (log.exit("parent").unwrap() - forks[0], log.exit("child").unwrap() - forks[0])
     };
-    for (kernel, release) in [("6.12", "6.12.117+deb13-cloud-amd64"), ("6.18", "6.18.15")] {
+    // The release of another kernel changes nothing.
+    for (kernel, release) in [("6.12", "6.12.117+deb13-cloud-amd64"), ("6.18", "6.18.15"), ("6.18", "7.2.13")] {
         let (parent, child) = left(kernel, release);
         assert!(child < parent, "{release}: {child}, {parent}");
     }
-    for (kernel, release) in [("6.6", "6.6"), ("6.18", "6.18.44"), ("6.18", "7.2.13")] {
+    for (kernel, release) in [("6.6", "6.6"), ("6.18", "6.18.33"), ("6.18", "6.18.44"), ("7.2", "7.2.13")] {
         assert_eq!(left(kernel, release).0, 5 * US, "{release}");
     }
 }
@@ -83,6 +84,10 @@ fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
     assert_eq!(late("6.18", Preempt::Lazy, fair, false), 10);
     assert_eq!(late("6.18", Preempt::None, fair, true), 10);
     assert_eq!(late("6.12", Preempt::Lazy, fair, true), 10);
+    // 7.0+: only lazy and full are left.
+    for (preempt, after) in [(Preempt::None, 3_010), (Preempt::Voluntary, 3_010), (Preempt::Full, 10)] {
+        assert_eq!(late("7.0", preempt, fair, true), after, "{preempt:?}");
+    }
 }
 
 /// 6.18 before and after its late releases.

@@ -31,9 +31,9 @@ pub(crate) struct Bisect {
     /// Run each combination with N consecutive seeds
     #[arg(long, value_name = "N", default_value = "4", value_parser = number(1..=100u16), allow_negative_numbers = true)]
     pub(crate) seeds: u16,
-    /// End the search after N million simulated events, and print what is known by then
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = number(1..=1_000_000u32), allow_negative_numbers = true)]
-    pub(crate) budget: u32,
+    /// End the search after N million simulated events, and print what is known by then [default: 1000; of a trace 300]
+    #[arg(long, value_name = "N", value_parser = number(1..=1_000_000u32), allow_negative_numbers = true)]
+    pub(crate) budget: Option<u32>,
     /// Of a trace: the kernel of the recorded machine [default: the trace's, or the nearest supported; else 6.18]
     #[arg(long, value_name = "KERNEL", requires = "file")]
     pub(crate) recorded_kernel: Option<String>,

@@ -24,7 +24,7 @@ const SEEDS: &str = "5";
     }),
     mut_arg("hz", |arg| arg.help("Scheduler ticks per second (default: those of the trace, else 250)")),
     mut_arg("preempt", |arg| {
-        arg.help("Preemption model: where system calls can be preempted (default: voluntary)")
+        arg.help("Preemption model: where system calls can be preempted (default: voluntary; 7.0+: lazy)")
     }),
     mut_arg("costs", |arg| {
         arg.help("Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: default)")

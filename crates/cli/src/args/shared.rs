@@ -19,7 +19,8 @@ pub(crate) struct Model {
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
     #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) hz: Option<u32>,
-    /// Preemption model: where system calls can be preempted (default: the file's, else voluntary)
+    /// Preemption model: where system calls can be preempted (default: the file's, else voluntary, or lazy
+    /// from 7.0 on)
     #[arg(long, value_name = "MODEL", hide_short_help = true)]
     pub(crate) preempt: Option<PreemptName>,
     /// Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: the file's, else

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use vruntime_report::{fit_text, grid};
-use vruntime_sched::kernels::behaviours::{BEHAVIOURS, BehaviourRow};
+use vruntime_sched::kernels::behaviours::{BEHAVIOURS, BehaviourRow, Certainty};
 use vruntime_sched::kernels::{Behaviour, Difference};
 use vruntime_sched::{Kernel, kernels as rows};
 
@@ -15,6 +15,10 @@ struct Line {
     area: &'static str,
     releases: String,
     row: Option<&'static BehaviourRow>,
+    /// How the releases are known.
+    certainty: &'static str,
+    /// Commits, or the kind of source.
+    source: &'static str,
     what: &'static str,
     switch: String,
     /// The kernel that has it, or the values of both.
@@ -44,7 +48,17 @@ pub(super) fn print(names: &[String], json: bool) -> miette::Result<Ended> {
 
 fn of_row(row: &'static BehaviourRow) -> Line {
     let (area, releases, switch) = (row.area.name(), row.releases().to_string(), row.switch.to_owned());
-    Line { name: row.name, area, releases, row: Some(row), what: row.what, switch, only: None }
+    Line {
+        name: row.name,
+        area,
+        releases,
+        row: Some(row),
+        certainty: row.certainty.name(),
+        source: row.source(),
+        what: row.what,
+        switch,
+        only: None,
+    }
 }
 
 fn of_difference(difference: Difference, [one, other]: [&Kernel; 2], names: &[String]) -> Line {
@@ -69,8 +83,13 @@ fn of_difference(difference: Difference, [one, other]: [&Kernel; 2], names: &[St
         area,
         releases: difference.releases(),
         row,
+        certainty: difference.certainty().map_or("", Certainty::name),
+        source: difference.source(),
         what: difference.what(),
-        switch: row.map_or_else(String::new, |row| row.switch.to_owned()),
+        switch: match difference {
+            Difference::Feature(feature) => if first_has { one } else { other }.switch_feature(feature, false),
+            _ => row.map_or_else(String::new, |row| row.switch.to_owned()),
+        },
         only: values.or_else(|| names.get(usize::from(!first_has)).cloned()),
     }
 }
@@ -83,8 +102,8 @@ fn line_json(line: &Line) -> Value {
         "until": line.row.map(|row| row.until),
         "again": line.row.and_then(|row| row.again).map(|(since, until)| json!({"since": since, "until": until})),
         "releases": line.releases,
-        "certainty": line.row.map(|row| row.certainty.name()),
-        "source": line.row.map(vruntime_sched::kernels::behaviours::BehaviourRow::source),
+        "certainty": Some(line.certainty).filter(|known| !known.is_empty()),
+        "source": Some(line.source).filter(|source| !source.is_empty()),
         "what": line.what,
         "switch": Some(&line.switch).filter(|switch| !switch.is_empty()),
         "only": line.only,
@@ -95,10 +114,9 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     let differ = kernels.len() > 1;
     let lines = shown.iter().map(|shown| {
         let switch = if shown.switch.is_empty() { String::new() } else { format!("; {}", shown.switch) };
-        let known = shown.row.map_or("", |row| row.certainty.name()).to_owned();
-        let origin = shown.row.map_or("", |row| row.origin);
-        let origin = if origin.is_empty() { String::new() } else { format!("; {origin}") };
-        let mut line = vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), known];
+        let origin = if shown.source.contains("commit") { format!("; {}", shown.source) } else { String::new() };
+        let mut line =
+            vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), shown.certainty.to_owned()];
         line.extend(shown.only.clone().filter(|_| differ));
         line.push(format!("{}{switch}{origin}", shown.what));
         line

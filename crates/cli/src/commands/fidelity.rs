@@ -155,7 +155,8 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
             }
             before.clone_into(&mut kernel);
         }
-        notes.extend(preempt_not_known(&recording).map(|note| format!("{kernel} {}: {note}", recording.name)));
+        let unknown = vruntime_sched::kernel(&kernel).ok().and_then(|kernel| preempt_not_known(&recording, &kernel));
+        notes.extend(unknown.map(|note| format!("{kernel} {}: {note}", recording.name)));
         let name = recording.name.clone();
         match scenario(recording, &kernel, fidelity, given.as_ref()) {
             Ok(scenario) => scenarios.push(scenario),

@@ -56,7 +56,25 @@ fn own_change(own: &UserPolicy) -> String {
 
 fn feature_json(row: &FeatureRow) -> Value {
     let kernels = with_feature(row.feature).map(|(first, last)| [first, last]);
-    json!({"feature": row.name, "kernels": kernels, "what": row.what, "has_effect": row.feature.without_effect().is_none()})
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    json!({
+        "feature": row.name,
+        "kernels": kernels,
+        "releases": some(&row.releases()),
+        "default": row.default(),
+        "certainty": some(known(row)),
+        "source": some(row.source()),
+        "what": row.what,
+        "has_effect": row.feature.without_effect().is_none(),
+    })
+}
+
+/// Returns how a feature's releases are known; empty for vruntime's own.
+const fn known(row: &FeatureRow) -> &'static str {
+    match row.of {
+        Of::Vruntime => "",
+        _ => row.certainty.name(),
+    }
 }
 
 /// Returns [`features`] as JSON.
@@ -64,6 +82,8 @@ fn features_json(kernel: &Kernel) -> Value {
     let features = known_in(kernel).map(|row| {
         let mut json = feature_json(row);
         json["on"] = kernel.features.has(row.feature).into();
+        let command = kernel.switch_feature(row.feature, !kernel.features.has(row.feature));
+        json["switch"] = Some(command).filter(|command| !command.is_empty()).into();
         json
     });
     let tunables = kernel.own_tunables().map(|(name, what)| {
@@ -101,9 +121,18 @@ fn all_features() -> String {
             Some((first, last)) if first == last => first.to_owned(),
             Some((first, last)) => format!("{first} to {last}"),
         };
-        vec![row.name.to_owned(), kernels, what(row)]
+        let origin = if row.origin.is_empty() { String::new() } else { format!("; {}", row.origin) };
+        vec![
+            row.name.to_owned(),
+            kernels,
+            row.releases(),
+            row.default(),
+            known(row).to_owned(),
+            format!("{}{origin}", what(row)),
+        ]
     });
-    let table = grid(&["feature (--feature NAME, NO_NAME)", "kernels", "what"], 3, lines);
+    let head = ["feature (--feature NAME, NO_NAME)", "kernels", "releases", "default", "known", "what; commits"];
+    let table = grid(&head, head.len(), lines);
     format!("{table}\nwhich are on in one: vruntime kernels 6.12\n")
 }
 

@@ -8,6 +8,15 @@ use crate::config::{Config, NEWIDLE_RATIO};
 use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 
+/// What a newly-idle balance adds to the costs of its domain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Charged {
+    /// Its cost, nanoseconds.
+    Cost(u64),
+    /// One and a half times the highest cost, since it pulled nothing ([`Behaviour::NewidleCostRises`]).
+    Failure,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct DomainState {
     /// [Jiffies](crate::shared::Shared::balance_time).
@@ -54,9 +63,14 @@ impl DomainState {
         }
     }
 
-    pub(crate) fn charge_newidle(&mut self, cost: u64, now: u64) {
+    /// Raises the highest cost of a newly-idle balance, to at most `most`, or lets it decay.
+    pub(crate) fn charge_newidle(&mut self, charged: Charged, most: u64, now: u64) {
+        let cost = match charged {
+            Charged::Cost(cost) => cost,
+            Charged::Failure => self.max_newidle_lb_cost * 3 / 2,
+        };
         if cost > self.max_newidle_lb_cost {
-            self.max_newidle_lb_cost = cost;
+            self.max_newidle_lb_cost = cost.min(most);
             self.last_decay = now;
         } else {
             self.decay_newidle(now);
@@ -241,12 +255,26 @@ mod tests {
     fn the_highest_cost_of_a_look_fades() {
         const S: u64 = 1_000 * MS;
         let mut state = DomainState::new(MS, 0, 0, 0);
-        state.charge_newidle(25_600, S / 2);
-        state.charge_newidle(1, S + S / 2);
-        assert_eq!(state.max_newidle_lb_cost, 25_600, "a second, but not more");
-        state.charge_newidle(1, S + S / 2 + 1);
-        state.charge_newidle(1, 2 * S);
-        assert_eq!(state.max_newidle_lb_cost, 25_300);
+        let mut charge = |cost: u64, now: u64| {
+            state.charge_newidle(Charged::Cost(cost), u64::MAX, now);
+            state.max_newidle_lb_cost
+        };
+        charge(25_600, S / 2);
+        assert_eq!(charge(1, S + S / 2), 25_600, "a second, but not more");
+        charge(1, S + S / 2 + 1);
+        assert_eq!(charge(1, 2 * S), 25_300);
+    }
+
+    /// 6.17: failures raise the cost by half each, up to migration_cost.
+    #[test]
+    fn failed_looks_raise_the_highest_cost() {
+        let mut state = DomainState::new(MS, 0, 0, 0);
+        state.charge_newidle(Charged::Cost(200_000), 500_200, 0);
+        let costs = [1, 2, 3, 4].map(|now| {
+            state.charge_newidle(Charged::Failure, 500_200, now);
+            state.max_newidle_lb_cost
+        });
+        assert_eq!(costs, [300_000, 450_000, 500_200, 500_200]);
     }
 
     /// The mean moves by an eighth of the difference, up to twice the cost of balancing.

@@ -125,7 +125,7 @@ impl<'a> GroupStats<'a> {
         match self.kind {
             GroupType::Overloaded => self.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
-            // Up to 6.1 the last of equals.
+            // Up to 6.8 the last of equals.
             GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
-use super::state::{DomainState, NohzPass};
+use super::state::{Charged, DomainState, NohzPass};
 use crate::class;
 use crate::event::BalanceKind;
 use crate::features::Feature;
@@ -115,7 +115,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             cost += domain_cost;
             let now = self.now;
             let mut rq = self.rqs.rq(cpu);
-            rq.balance.domains[position].charge_newidle(domain_cost, now);
+            let rises = config.has(Behaviour::NewidleCostRises);
+            let most = if rises { config.tunables.migration_cost_ns() + 200 } else { u64::MAX };
+            let charged = if rises && pulled == 0 { Charged::Failure } else { Charged::Cost(domain_cost) };
+            rq.balance.domains[position].charge_newidle(charged, most, now);
             rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 }, now, rate);
             if pulled > 0 || rq.nr_running > 0 || !outcome.go_on {
                 break;

@@ -8,6 +8,7 @@ mod rules;
 
 use core::fmt;
 
+pub use crate::releases::Certainty;
 pub use rows::{BEHAVIOURS, Behaviour};
 pub use rules::Impossible;
 
@@ -62,39 +63,6 @@ impl Area {
             Self::Frequency => "frequency",
             Self::Kernel => "kernel",
             Self::Debug => "debug",
-        }
-    }
-}
-
-/// How the release of a behaviour is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Certainty {
-    /// Recordings, or instructions of running kernels, show the difference.
-    Recorded,
-    /// Read in the source of kernels with and without it.
-    Read,
-    /// Remembered from the mainline history, and not compared with the kernel's source.
-    Remembered,
-}
-
-impl Certainty {
-    /// The word in the tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::Read => "read",
-            Self::Remembered => "remembered",
-        }
-    }
-}
-
-impl Certainty {
-    /// The kind of source that is behind the releases.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Self::Recorded => "recordings, or instructions of running kernels",
-            Self::Read => "sources of kernels with and without it",
-            Self::Remembered => "mainline history, from memory",
         }
     }
 }

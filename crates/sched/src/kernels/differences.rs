@@ -1,11 +1,11 @@
 //! Differences of two kernels.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Behaviour, FEATURES, Impossible, Kernel, Of, PolicyKind, TUNABLES, table};
-use crate::features::Feature;
+use super::behaviours::Certainty;
+use super::{Behaviour, FEATURES, Impossible, Kernel, PolicyKind, TUNABLES, table};
+use crate::features::{Feature, FeatureRow};
 
 /// A difference of two kernels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,11 +47,7 @@ impl Difference {
         match self {
             Self::Policy => Behaviour::Eevdf.row().releases().to_string(),
             Self::Behaviour(behaviour) => behaviour.row().releases().to_string(),
-            Self::Feature(feature) => match FEATURES.iter().find(|row| row.feature == feature).map(|row| row.of) {
-                Some(Of::Releases(since, None)) => format!("{since}+"),
-                Some(Of::Releases(since, Some(until))) => format!("{since} to before {until}"),
-                _ => String::new(),
-            },
+            Self::Feature(feature) => feature.row().map(FeatureRow::releases).unwrap_or_default(),
             Self::BaseSlice | Self::MigrationCost | Self::Tunable(_) => String::new(),
         }
     }
@@ -61,10 +57,32 @@ impl Difference {
         match self {
             Self::Policy => Behaviour::Eevdf.row().what,
             Self::Behaviour(behaviour) => behaviour.row().what,
-            Self::Feature(feature) => FEATURES.iter().find(|row| row.feature == feature).map_or("", |row| row.what),
+            Self::Feature(feature) => feature.row().map_or("", |row| row.what),
             Self::BaseSlice => "the slice of a task without a custom slice",
             Self::MigrationCost => "a task that ran less than this ago is cache-hot",
             Self::Tunable(name) => TUNABLES.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| what),
+        }
+    }
+}
+
+impl Difference {
+    /// Returns how its releases are known. `None`: a number.
+    pub fn certainty(self) -> Option<Certainty> {
+        match self {
+            Self::Policy => Some(Behaviour::Eevdf.row().certainty),
+            Self::Behaviour(behaviour) => Some(behaviour.row().certainty),
+            Self::Feature(feature) => feature.row().map(|row| row.certainty),
+            Self::BaseSlice | Self::MigrationCost | Self::Tunable(_) => None,
+        }
+    }
+
+    /// Returns the source of its releases: commits, or the kind of source. Empty: a number.
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::Policy => Behaviour::Eevdf.row().source(),
+            Self::Behaviour(behaviour) => behaviour.row().source(),
+            Self::Feature(feature) => feature.row().map_or("", FeatureRow::source),
+            Self::BaseSlice | Self::MigrationCost | Self::Tunable(_) => "",
         }
     }
 }
@@ -140,7 +158,7 @@ impl Kernel {
             let candidates = match wrong {
                 Impossible::Needs(one, other) => [other, one],
                 Impossible::Excludes(one, other) => [one, other],
-                Impossible::OtherPolicy(..) => break,
+                Impossible::OtherPolicy(..) | Impossible::NeedsFeature(..) => break,
             };
             let next = candidates.map(Difference::Behaviour).into_iter().zip(candidates);
             let next = next.filter(|(one, behaviour)| differs(*behaviour) && !taken.contains(one)).map(|(one, _)| one);

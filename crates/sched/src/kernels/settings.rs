@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::{Behaviour, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, kernels};
+use super::{Behaviour, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, kernels, version};
 use crate::features::Feature;
 
 /// The range of a debugfs file of `u32`.
@@ -27,6 +27,17 @@ const SYSCTLS: [(&str, &str); 5] = [
     ("sched_wakeup_granularity_ns", "wakeup_granularity_ns"),
     ("sched_migration_cost_ns", "migration_cost_ns"),
     ("sched_nr_migrate", "nr_migrate"),
+];
+
+/// Tunables that came after the first CFS with groups, and their releases.
+const INTRODUCED: [(&str, &str); 6] = [
+    ("sched_util_clamp_min", "5.3"),
+    ("sched_util_clamp_max", "5.3"),
+    ("sched_util_clamp_min_rt_default", "5.9"),
+    ("sched_deadline_period_min_us", "5.4"),
+    ("sched_deadline_period_max_us", "5.4"),
+    // Groups' SCHED_IDLE.
+    ("idle_min_granularity_ns", "5.15"),
 ];
 
 /// Why a tunable cannot be set.
@@ -103,12 +114,8 @@ fn has(kernel: &Kernel, name: &str) -> bool {
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
         "nr_migrate" => true,
+        _ if INTRODUCED.iter().any(|(new, since)| *new == name && version(kernel.release) < version(since)) => false,
         "sched_energy_aware" => kernel.behaviours.has(Behaviour::Eas),
-        "sched_util_clamp_min" | "sched_util_clamp_max" => kernel.is_at_least([5, 3, 0]),
-        "sched_util_clamp_min_rt_default" => kernel.is_at_least([5, 9, 0]),
-        "sched_deadline_period_min_us" | "sched_deadline_period_max_us" => kernel.is_at_least([5, 4, 0]),
-        // Groups' SCHED_IDLE.
-        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && kernel.is_at_least([5, 15, 0]),
         "base_slice_ns" => policy == PolicyKind::Eevdf,
         _ if name.starts_with("fair_server/") => kernel.behaviours.has(Behaviour::FairServer),
         _ => name.starts_with("sched_") || policy == PolicyKind::Cfs,

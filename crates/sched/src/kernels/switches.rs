@@ -57,13 +57,20 @@ impl Difference {
 }
 
 impl Kernel {
-    /// Whether features and tunables are in a folder of debugfs: from 5.13.
+    /// Whether features and tunables are in a folder of debugfs.
     fn has_folder(&self) -> bool {
-        self.is_at_least([5, 13, 0])
+        self.behaviours.has(Behaviour::DebugFolder)
     }
 
     /// Returns the command that switches a feature; empty if the kernel lacks the feature.
-    fn switch_feature(&self, feature: Feature, on: bool) -> String {
+    ///
+    /// ```
+    /// use vruntime_sched::features::Feature;
+    /// let kernel = vruntime_sched::kernel("5.10").unwrap();
+    /// let command = kernel.switch_feature(Feature::SisProp, false);
+    /// assert_eq!(command, "echo NO_SIS_PROP > /sys/kernel/debug/sched_features");
+    /// ```
+    pub fn switch_feature(&self, feature: Feature, on: bool) -> String {
         let Some(row) = FEATURES.iter().find(|row| row.feature == feature && self.has_feature(feature)) else {
             return String::new();
         };

@@ -60,7 +60,7 @@ fn sources_name_commits() {
     }
     assert_eq!(ids(Behaviour::AnyLoaded.row()), ["caeb178c60f4", "0b0695f2b34a"]);
     let without = behaviours::BEHAVIOURS.iter().filter(|row| ids(row).is_empty()).count();
-    assert!(without <= 21, "{without} rows name no commit");
+    assert!(without <= 12, "{without} rows name no commit");
 }
 
 /// A behaviour of all kernels, or of none, could not be tested.

@@ -5,11 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Behaviour, Kernel, kernels};
-use crate::features::Feature;
-
-/// A version, with 0 for missing numbers: `6.12` is `[6, 12, 0]`.
-type Version = [u32; 3];
+use super::{Distribution, Kernel, Later, kernels};
+pub(crate) use crate::releases::version;
 
 /// The supported kernels around a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,21 +15,6 @@ pub struct Neighbours {
     pub below: Option<&'static str>,
     /// The oldest newer one.
     pub above: Option<&'static str>,
-}
-
-/// `6.12`, `v6.12.3`, `6.13-rc1`; None for anything else. Numbers behind the third are ignored.
-pub(super) fn version(name: &str) -> Option<Version> {
-    let name = name.trim().trim_start_matches(['v', 'V']);
-    let numbers = name.split(['-', '+']).next().unwrap_or(name);
-    let mut version = [0; 3];
-    for (at, number) in numbers.split('.').enumerate() {
-        let number = number.parse().ok()?;
-        // Vendors add numbers, as in 6.6.87.2.
-        if let Some(place) = version.get_mut(at) {
-            *place = number;
-        }
-    }
-    Some(version)
 }
 
 impl Kernel {
@@ -47,67 +29,61 @@ impl Kernel {
         self::version(self.release).is_some_and(|own| own >= version)
     }
 
-    /// Applies known differences of a release (`uname -r`) to its kernel. Both are of 6.18.44 to 6.18.15, and were
-    /// observed and confirmed in the running kernel's instructions:
+    /// Applies what a stable release (`uname -r`) is known to have beyond its kernel's.
     ///
-    /// - Preemption ([`Behaviour::ForkWaits`] and others that came with 6.19). The release between 6.18.15 and 6.18.44
-    ///   that changed it is not known.
-    /// - [`Behaviour::VcpuPack`], the patch of a cloud (`sched_vcpu_pack=15` on its command line), applied only to
-    ///   releases with the name of its builds (`-fc-`). A task that may run on several CPUs ignores idle ones while a
-    ///   used CPU has *room*. Room is at most one runnable fair task, and with the new one a utilisation below seven
-    ///   tenths of the capacity. With room, a forked task stays on its parent's CPU, and a task that execs on its own
-    ///   (bit 8). A task that an interrupt wakes on an idle CPU stays there (1). Other wakeups choose the CPU of a
-    ///   waker about to sleep (2). Else they choose, if used and with room, the previous CPU, the waker's, or the first
-    ///   (4).
+    /// - 6.18.33+: preemption ([`Behaviour::ForkWaits`] and others that came with 6.19).
+    /// - 6.18.44+: what was observed there, such as [`Behaviour::LagByLongest`]. 6.18.15 lacks it, and the release
+    ///   between them is not known.
+    /// - [`Behaviour::VcpuPack`], the patch of a cloud, for releases with the name of its builds (`-fc-`). A task that
+    ///   may run on several CPUs ignores idle ones while a used CPU has *room*. Room is at most one runnable fair task,
+    ///   and with the new one a utilisation below seven tenths of the capacity. With room, a forked task stays on its
+    ///   parent's CPU, and a task that execs on its own (bit 8). A task that an interrupt wakes on an idle CPU stays
+    ///   there (1). Other wakeups choose the CPU of a waker about to sleep (2). Else they choose, if used and with
+    ///   room, the previous CPU, the waker's, or the first (4).
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
     /// assert!(!kernel.behaviours.has(Behaviour::ForkWaits));
+    /// kernel.as_of("6.18.33");
+    /// assert!(kernel.behaviours.has(Behaviour::ForkWaits) && !kernel.behaviours.has(Behaviour::LagByLongest));
     /// kernel.as_of("6.18.44");
-    /// assert!(kernel.behaviours.has(Behaviour::ForkWaits) && !kernel.behaviours.has(Behaviour::VcpuPack));
+    /// assert!(kernel.behaviours.has(Behaviour::LagByLongest) && !kernel.behaviours.has(Behaviour::VcpuPack));
     /// kernel.as_of("6.18.44-fc-v657");
     /// assert!(kernel.behaviours.has(Behaviour::VcpuPack));
     /// ```
     pub fn as_of(&mut self, release: &str) {
-        let is_late = self.name == "6.18" && self::version(release).is_some_and(|release| release >= [6, 18, 44]);
-        if is_late {
-            for &one in FROM_6_19 {
+        let Some(version) = self::version(release) else { return };
+        let is_of_series = |later: &Later| version[..2] == later.since[..2];
+        let applies = |later: &&Later| is_of_series(later) && version >= later.since && release.contains(later.part);
+        for later in self.later.iter().filter(applies) {
+            for &one in later.plus {
                 self.behaviours.set(one, true);
             }
-            for &one in UP_TO_6_18 {
+            for &one in later.minus {
                 self.behaviours.set(one, false);
             }
-            self.features.set(Feature::RtPushIpi, false);
+            for &one in later.off {
+                self.features.set(one, false);
+            }
         }
-        self.behaviours.set(Behaviour::VcpuPack, is_late && release.contains("-fc-"));
     }
 }
 
-/// Behaviours of 6.19 in late releases of 6.18.
-const FROM_6_19: &[Behaviour] = &[
-    Behaviour::LagByLongest,
-    Behaviour::BuddyInPick,
-    Behaviour::ForkWaits,
-    Behaviour::PicksAwake,
-    Behaviour::ShortensAlways,
-    Behaviour::RestoreKeeps,
-    Behaviour::ReweightKeeps,
-];
-
-/// Behaviours that late releases of 6.18 lack.
-const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
-
-/// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`.
+/// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`. Some
+/// [distributions](Distribution) have another scheduler than their numbers say.
 ///
 /// ```
 /// use vruntime_sched::kernels::series;
 /// assert_eq!(series("6.8.0-45-generic"), "6.8");
 /// assert_eq!(series("5.14.0-427.13.1.el9_4.x86_64"), "5.14-el9");
-/// assert_eq!(series("5.14.21-150400.24.46-default"), "5.14");
+/// assert_eq!(series("5.14.21-150400.24.46-default"), "5.15");
 /// ```
 pub fn series(release: &str) -> String {
+    if let Some(distribution) = Distribution::of(release) {
+        return distribution.kernel.to_owned();
+    }
     let numbers = release.split(['-', '+']).next().unwrap_or_default();
     let series = numbers.split('.').take(2).collect::<Vec<&str>>().join(".");
     let of_vendor = |row: &&Kernel| {

@@ -42,8 +42,13 @@ pub enum ErrorKind {
     #[error("there is no {} `{}`{}", .0.kind, .0.name, neighbours(.0))]
     Unknown(UnknownName),
     /// Behaviours that contradict each other, or the kernel.
-    #[error("{0}")]
-    Impossible(Impossible),
+    #[error("{wrong}")]
+    Impossible {
+        /// What is wrong.
+        wrong: Impossible,
+        /// The behaviours that were added or removed by hand.
+        forced: Vec<(Behaviour, bool)>,
+    },
     /// A name that is neither a tunable nor a cost.
     #[error("there is no tunable or cost `{}`", .tunable.name)]
     UnknownSetting {
@@ -124,6 +129,24 @@ fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
     }
 }
 
+/// Returns how to mend an impossible combination of behaviours.
+fn possible(wrong: Impossible, forced: &[(Behaviour, bool)]) -> String {
+    // Takes back what was given by hand, else forces it.
+    let sign = |on: bool| if on { '+' } else { '-' };
+    let mend = |one: Behaviour, on: bool| match forced.iter().find(|(other, _)| *other == one) {
+        Some((_, given)) if *given != on => format!("leave out {}{}", sign(*given), one.name()),
+        _ => format!("add {}{}", sign(on), one.name()),
+    };
+    match wrong {
+        Impossible::Needs(one, other) => format!("{}, or {}", mend(other, true), mend(one, false)),
+        Impossible::Excludes(one, other) => format!("{}, or {}", mend(one, false), mend(other, false)),
+        Impossible::NeedsFeature(one, feature) => format!("add +{}, or {}", feature.name(), mend(one, false)),
+        Impossible::OtherPolicy(..) => {
+            "leave it out; `vruntime kernels --behaviours KERNEL` lists the behaviours of a kernel".to_owned()
+        }
+    }
+}
+
 impl ErrorKind {
     fn help(&self) -> String {
         match self {
@@ -158,15 +181,7 @@ impl ErrorKind {
             Self::Setting(SettingError::OutOfRange { range, .. }) => {
                 format!("give a whole number from {} to {}", range.start(), range.end())
             }
-            Self::Impossible(Impossible::Needs(one, other)) => {
-                format!("add +{}, or remove -{}, too", other.name(), one.name())
-            }
-            Self::Impossible(Impossible::Excludes(one, other)) => {
-                format!("remove one of the two: -{} or -{}", one.name(), other.name())
-            }
-            Self::Impossible(Impossible::OtherPolicy(..)) => {
-                "leave it out; `vruntime kernels --behaviours KERNEL` lists the behaviours of a kernel".to_owned()
-            }
+            Self::Impossible { wrong, forced } => possible(*wrong, forced),
             Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
             Self::NoPart(_) => {
                 "a + is followed by a feature, as in 6.12+NO_RUN_TO_PARITY, or by a tunable and its value, as in 6.12+base_slice_ns=3000000"

@@ -59,19 +59,20 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
 pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     let parts: Vec<&str> = text.split('+').map(str::trim).collect();
     let (name, parts) = parts.split_first().map_or(("", &[][..]), |(name, parts)| (*name, parts));
+    let mut notes = Vec::new();
     let (mut parsed, parts) = match kernel(name) {
         Ok(parsed) => (parsed, parts),
         Err(unknown) => {
-            let of_series = || {
+            let mut of_series = || {
                 let (release, parts) = release(name, parts)?;
                 let mut parsed = kernel(&series(&release)).ok()?;
                 parsed.as_of(&release);
+                notes.extend(note::of_distribution(&release));
                 Some((parsed, parts))
             };
             of_series().ok_or(ErrorKind::Unknown(unknown))?
         }
     };
-    let mut notes = Vec::new();
     let given = |part: &&str| Given::PartOf { part: (*part).to_owned(), kernel: text.to_owned() };
     note::overridden(parts, |part| part_name(part), given, &mut notes);
     for &part in parts {
@@ -90,8 +91,14 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
             }
         }
     }
-    parsed.check().map_err(ErrorKind::Impossible)?;
+    checked(&parsed)?;
     Ok((parsed, notes))
+}
+
+/// Checks the behaviours that were added or removed by hand.
+pub(super) fn checked(kernel: &Kernel) -> Result<(), Error> {
+    let forced = || kernel.forced().to_vec();
+    kernel.check().map_err(|wrong| ErrorKind::Impossible { wrong, forced: forced() }.into())
 }
 
 pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {

@@ -235,6 +235,7 @@ impl Planner<'_> {
         spec.residents = self.residents(&spec);
         (spec.costs, spec.idle_depths, spec.stalls) = (charges.costs, charges.idle_depths, charges.stalls);
         let autogroup = self.autogroup(&kernel);
+        let preempt = self.preempt(&kernel);
         let mut config = Config::new(kernel, spec);
         config.seed = self.overrides.seed.or(scenario.and_then(|s| s.seed)).unwrap_or(DEFAULT_SEED);
         config.tick_phase = self.tick_phase(&config.machine);
@@ -243,7 +244,7 @@ impl Planner<'_> {
         config.autogroup = autogroup;
         let threads_max = self.overrides.threads_max.or(scenario.and_then(|s| s.threads_max));
         config.threads_max = threads_max.unwrap_or(config.threads_max);
-        config.preempt = self.preempt();
+        config.preempt = preempt;
         config.duration = self.overrides.duration;
         Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })
     }
@@ -278,6 +279,7 @@ impl Planner<'_> {
                 let named = self.input.kernels().into_iter().next();
                 let name = named.unwrap_or_else(|| DEFAULT_KERNEL.to_owned());
                 let parsed = parse_kernel(&name)?;
+                self.notes.extend(self.input.release().and_then(note::of_distribution));
                 (name, parsed)
             }
         };
@@ -340,7 +342,7 @@ impl Planner<'_> {
             kernel.feature(name).map_err(ErrorKind::Unknown)?;
             self.notes.extend(note::of_feature(name, kernel));
         }
-        kernel.check().map_err(ErrorKind::Impossible)?;
+        kernel::checked(kernel)?;
         let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
         note::overridden(settings, |(name, _)| name, given, &mut self.notes);
         for (name, value) in settings {
@@ -389,14 +391,15 @@ impl Planner<'_> {
         Some((ticks.phase_ns + period - late % period) % period)
     }
 
-    fn preempt(&mut self) -> Preempt {
+    fn preempt(&mut self, kernel: &Kernel) -> Preempt {
         let chosen = self.overrides.preempt.or(self.machine().and_then(|machine| machine.preempt));
         if let (Some(recording), None) = (self.input.recording(), chosen) {
-            self.notes.extend(preempt_not_known(recording));
+            self.notes.extend(preempt_not_known(recording, kernel));
         }
-        chosen
+        let chosen = chosen
             .or(self.input.scenario().and_then(|scenario| scenario.preempt))
-            .or(self.input.recording().and_then(|recording| Preempt::from_name(recording.preempt.as_deref()?)))
-            .unwrap_or_default()
+            .or(self.input.recording().and_then(|recording| Preempt::from_name(recording.preempt.as_deref()?)));
+        self.notes.extend(chosen.and_then(|model| note::preempt_not_here(model, kernel)));
+        chosen.unwrap_or_default()
     }
 }

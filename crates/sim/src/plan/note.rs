@@ -4,12 +4,13 @@ use std::fmt;
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::FEATURES;
-use vruntime_sched::kernels::{has_feature, with_feature};
+use vruntime_sched::kernels::{Distribution, has_feature, with_feature};
 use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::Preempt;
 
 use super::kernel::without_no;
+use crate::config::effective_preempt;
 
 /// A note. Its text is a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,17 @@ pub enum Note {
     NoSiblings,
     /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
+    /// A distribution whose releases have the scheduler of another kernel, or a later one.
+    Distribution(&'static Distribution),
+    /// A preemption model that the kernel has no more.
+    NoModel {
+        /// The model.
+        model: Preempt,
+        /// The kernel.
+        kernel: &'static str,
+        /// The simulated model.
+        instead: Preempt,
+    },
     /// A recording with an unknown or unsupported preemption model.
     Preempt {
         /// The recorded model.
@@ -88,6 +100,11 @@ impl fmt::Display for Note {
                 "smt_speedup has no effect: no core of this machine has two threads (they need a topology such as \"core:4 pu:2\")",
             ),
             Self::MachineIgnored(what) => f.write_str(what),
+            Self::Distribution(distribution) => distribution.fmt(f),
+            Self::NoModel { model, kernel, instead } => {
+                let (model, instead) = (model.name(), instead.name());
+                write!(f, "Linux {kernel} has no {model} preemption, which 7.0 removed: {instead} is simulated")
+            }
             Self::Preempt { recorded: None, instead } => {
                 write!(f, "no preemption model was recorded: {} is simulated", instead.name())
             }
@@ -109,11 +126,23 @@ impl fmt::Display for Given {
     }
 }
 
+/// Returns a note if a release's kernel is not the one of its numbers.
+pub(super) fn of_distribution(release: &str) -> Option<Note> {
+    Distribution::of(release).map(Note::Distribution)
+}
+
 /// Returns a note if a recording's preemption model is unknown or unsupported.
-pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
+pub fn preempt_not_known(recording: &Recording, kernel: &Kernel) -> Option<Note> {
     let recorded = recording.preempt.clone();
     let known = recorded.as_deref().is_some_and(|name| Preempt::from_name(name).is_some());
-    (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
+    (!known).then(|| Note::Preempt { recorded, instead: effective_preempt(Preempt::default(), kernel) })
+}
+
+/// Returns a note if the kernel has a chosen preemption model no more.
+pub(super) fn preempt_not_here(model: Preempt, kernel: &Kernel) -> Option<Note> {
+    let instead = effective_preempt(model, kernel);
+    let removed = model != instead && model != Preempt::Lazy;
+    removed.then_some(Note::NoModel { model, kernel: kernel.name, instead })
 }
 
 pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {

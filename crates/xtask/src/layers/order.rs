@@ -61,6 +61,7 @@ pub(crate) const LAYERS: [Layer; 4] = [
             "list",
             "loadavg",
             "policy",
+            "releases",
             "rq",
             "scheduler::view",
             "shared",

@@ -52,6 +52,12 @@ pub(super) fn other_scheduler(from: &str, to: &str) -> miette::Report {
     miette!(help = help, "cannot bisect Linux {from} and Linux {to}: they have different schedulers")
 }
 
+/// Returns the budget in millions of events. Recordings have long runs of many tasks, and a smaller default.
+fn budget(bisect: &Bisect) -> u32 {
+    let is_trace = bisect.file.as_deref().is_some_and(|file| !input::is_workload(file));
+    bisect.budget.unwrap_or(if is_trace { 300 } else { 1000 })
+}
+
 fn seeds(bisect: &Bisect) -> String {
     counted(bisect.seeds.into(), "seed", "seeds")
 }
@@ -135,7 +141,7 @@ fn run(
         return Ok(Ended::Interrupted);
     }
     let words = sides.space.words(from, to);
-    let (seeds, budget) = (bisect.seeds, bisect.budget);
+    let (seeds, budget) = (bisect.seeds, budget(bisect));
     match searched? {
         Searched::Silent(changing) => {
             let silent = Silent { from, to, what, seeds, budget, words, changing, notes };
@@ -194,13 +200,15 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
 
 /// Returns the figure that stands out most, if it does so again with as many other seeds.
 ///
-/// There are hundreds of figures, and by chance the ranges of some are apart.
+/// There are hundreds of figures, and by chance the ranges of some are apart. Those of tasks with little CPU time, such
+/// as kernel threads, come after the others.
 fn standing_out<'a>(
     sides: &mut Sides<'a>,
     ends: &[Variant<'a>],
     [first, last]: [&Ran; 2],
 ) -> miette::Result<Option<Figure>> {
-    let figures = Figure::standing_out(&first.results, &last.results);
+    let mut figures = Figure::standing_out(&first.results, &last.results);
+    figures.sort_by_key(|figure| rank(figure, &first.results, &last.results));
     if figures.is_empty() {
         return Ok(None);
     }
@@ -211,6 +219,23 @@ fn standing_out<'a>(
         rises.is_some() && rises == figure.rises(&first.results, &last.results)
     };
     Ok(figures.into_iter().find(again))
+}
+
+/// Returns the rank of a figure: 0 for groups and busy classes, 1 for other classes, 2 for the machine. A busy class
+/// has 1 % of the CPU time or more on either side.
+fn rank(figure: &Figure, from: &[Results], to: &[Results]) -> u8 {
+    const SMALL: u64 = 100;
+    let name = figure.name();
+    let Some((_, subject)) = name.split_once('(') else { return 2 };
+    let subject = subject.trim_end_matches(')');
+    let is_busy = |runs: &[Results]| {
+        runs.iter().any(|run| {
+            let all: u64 = run.classes.iter().map(|class| class.account.cpu_ns).sum();
+            let own = run.classes.iter().find(|class| class.name == subject).map_or(0, |class| class.account.cpu_ns);
+            own.saturating_mul(SMALL) >= all.max(1)
+        })
+    };
+    u8::from(!(subject.starts_with('/') || is_busy(from) || is_busy(to)))
 }
 
 /// Searches for the differences that change any event.

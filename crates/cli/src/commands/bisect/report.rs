@@ -22,6 +22,12 @@ pub(super) struct Report<'a> {
     pub(super) notes: Vec<String>,
 }
 
+/// The effect of several differences together, on the first side.
+struct Joint<'a> {
+    taken: &'a [usize],
+    by: f64,
+}
+
 /// Returns a part of the whole, of 1.
 fn part(part: f64, total: f64) -> f64 {
     if total == 0.0 { 0.0 } else { part / total }
@@ -135,10 +141,14 @@ impl Report<'_> {
         if rest.abs() <= found.noise() {
             return "The rest is within the spread of the seeds.".to_owned();
         }
-        let of = self.figure.text(rest);
+        let (of, share) = (self.figure.text(rest), percent(rest, found.total()));
+        let small = found.goal().is_near(found.joint);
+        let unexplained = if small { "" } else { ", is unexplained: no difference was found that makes it" };
+        let is = if small { " is " } else { ", " };
+        let rest = format!("The rest{is}{of} ({share} %){unexplained}.");
         match self.all_together() {
-            Some(all) => format!("The rest is {of}. {all}"),
-            None => format!("The rest is {of}, whose cause was not searched for."),
+            Some(all) => format!("{rest} {all}"),
+            None => rest,
         }
     }
 
@@ -197,6 +207,40 @@ impl Report<'_> {
         self.found.effects.iter().filter(|effect| effect.moves())
     }
 
+    /// Returns the joint effects that ran, the largest first.
+    fn joints(&self) -> Vec<Joint<'_>> {
+        const MOST: usize = 8;
+        let found = self.found;
+        let is_single = |taken: &[usize]| {
+            let size = taken.len();
+            found.effects.iter().any(|effect| size == 1 + effect.with.len() && taken.contains(&effect.difference))
+        };
+        let mut joints: Vec<Joint<'_>> = Vec::new();
+        for one in found.log.iter().filter(|one| found.differs && !one.backward && one.taken.len() > 1) {
+            let taken = &one.taken[..];
+            let is_same = |other: &[usize]| other.len() == taken.len() && other.iter().all(|one| taken.contains(one));
+            if is_single(taken) || joints.iter().any(|joint| is_same(joint.taken)) {
+                continue;
+            }
+            let mean = one.values.iter().sum::<f64>() / one.values.len().max(1) as f64;
+            joints.push(Joint { taken, by: mean - found.from.mean() });
+        }
+        joints.sort_by(|a, b| b.by.abs().total_cmp(&a.by.abs()).then(a.taken.len().cmp(&b.taken.len())));
+        joints.truncate(MOST);
+        joints
+    }
+
+    /// Names the differences of a joint effect.
+    fn joint_name(&self, joint: &Joint<'_>) -> String {
+        const MOST: usize = 4;
+        let names = || joint.taken.iter().map(|&one| self.words[one].name.as_str());
+        match joint.taken.len() {
+            all if all == self.found.of => format!("all {all} differences"),
+            ..=MOST => names().collect::<Vec<&str>>().join(" + "),
+            count => format!("{} + {} more", names().take(MOST).collect::<Vec<&str>>().join(" + "), count - MOST),
+        }
+    }
+
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n\n{}\n\n", fit_text(&self.what, ""), fit_text(&self.answer(), ""));
         let lines = self.moving().map(|effect| {
@@ -212,6 +256,18 @@ impl Report<'_> {
         let [alone, left_out] = self.heads();
         let head = ["difference", alone.as_str(), left_out.as_str(), "share", "explains", "what it does"];
         text.push_str(&grid(&head, 6, lines));
+        let joints = self.joints();
+        if !joints.is_empty() {
+            let lines = joints.iter().map(|joint| {
+                vec![
+                    self.joint_name(joint),
+                    self.figure.text(joint.by),
+                    format!("{} %", percent(joint.by, self.found.total())),
+                ]
+            });
+            text.push('\n');
+            text.push_str(&grid(&["together", alone.as_str(), "share"], 1, lines));
+        }
         text.extend(["\n", &self.counts(), "\n"]);
         for note in &self.notes {
             text.extend([&fit_text(note, ""), "\n"]);
@@ -293,6 +349,14 @@ impl Report<'_> {
             sub: format!("Single effects. A dash: the difference changes no event{ended}."),
             tables: vec![(String::new(), self.table())],
         });
+        let joints = self.joints();
+        if !joints.is_empty() {
+            page.tables(TableGroup {
+                title: "Joint effects".to_owned(),
+                sub: format!("Several differences together, added to {from}."),
+                tables: vec![(String::new(), self.joint_table(&joints))],
+            });
+        }
         page
     }
 
@@ -339,6 +403,20 @@ impl Report<'_> {
                 self.explains(effect).into(),
                 self.what_of(effect).into(),
             ]);
+        }
+        table
+    }
+
+    fn joint_table(&self, joints: &[Joint<'_>]) -> DataTable {
+        let columns = [
+            ("together", "together", Kind::Text),
+            ("effect", "added to the first", Kind::Measure),
+            ("share", "share", Kind::Share),
+        ];
+        let mut table = DataTable::new("bisect_joint", "What differences do together", &columns);
+        for joint in joints {
+            let share = part(joint.by, self.found.total());
+            table.push(vec![self.joint_name(joint).into(), self.measure(joint.by), share.into()]);
         }
         table
     }

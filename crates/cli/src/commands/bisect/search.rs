@@ -197,6 +197,8 @@ struct Search<'a, B> {
     is_brief: bool,
     combinations: usize,
     log: Vec<Combination>,
+    /// Mean effects of single differences, in the direction of the change.
+    weights: BTreeMap<usize, f64>,
 }
 
 /// A set explains the change if its effect misses at most this part, or the noise.
@@ -229,6 +231,7 @@ pub(super) fn search<B: Between>(
     // Effects in the direction of the whole first, those against it last.
     let towards = |effect: &Effect| effect.mean() * goal.total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
+    search.weights = effects.iter().map(|effect| (effect.difference, towards(effect))).collect();
     let (explained_by, joint) =
         if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
     let alternatives = alternatives(&effects, &explained_by, goal);
@@ -317,7 +320,17 @@ impl<'a, B: Between> Search<'a, B> {
             is_brief: false,
             combinations: 2,
             log: Vec::new(),
+            weights: BTreeMap::new(),
         }
+    }
+
+    /// Whether a part of a set weighs more than the rest, by more than the noise. Then the rest explains the change
+    /// only because the part does too much.
+    fn outweighs(&self, part: &[usize], set: &[usize], goal: Goal) -> bool {
+        let most = |all: &mut dyn Iterator<Item = &usize>| {
+            all.filter_map(|one| self.weights.get(one)).copied().fold(0.0, f64::max)
+        };
+        most(&mut part.iter()) > most(&mut set.iter().filter(|one| !part.contains(one))) + goal.noise
     }
 
     /// Whether the budget does not allow another combination.
@@ -473,6 +486,11 @@ impl<'a, B: Between> Search<'a, B> {
         if goal.is_met(nearest.1) {
             return self.shrink(nearest, first, goal);
         }
+        if goal.is_most(nearest.1)
+            && let Some(larger) = self.extended(&nearest, effects, first, goal)?
+        {
+            return self.shrink(larger, first, goal);
+        }
         if goal.may_be_met(nearest.1) {
             let total = nearest.1;
             return self.shrink(nearest, first, Goal { total, ..goal });
@@ -484,6 +502,44 @@ impl<'a, B: Between> Search<'a, B> {
             return self.shrink((ranked, whole), first, Goal { total: whole, ..goal });
         }
         Ok(if goal.is_most(nearest.1) { nearest } else { Joint::default() })
+    }
+
+    /// Adds one of the differences with the largest effects on the rest that a set leaves. `None`: no such difference
+    /// makes the set explain the change.
+    ///
+    /// A difference can have an effect on the second side only, so its mean effect can be within the noise. Here one of
+    /// the two effects must be beyond the noise, and at least half of the rest. Such a difference may need others, so
+    /// those that make half of the rest are tried with it.
+    fn extended(
+        &mut self,
+        set: &Joint,
+        effects: &[Effect],
+        first: &Ran,
+        goal: Goal,
+    ) -> Result<Option<Joint>, B::Error> {
+        const MOST: usize = 4;
+        let rest = goal.total - set.1;
+        let towards = |effect: &Effect| {
+            let both = [effect.alone, effect.left_out].map(|by| by.unwrap_or(0.0) * rest.signum());
+            both[0].max(both[1])
+        };
+        let mut next: Vec<&Effect> = effects.iter().filter(|effect| !set.0.contains(&effect.difference)).collect();
+        next.retain(|effect| towards(effect) > rest.abs() / 2.0);
+        next.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
+        next.truncate(MOST);
+        let beyond = next.iter().filter(|effect| towards(effect) > goal.noise).count();
+        let with = |some: &[&Effect]| {
+            let added = some.iter().map(|effect| effect.difference);
+            set.0.iter().copied().chain(added).collect::<Vec<usize>>()
+        };
+        let mut sets: Vec<Vec<usize>> = next[..beyond].chunks(1).map(with).collect();
+        // One may do nothing without another.
+        let lengths = if beyond == 0 { 0 } else { next.len() };
+        sets.extend((2..=lengths).map(|length| with(&next[..length])));
+        let joints = self.joints(sets, first)?.into_iter().filter(|(_, joint)| goal.is_met(*joint));
+        let distance = |joint: f64| (goal.total - joint).abs();
+        // The first of the nearest has the fewest differences.
+        Ok(joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))))
     }
 
     /// Returns the first of the larger and larger prefixes that explains the change, else the nearest.
@@ -533,7 +589,8 @@ impl<'a, B: Between> Search<'a, B> {
         goal: Goal,
     ) -> Result<Option<Joint>, B::Error> {
         let kept = |part: &[usize]| set.iter().copied().filter(|one| !part.contains(one)).collect::<Vec<usize>>();
-        let smaller = parts.iter().map(|part| kept(part)).filter(|set| !set.is_empty()).collect();
+        let dispensable = parts.iter().filter(|part| !self.outweighs(part, set, goal));
+        let smaller = dispensable.map(|part| kept(part)).filter(|set| !set.is_empty()).collect();
         let enough: Vec<Joint> =
             self.joints(smaller, first)?.into_iter().filter(|(_, joint)| goal.is_met(*joint)).collect();
         if enough.len() > 1 {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use vruntime_report::{Figure, Results};
 use vruntime_sched::Kernel;
 use vruntime_sched::kernels::Difference;
+use vruntime_sched::kernels::behaviours::Certainty;
 use vruntime_sim::Config;
 use vruntime_workload::program::Workload;
 
@@ -79,11 +80,7 @@ fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from
         }
         _ => one.releases(),
     };
-    let certainty = match one {
-        Difference::Policy => vruntime_sched::kernels::Behaviour::Eevdf.row().certainty.name(),
-        Difference::Behaviour(behaviour) => behaviour.row().certainty.name(),
-        _ => "",
-    };
+    let certainty = one.certainty().map_or("", Certainty::name);
     let switch = one.switch(last, first, cpus);
     Words { name: one.name().to_owned(), releases, what: one.what().to_owned(), certainty, switch }
 }
@@ -107,7 +104,7 @@ pub(super) struct Sides<'a> {
 
 impl<'a> Sides<'a> {
     pub(super) fn new(space: Space<'a>, input: &'a Input, bisect: &Bisect) -> Self {
-        let budget = u64::from(bisect.budget) * 1_000_000;
+        let budget = u64::from(super::budget(bisect)) * 1_000_000;
         Self {
             space,
             input,

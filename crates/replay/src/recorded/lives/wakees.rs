@@ -56,7 +56,9 @@ mod tests {
     #[test]
     fn changes_count_and_repetitions_do_not() {
         let mut wakees = Wakees::default();
-        [1, 1, 1, 2, 1].iter().for_each(|&pid| wakees.wakes(pid));
+        for pid in [1, 1, 1, 2, 1] {
+            wakees.wakes(pid);
+        }
         assert_eq!(wakees.changes, 3);
         assert_eq!([500_000_000, 2_000_000_000, 20_000_000_000].map(|duration| wakees.flips(duration)), [9, 2, 0]);
         assert_eq!(Wakees::default().flips(0), 0, "an empty trace");

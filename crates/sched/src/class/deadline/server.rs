@@ -21,7 +21,7 @@ pub struct ServerRules {
     /// Otherwise it keeps the deadline, with its share's runtime (6.12.117, 6.19.14, 7.0.13, 7.1.13; assumed for late
     /// releases of 6.18).
     pub forgets: bool,
-    /// Whether a server without runtime after its next period's start waits for a whole period (6.18+), or continues in
+    /// Whether a server without runtime after its next period's start waits for a whole period (6.17+), or continues in
     /// that period.
     pub waits: bool,
     /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).

@@ -229,7 +229,7 @@ struct View<'a, P: Policy> {
 
 impl<P: Policy> View<'_, P> {
     /// A CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as running.
-    /// 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then add or subtract its
+    /// 7.2+, 6.12.117 and 7.1.13 include the task's own wait; others compare first, and then add or subtract its
     /// utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));

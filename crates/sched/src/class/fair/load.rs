@@ -132,7 +132,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Decays a task's averages over its time in a higher class (4.2+).
+    /// Decays a task's averages over its time in a higher class (4.3+).
     #[inline(never)]
     fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let since = core::mem::take(&mut self.tasks[task].went_above);
@@ -309,8 +309,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if runnable_delta != 0 {
             entity.avg.runnable_avg = own_avg.runnable_avg;
             let sum = own_avg.runnable_avg * divider;
-            // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks (observed on 6.18.44; in the text
-            // of 6.18.15).
+            // 5.17+: the lower 32 bits, too few for some ninety runnable tasks (observed on 6.18.44). Late stable
+            // releases (6.1.192, 6.12.117, 7.2.13) keep all.
             let narrow = shared.config.has(Behaviour::NarrowSum);
             entity.avg.runnable_sum = if narrow { u64::from(sum as u32) } else { sum };
         }
@@ -382,7 +382,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     fn update_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se, group: u32) {
-        // 6.1 also changes the weight of a group that has just become empty.
+        // Up to 6.11, a group that has just become empty changes its weight, too.
         let empty = self.class.groups[group].cfs.weight == 0 && shared.config.has(Behaviour::EmptyKeepsWeight);
         if empty || self.keeps_weight(shared, group) {
             return;
@@ -503,7 +503,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let too_much = estimate - used;
-        // Up to 6.12: utilisation from a bigger CPU is no sample.
+        // 5.1 to 6.15: utilisation from a bigger CPU is no sample.
         let elsewhere = used > capacity && shared.config.has(Behaviour::EstElsewhere);
         if too_much < UTIL_EST_MARGIN || elsewhere {
             return;

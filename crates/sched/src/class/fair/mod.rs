@@ -314,7 +314,7 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         D::join_group(rq, task);
     }
 
-    /// Removes its averages from its queue at once (`switched_from_fair`, 4.3+).
+    /// Removes its averages from its queue at once (`switched_from_fair`, 4.4+).
     fn leaves_for_above(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
@@ -327,7 +327,7 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         true
     }
 
-    /// Adds its decayed averages to its queue at once, where they decay (`switched_to_fair`, 4.3+).
+    /// Adds its decayed averages to its queue at once, where they decay (`switched_to_fair`, 4.4+).
     fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;

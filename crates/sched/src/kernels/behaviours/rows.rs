@@ -70,8 +70,9 @@ behaviours! {
     HLoadOfAll H_LOAD_OF_ALL_GROUPS: OldBalance "2.6.24".."3.12" Read
         "compute the load of every group of the system before a pull"
         from "removed by commit 685207963be9 (3.12, sched: Move h_load calculation to task_h_load())";
-    UnevenBySpread UNEVEN_BY_SPREAD: OldBalance "2.6.24".."3.12" Read
-        "call a group uneven by the spread of its CPUs' loads, not by failed pulls below";
+    UnevenBySpread UNEVEN_BY_SPREAD: OldBalance "2.6.24".."3.13" Read
+        "call a group uneven by the spread of its CPUs' loads, not by failed pulls below"
+        from "removed by commit 6263322c5e8f (3.13, sched/fair: Rewrite group_imb trigger)";
     WakeWide WAKE_WIDE: Wakeup "3.12".."" Read
         "keep the wakees of a task that wakes many from its CPU"
         from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic)";
@@ -98,6 +99,11 @@ behaviours! {
     NewidleCostFades NEWIDLE_COST_FADES: Balance "3.13".."" Remembered
         "let the highest cost of newly-idle balancing fade"
         from "commit f48627e686a6 (3.13, sched/balancing: Periodically decay max cost of idle balance)";
+    NewidleCostRises NEWIDLE_COST_RISES: Balance "6.17".."6.19" Read
+        "raise the cost of newly-idle balancing by half when it pulls nothing, at most to migration_cost"
+        from "commit 155213a2aed4 (6.17, sched/fair: Bump sd->max_newidle_lb_cost when newidle balance fails); \
+            removed by commit d206fbad9328 (6.19, sched/fair: Revert max_newidle_lb_cost bump); stable releases of 6.12 to 6.18 \
+            had it until January 2026";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
         "pick again after a newly-idle balance that released the queue's lock"
         from "commit 37e117c07b89 (3.15, sched: Guarantee task priority in pick_next_task())";
@@ -144,10 +150,12 @@ behaviours! {
         "throttle real-time tasks that use up their part of the period" by "kernel.sched_rt_runtime_us=-1"
         from "commit fa85ae2418e6 (2.6.25, sched: rt time limit); \
             removed by commit 5f6bd380c7bd (6.12, sched/rt: Remove default bandwidth control)";
-    AbsentDecays ABSENT_LOAD_DECAYS: Fair "4.2".."" Remembered
-        "let a task's averages decay while it is in a higher class";
-    ClassMovesLoad CLASS_CHANGE_MOVES_LOAD: Fair "4.3".."" Remembered
-        "detach a task's load when it leaves the fair class, and attach it at its return";
+    AbsentDecays ABSENT_LOAD_DECAYS: Fair "4.3".."" Remembered
+        "let a task's averages decay while it is in a higher class"
+        from "commit 9d89c257dfb9 (4.3, sched/fair: Rewrite runnable load and utilization average tracking)";
+    ClassMovesLoad CLASS_CHANGE_MOVES_LOAD: Fair "4.4".."" Remembered
+        "detach a task's load when it leaves the fair class, and attach it at its return"
+        from "commit daa59407b558 (4.4, sched/fair: Unify switched_{from,to}_fair() and task_move_group_fair())";
     AffinityRequeues AFFINITY_REQUEUES: Cpusets "4.3".."" Remembered
         "take a queued task off its queue and put it back when its CPUs change"
         from "commit 6c37067e2786 (4.3, sched: Change the sched_class::set_cpus_allowed() calling context)";
@@ -166,9 +174,8 @@ behaviours! {
         from "commit ea67821b9a3e (4.1, sched: Replace capacity_factor by usage); \
             removed by commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
     WakeIdleCores WAKE_IDLE_CORES: Wakeup "4.9".."" Read
-        "wake by WA_IDLE and WA_WEIGHT, then search for an idle core, an idle CPU, and a sibling thread"
-        from "the search by commit 10e2f1acd010 (4.9, sched/core: Rewrite and improve select_idle_siblings()); \
-            WA_IDLE and WA_WEIGHT by commit d153b153446f (sched/core: Fix wake_affine() performance regression)";
+        "search for an idle core, then an idle CPU, then a sibling thread; WA_IDLE and WA_WEIGHT are features"
+        from "commit 10e2f1acd010 (4.9, sched/core: Rewrite and improve select_idle_siblings())";
     NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Remembered
         "bring the averages of idle CPUs up to date every 32 ms"
         from "commit b7031a02ec75 (4.17, sched/fair: Add NOHZ_STATS_KICK)";
@@ -266,8 +273,9 @@ behaviours! {
     FullyBusySmt FULLY_BUSY_SPARES_SMT: Balance "6.5".."" Remembered
         "prefer a fully busy single CPU to a fully busy core"
         from "commit 5fd6d7f43958 (6.5, sched/fair: Keep a fully_busy SMT sched group as busiest)";
-    MisfitFirst FIRST_OF_EQUAL_MISFITS: Balance "6.6".."" Remembered
-        "relieve the first of the groups with equal misfits, not the last";
+    MisfitFirst FIRST_OF_EQUAL_MISFITS: Balance "6.9".."" Read
+        "relieve the first of the groups with equal misfits, not the last"
+        from "commit 7f1a7229718d (6.9, sched/fair: Do strict inequality check for busiest misfit task group)";
     SmtBalance SMT_BALANCE: Balance "6.6".."" Remembered
         "relieve a core with several busy threads before single CPUs"
         from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
@@ -280,8 +288,9 @@ behaviours! {
     SpareCore SPARE_CORE_FIRST: Balance "6.6".."" Remembered
         "prefer relieving a single CPU to a core of which one thread is busy"
         from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
-    EmptyKeepsWeight EMPTY_GROUP_KEEPS_WEIGHT: Fair "6.6".."" Remembered
-        "keep the weight of a group's entity when its queue becomes empty";
+    EmptyKeepsWeight EMPTY_GROUP_KEEPS_WEIGHT: Fair "6.13".."" Read
+        "keep the weight of a group's entity when its queue becomes empty"
+        from "commit 66951e4860d3 (6.13, sched/fair: Fix update_cfs_group() vs DELAY_DEQUEUE); stable 6.12 has it, too";
     EmptyNotThrottled EMPTY_IS_NOT_THROTTLED: Limits "6.6".."" Read
         "count no throttled time for queues without tasks"
         from "commit 79462e8c879a (6.6, sched: don't account throttle time for empty groups)";
@@ -314,8 +323,9 @@ behaviours! {
     MisfitWaits MISFIT_DOES_NOT_COUNT: Balance "6.10".."" Read
         "neither back off nor count failures because of a misfit task"
         from "commit 58eeb2d79b54 (6.10, sched/fair: Don't double balance_interval for migrate_misfit)";
-    EasMovesMisfit ENERGY_MOVES_MISFITS: Frequency "6.10".."" Read
-        "balance misfit tasks although wakeups go by energy";
+    EasMovesMisfit ENERGY_MOVES_MISFITS: Frequency "6.3".."" Read
+        "balance misfit tasks although wakeups go by energy"
+        from "commit e5ed0550c04c (6.3, sched/fair: unlink misfit task from cpu overutilized)";
 
     // 6.12 to 6.17.
     CustomSlices CUSTOM_SLICES: Eevdf "6.12".."" Read
@@ -335,12 +345,15 @@ behaviours! {
     GroupsBeforePolicies GROUPS_BEFORE_POLICIES: Fair "6.12".."" Read
         "compare the entities' groups before SCHED_IDLE and SCHED_BATCH of tasks"
         from "commit faa42d29419d (6.12, sched/fair: Make SCHED_IDLE entity be preempted in strict hierarchy)";
-    EstBefore UTIL_EST_OF_LAST_UPDATE: Fair "6.12".."7.1" Read
+    EstBefore UTIL_EST_OF_LAST_UPDATE: Fair "6.12".."7.2" Read
         "update the utilisation estimate before the dequeue brings averages up to date"
-        from "commit b55945c500c5 (6.12, sched: Fix pick_next_task_fair() vs try_to_wake_up() race)";
-    ClampsLast CLAMPS_LAST: Frequency "6.12".."6.14" Read
+        from "commit b55945c500c5 (6.12, sched: Fix pick_next_task_fair() vs try_to_wake_up() race); \
+            removed by commit 6d2051403d6c (7.2, sched/fair: Update util_est after updating util_avg during dequeue), \
+            which 7.1.5 has, too, and 7.1.3 not";
+    ClampsLast CLAMPS_LAST: Frequency "6.12".."6.16" Read
         "count a task's clamps after its class has looked at the CPU"
-        from "commit dfa0a574cbc4 (6.12, sched/uclamg: Handle delayed dequeue)";
+        from "commit dfa0a574cbc4 (6.12, sched/uclamg: Handle delayed dequeue); \
+            removed by commit 90ca9410dab2 (6.16, sched/uclamp: Align uclamp and util_est and call before freq update)";
     DelayedCounts DELAYED_COUNTS: Balance "6.12".."6.14" Read
         "count and move tasks with a delayed dequeue like runnable tasks"
         from "commit 152e11f6df29 (6.12, sched/fair: Implement delayed dequeue); \
@@ -382,15 +395,23 @@ behaviours! {
     CountsForbidden FORK_COUNTS_FORBIDDEN: Wakeup "6.18".."6.19" Read
         "fork by all CPUs of a group, though the task may run on some only"
         from "removed by commit 82d6e01a0699 (6.19, sched/fair: Only update stats for allowed CPUs when looking for dst group)";
-    SparesBigCpus SPARES_BIG_CPUS: Balance "5.5".."6.18" Read
-        "ask of every group with room whether its CPUs are bigger, and for a misfit for a whole core";
-    EstElsewhere UTIL_EST_IGNORES_BIGGER: Fair "5.0".."6.18" Read
+    SparesBigCpus SPARES_BIG_CPUS: Balance "7.3".."" Read
+        "ask of every group with room whether its CPUs are bigger, and for a misfit for a whole core"
+        from "a whole core: commit bf6aa722198d (7.2, sched/fair: Reject misfit pulls onto busy SMT siblings on asym-capacity); \
+            every group: commit 50b101f6e586 (7.3, sched/fair: Check CPU capacity before comparing group types during \
+            load balance); 6.1.192, 6.12.117 and 7.2.13 have both";
+    EstElsewhere UTIL_EST_IGNORES_BIGGER: Fair "5.1".."6.16" Read
         "ignore utilisation beyond the CPU's capacity for the estimate"
-        from "commit 10a35e6812aa (sched/pelt: Skip updating util_est when utilization is higher than CPU's capacity)";
-    NarrowSum NARROW_RUNNABLE_SUM: Fair "6.18".."" Read
-        "keep 32 bits of a group entity's runnable sum";
-    ServerWaits SERVER_WAITS_PERIOD: Deadline "6.18".."" Read
-        "let a fair server that is late begin its next period after a whole one";
+        from "commit 10a35e6812aa (5.1, sched/pelt: Skip updating util_est when utilization is higher than CPU's capacity); \
+            removed by commit f2d650618bc7 (6.16, sched/fair: Allow decaying util_est when util_avg > CPU capa)";
+    NarrowSum NARROW_RUNNABLE_SUM: Fair "5.17".."7.3" Read
+        "keep 32 bits of a group entity's runnable sum, too few for more than 87 runnable tasks"
+        from "commit 95246d1ec80b (5.17, sched/pelt: Relax the sync of runnable_sum with runnable_avg); removed by commit \
+            4f166adb5cb0 (7.3, sched/fair: Fix overflow in update_tg_cfs_runnable()), which 6.1.192, 6.12.117 and 7.2.13 \
+            have, too";
+    ServerWaits SERVER_WAITS_PERIOD: Deadline "6.17".."" Read
+        "let a fair server that is late begin its next period after a whole one"
+        from "commit 421fc59cf58c (6.17, sched/deadline: Fix RT task potential starvation when expiry time passed)";
     ServerForgets SERVER_FORGETS_DEADLINE: Deadline "6.18".."6.19" Read
         "let a fair server that returns begin a new period";
     ServerStays SERVER_STAYS_ON_IDLE: Deadline "6.18".."6.19" Read
@@ -404,8 +425,10 @@ behaviours! {
     ForkWaits FORK_DOES_NOT_PREEMPT: Eevdf "6.19".."" Recorded
         "let a forked task preempt only a task with a longer slice"
         from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
-    PicksAwake PREEMPTS_AWAKE: Eevdf "6.19".."" Recorded
-        "compare a woken task with the task that is picked once delayed dequeues are done";
+    PicksAwake PREEMPTS_AWAKE: Eevdf "7.1".."" Recorded
+        "compare a woken task with the task that is picked once delayed dequeues are done"
+        from "commit ac8e69e69363 (7.1, sched/fair: Fix wakeup_preempt_fair() vs delayed dequeue), which 6.18.33 and stable \
+            7.0 have, too; 6.19.9 has it not";
     ShortensAlways WAKEUP_SHORTENS_PROTECTION: Eevdf "6.19".."" Recorded
         "shorten the protection at every wakeup that does not preempt" by "NO_RUN_TO_PARITY"
         from "commit e837456fdca8 (6.19, sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals)";
@@ -431,8 +454,10 @@ behaviours! {
         "leave a running slice timer alone when a task is enqueued, and reschedule at once"
         from "commit 97015376642f (7.1, sched/fair: Simplify hrtick_update()); \
             commit 5d88e424ec1b (7.1, sched/fair: Make hrtick resched hard)";
-    BoostMovesOwn BOOST_MOVES_WAITING: Frequency "7.1".."" Read
-        "move a task's own waiting time with it in the energy estimate";
+    BoostMovesOwn BOOST_MOVES_WAITING: Frequency "7.2".."" Read
+        "move a task's own waiting time with it in the energy estimate"
+        from "commit 29922fdfc2a4 (7.2, sched/fair: Fix cpu_util runnable_avg arithmetic), which 6.12.117 and 7.1.5 have, \
+            too, and 7.1.3 not";
     IdleNotBesideIdle IDLE_NOT_BESIDE_IDLE: Wakeup "7.1".."" Read
         "do not treat a CPU with only SCHED_IDLE tasks as idle for a SCHED_IDLE task"
         from "commit fd54d81c2c0e (7.1, sched/fair: Skip SCHED_IDLE rq for SCHED_IDLE task)";
@@ -447,6 +472,9 @@ behaviours! {
     LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Remembered
         "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt"
         from "commit 7c70cb94d29c (6.13)";
+    LazyOrFull LAZY_OR_FULL: Kernel "7.0".."" Read
+        "know lazy and full preemption only, on x86 and arm64; `none` and `voluntary` preempt as with `lazy`"
+        from "commit 7dadeaa6e851 (7.0, sched: Further restrict the preemption modes)";
 
     // What kernels print.
     Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat"
@@ -456,6 +484,14 @@ behaviours! {
         from "commit 11b0bfa5d463 (6.10, sched/debug: Increase SCHEDSTAT_VERSION to 16)";
     Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat"
         from "commit 7c8cd569ff66 (6.14, docs: Update Schedstat version to 17)";
+
+    DeadlineWhole DEADLINE_HAS_WHOLE: Deadline "7.2".."" Read
+        "admit deadline tasks up to the whole period by default, not 95 % of it" by "kernel.sched_rt_runtime_us=950000"
+        from "commit c2e390197ad1 (7.2, sched/rt: Update default bandwidth for real-time tasks to ONE)";
+
+    DebugFolder DEBUG_FOLDER: Debug "5.13".."" Read
+        "have features and tunables in a folder of debugfs, not in a file and in sysctls"
+        from "commit 8a99b6833c88 (5.13, sched: Move SCHED_DEBUG sysctl to debugfs)";
 
     // Single kernels.
     VcpuPack VCPU_PACK: Wakeup ""..""  Recorded

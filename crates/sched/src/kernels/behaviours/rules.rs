@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::{Area, Behaviour, Behaviours};
+use crate::features::{Feature, Features};
 use crate::kernels::PolicyKind;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +33,26 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::ServerWaits, With(Behaviour::FairServer)),
     (Behaviour::ByType, With(Behaviour::WakeIdleCores)),
     (Behaviour::VcpuPack, With(Behaviour::ByType)),
+    (Behaviour::LazyOrFull, With(Behaviour::LazyPreemption)),
+    (Behaviour::NumaPair, Without(Behaviour::NumaQuarter)),
+    (Behaviour::NumaPair, Without(Behaviour::NumaByCaches)),
+    (Behaviour::NumaQuarter, Without(Behaviour::NumaByCaches)),
 ];
+
+/// Behaviours of the balancer by load that nothing asks for once groups have types. Kernels in between may have both.
+const BY_LOAD: &[Behaviour] = &[
+    Behaviour::WeightIsLoad,
+    Behaviour::HLoadOfAll,
+    Behaviour::UnevenBySpread,
+    Behaviour::AnyLoaded,
+    Behaviour::LeavesIdler,
+    Behaviour::LeavesFitting,
+    Behaviour::GroupsByUtil,
+];
+
+/// Behaviours that do nothing without a feature. A kernel can have them and switch the feature off.
+const OF_FEATURES: &[(Behaviour, Feature)] =
+    &[(Behaviour::DelayedCounts, Feature::DelayDequeue), (Behaviour::DelayedKeepsDebt, Feature::DelayDequeue)];
 
 /// A combination of behaviours that no kernel can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +61,8 @@ pub enum Impossible {
     Needs(Behaviour, Behaviour),
     /// Two behaviours exclude each other.
     Excludes(Behaviour, Behaviour),
+    /// A behaviour needs a feature that is off.
+    NeedsFeature(Behaviour, Feature),
     /// The behaviour belongs to another policy.
     OtherPolicy(Behaviour, PolicyKind),
 }
@@ -50,6 +72,7 @@ impl fmt::Display for Impossible {
         match *self {
             Self::Needs(one, other) => write!(f, "{} needs {}", one.name(), other.name()),
             Self::Excludes(one, other) => write!(f, "{} excludes {}", one.name(), other.name()),
+            Self::NeedsFeature(one, feature) => write!(f, "{} needs {}", one.name(), feature.name()),
             Self::OtherPolicy(one, policy) => {
                 let policy = match policy {
                     PolicyKind::O1 => "the O(1) scheduler",
@@ -88,6 +111,18 @@ impl Behaviours {
 }
 
 impl Behaviour {
+    /// Checks that a behaviour that was added by hand has an effect beside the others.
+    pub(crate) fn check_added(self, behaviours: &Behaviours, features: Features) -> Result<(), Impossible> {
+        if behaviours.has(Behaviour::ByType) && BY_LOAD.contains(&self) {
+            return Err(Impossible::Excludes(self, Behaviour::ByType));
+        }
+        let of_feature = OF_FEATURES.iter().find(|(one, _)| *one == self).map(|(_, feature)| *feature);
+        match of_feature.filter(|feature| !features.has(*feature)) {
+            Some(feature) => Err(Impossible::NeedsFeature(self, feature)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the behaviour can make a difference under a policy.
     pub fn concerns(self, policy: PolicyKind) -> bool {
         match (self.row().area, policy) {

@@ -122,7 +122,7 @@ fn block(line: usize, literal: &str) -> Block {
 /// Whether a literal has three words in a row.
 fn is_prose(literal: &str) -> bool {
     let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_alphabetic() || "'-,.:;".contains(c));
-    literal.split_whitespace().collect::<Vec<_>>().windows(3).any(|words| words.iter().all(|word| is_word(&word)))
+    literal.split_whitespace().collect::<Vec<_>>().windows(3).any(|words| words.iter().all(is_word))
 }
 
 /// The string literals of code with these quotes, and their lines. A backslash at the end of a line continues it.

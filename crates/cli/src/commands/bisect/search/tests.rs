@@ -134,6 +134,34 @@ fn other_single_causes_are_alternatives() {
     assert!(found.alternatives.is_empty(), "{found:?}");
 }
 
+/// A difference has an effect on the second side only, and makes the rest that the first cause leaves. The mean of its
+/// two effects is within the noise.
+#[test]
+fn a_rest_beyond_the_noise_gets_the_next_cause() {
+    let figure = |there: &[bool]| match (there[17], there[20]) {
+        (true, true) => -100.0,
+        (true, false) => -84.0,
+        _ => 0.0,
+    };
+    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
+    let last = model.ran(&[true; 40], Seeds::All);
+    let found = search(&mut model, 40, (first, last), true).unwrap();
+    assert_eq!((&found.explained_by[..], found.joint), (&[17, 20][..], -100.0), "{found:?}");
+}
+
+/// Of two differences, the one with the smaller share makes the change alone, and the other more than that.
+#[test]
+fn a_larger_share_is_not_left_out() {
+    let (found, _) = found(|there| match (there[3], there[30]) {
+        (true, true) => 20.0,
+        (true, false) => 24.0,
+        (false, true) => 19.5,
+        _ => 10.0,
+    });
+    assert_eq!(found.explained_by, [3, 30], "{found:?}");
+}
+
 /// Values that all are above those of the other side differ, although one of them is far away.
 #[test]
 fn sides_without_a_common_value_differ() {
