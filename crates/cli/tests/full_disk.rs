@@ -87,9 +87,9 @@ fn a_file_with_two_names_keeps_its_content_on_a_full_disk() {
         .output()
         .expect("it runs");
     assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
-    let script = "echo old > one; ln one other; size=$(stat -c %s ../all.txt)\n\
+    let script = "echo old > one.txt; ln one.txt other; size=$(stat -c %s ../all.txt)\n\
          mount -o remount,size=$((size + size / 2 + 8192)) . || exit 1\n\
-         \"$VRUNTIME\" trace convert ../source/trace.txt one > ../out 2> ../err; echo $? > ../status; cat other > ../content";
+         \"$VRUNTIME\" trace convert ../source/trace.txt one.txt > ../out 2> ../err; echo $? > ../status; cat other > ../content";
     if on_small_disk(path, script).is_none() {
         return;
     }

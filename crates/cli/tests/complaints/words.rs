@@ -9,6 +9,7 @@ fn help_for_runs_without_end_is_of_the_format() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = |name: &str, text: &str| written(folder.path(), name, text);
     let task = "[[task]]\nname = \"a\"\nrun = \"5ms\"\nsleep = \"5ms\"\n";
+    let fails = |arguments: &[&str]| fails(arguments).split_whitespace().collect::<Vec<&str>>().join(" ");
     let told = fails(&["run", &file("endless.toml", task)]);
     assert!(told.contains("`duration = \"5s\"` above the first table") && told.contains("`loops`"), "{told}");
     assert!(!told.contains("global.duration"), "{told}");

@@ -322,15 +322,15 @@ fn moved(from: &mut File, to: &mut impl Write) -> io::Result<u64> {
 }
 
 /// Bytes that [`moved`] copies before it frees them.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 64 << 10;
 
 /// Reserves space in `folder` for what [`Recorded::write`] adds to the events, so that the events that fill a disk can
-/// be written. Reserves at most an eighth of the free space; none if the file system cannot.
+/// be written. Reserves at most half of the free space; none if the file system cannot.
 fn reserve(folder: &Path, before: &Snapshot) -> Option<File> {
     use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
     let disk = statvfs(folder).ok()?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize) / 8;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) / 2;
     // The head has descriptions of events, and both snapshots: 250 bytes for a task, and the text of the groups.
     let head = (512 << 10) + 2 * (before.tasks.len() * 256 + before.cgroups.len()) as u64;
     let file = readers::scratch(folder).ok()?;
