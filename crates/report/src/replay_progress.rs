@@ -214,6 +214,7 @@ impl ReplayCheck {
             });
             words.collect::<Vec<String>>()
         };
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the methods are of one lifetime")]
         let words =
             [words_of(names, |seed, of| seed.of_name(of)), words_of(groups, |seed, of| seed.of_group(of))].concat();
         (!words.is_empty()).then(|| format!("Progress: {}.", words.join("; ")))
