@@ -153,6 +153,19 @@ class Sweeps(unittest.TestCase):
         with self.assertRaisesRegex(LookupError, "7"):
             vruntime.sweep(broken, {"count": [7]})
 
+    def test_a_run_that_cannot_be_described_is_a_row(self):
+        def task(n):
+            return {"tasks": {"a": {"run": n, "sleep": 100, "loop": 3}}}
+
+        for bad in [float("nan"), object()]:
+            sweep = vruntime.sweep(task, {"n": [100, bad, 200]}, machine=1, errors="keep")
+            self.assertEqual([point.error is not None for point in sweep], [False, True, False])
+            self.assertEqual([row["n"] for row in sweep.rows() if "error" not in row], [100, 200])
+            self.assertIsNotNone(sweep.rows()[1]["error"])
+        # An unknown option is an error of the call.
+        with self.assertRaisesRegex(TypeError, "no option 'nonsense'"):
+            vruntime.sweep(task, {"n": [100, 200]}, errors="keep", nonsense=1)
+
     def test_many_runs_of_a_fresh_interpreter(self):
         """Whoever is first to look for the command does so from several threads at once."""
         program = (

@@ -52,6 +52,8 @@ class Dataset:
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = os.path.abspath(os.fspath(folder))
+        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
+            raise NotADirectoryError(f"`dataset` is a folder, and {self.folder} is a file")
         self._arrow = _pyarrow()
         self._rows: list[dict[str, str | None]] = []
         self._bytes = 0

@@ -259,6 +259,9 @@ class SweepPlots:
         several = [name for name in axes_of if len(ticks[name]) > 1 and name != "seed"]
         across = x if x is not None else next(reversed([name for name in several if name != y]), "")
         up = y if y is not None else next(reversed([name for name in several if name != across]), "")
+        if "" in (across, up):
+            there = ", ".join(map(repr, several)) or "none"
+            raise ValueError(f"a heat map needs two axes with several values each; this sweep has {there}")
         for name in (across, up):
             if name not in ticks or across == up:
                 there = ", ".join(map(repr, ticks))

@@ -205,6 +205,7 @@ def sweep(
     folders = _folders(out, combinations) if out is not None else itertools.repeat(None)
     contents = None if executor is None and dataset is None else Contents()
     todo = _Todo(combinations, None if dataset is None else Dataset(dataset), errors == "keep", contents)
+    undescribed: list[Exception] = []
     for index, (of, folder) in enumerate(zip(combinations, folders)):
         own = {name: value for name, value in of.items() if name in of_workload}
         of_run = {name: value for name, value in of.items() if name not in of_workload}
@@ -214,9 +215,16 @@ def sweep(
         except Exception as error:
             todo.broken(index, error)
             continue
-        argv, text = asked(work, **options, **{**of_run, **defaults})
-        outputs = {} if folder is None else {"out": folder}
-        todo.jobs[index] = (plain_job if contents is None else contents.job)(argv, text, outputs)
+        try:
+            argv, text = asked(work, **options, **{**of_run, **defaults})
+            outputs = {} if folder is None else {"out": folder}
+            todo.jobs[index] = (plain_job if contents is None else contents.job)(argv, text, outputs)
+        except Exception as error:
+            undescribed.append(error)
+            todo.broken(index, error)
+    # An error in all runs, such as the name of an option, is one of the call.
+    if len(undescribed) == len(combinations) > 0:
+        raise undescribed[0]
     with todo:
         if not todo.jobs:
             return todo.done()
@@ -256,7 +264,7 @@ class _Todo:
         self._checked = False
 
     def broken(self, index: int, error: Exception) -> None:
-        """The function of the workload has raised an error."""
+        """The function of the workload, or the description of the run, has raised an error."""
         if not self._keep:
             raise error
         self._broken[index] = of_exception(error)

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use vruntime_sim::{Error, Who};
 use vruntime_workload::Source;
+use vruntime_workload::program::{Op, Repeat};
 use vruntime_workload::scenario::Part;
 
 use crate::complaint;
@@ -28,13 +29,40 @@ pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
 }
 
 fn refused(input: &Input, error: &Error) -> miette::Report {
-    let (message, help) = (error.to_string(), help(error));
+    let (message, help) = (error.to_string(), help_of_endless(input, error).or_else(|| help(error)));
     match (about(error).and_then(|about| place(input, &about)), help) {
         (Some((source, span)), help) => {
             let help = help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md describe each key".to_owned());
             source.error_at(span, &message, "requested here", &help).into()
         }
         (None, help) => complaint::with_help(message, help.as_deref()),
+    }
+}
+
+/// Returns the help for a run without end, in the words of the input's format.
+fn help_of_endless(input: &Input, error: &Error) -> Option<String> {
+    let scenario = match &input.says {
+        Says::Scenario(_) => true,
+        Says::RtApp(_) => false,
+        _ => return None,
+    };
+    match error {
+        Error::NeverEnds { .. } if scenario => Some(
+            "write `duration = \"5s\"` above the first table, give --duration, or give the task `loops`".to_owned(),
+        ),
+        Error::ForksForEver { .. } if scenario => Some(
+            "write `duration = \"5s\"` above the first table, give --duration, or remove the cycle of forks".to_owned(),
+        ),
+        Error::NeverEnds { task } => {
+            let task = input.workload.tasks.iter().find(|known| known.name == *task)?;
+            let endless = task.phases.iter().flat_map(|phase| phase.ops.iter()).any(Op::is_endless);
+            let loops = task.repeat == Repeat::Forever || task.phases.iter().any(|it| it.repeat == Repeat::Forever);
+            (endless && !loops).then(|| {
+                "`\"run\" : -1` never ends: give it a time, or the run a duration (`global.duration` in the file, or --duration)"
+                    .to_owned()
+            })
+        }
+        _ => None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Ctrl-C stops the run, which prints its results so far. A second one, or the first during input, ends the program.
 //!
 //! Long work polls [`asked`]. If nothing does within [`PATIENCE`] (a library reads a file), the program ends, unless
-//! results are finished or the machine is changed.
+//! results are finished or the machine is changed. Printing results, tables and pages do not poll: after [`BUSY`], the
+//! program ends with what is printed and written until then.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,6 +16,8 @@ static CAREFUL: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicUsize = AtomicUsize::new(0);
 /// The time for work to notice.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// The CPU time, and the least time, that results, tables and pages may take after a request.
+const BUSY: Duration = Duration::from_millis(600);
 /// Input is being read, maybe from a pipe without a writer.
 static READING: AtomicBool = AtomicBool::new(false);
 
@@ -27,6 +30,8 @@ pub(crate) fn install() {
         if ASKED.swap(true, Ordering::Relaxed) || READING.load(Ordering::Relaxed) {
             end();
         }
+        #[cfg(unix)]
+        watch();
         // The handler has its own thread.
         std::thread::sleep(PATIENCE);
         let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
@@ -39,6 +44,27 @@ pub(crate) fn install() {
     if let Err(error) = ctrlc::set_handler(handler) {
         crate::output::note(&format!("Ctrl-C will lose the results so far: {error}"));
     }
+}
+
+/// Ends the program [`BUSY`] after the request, unless runs are finished and others are not, or the machine is changed.
+#[cfg(unix)]
+fn watch() {
+    use rustix::time::{ClockId, clock_gettime};
+
+    let time = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    let times = move || [ClockId::Monotonic, ClockId::ProcessCPUTime].map(time);
+    let begin = times();
+    let watching = move || loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
+        let spent = times().into_iter().zip(begin).all(|(now, begin)| now.saturating_sub(begin) > BUSY);
+        if spent && !keeps {
+            crate::output::note("interrupted: further results would take more than a second, and are left out");
+            end();
+        }
+    };
+    // No result depends on this thread. Without it, the program ends later.
+    let _watched = std::thread::Builder::new().name("vruntime-watch".to_owned()).spawn(watching);
 }
 
 /// An environment variable with the parent's pid: this process stops when the parent ends.
@@ -76,6 +102,18 @@ pub(crate) fn asked() -> bool {
         NOTICED.store(true, Ordering::Relaxed);
     }
     asked
+}
+
+/// Writes files and prints results. Files come first, so that a closed pipe loses none. After a request, results come
+/// first, so that slow files do not lose them.
+pub(crate) fn leave_and_print<T>(leave: impl FnOnce() -> T, print: impl FnOnce()) -> T {
+    if asked() {
+        print();
+        return leave();
+    }
+    let left = leave();
+    print();
+    left
 }
 
 /// Notes that the command changes the machine (limits, groups, tracing), and must undo that before it ends.

@@ -17,7 +17,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use crate::{inputs, output_file};
 
 /// The name of the list.
-const LIST: &str = ".vruntime-files";
+pub(crate) const LIST: &str = ".vruntime-files";
 /// The end of the names of writers to `--out`.
 const OUT: &str = " --out";
 

@@ -46,6 +46,7 @@ fn write(text: &str) {
 pub(crate) fn stdout() -> io::Result<File> {
     use std::os::fd::AsFd;
 
+    check_open()?;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
@@ -54,9 +55,18 @@ pub(crate) fn stdout() -> io::Result<io::Stdout> {
     Ok(io::stdout())
 }
 
+/// Fails if the parent closed standard output, in whose place Rust opens `/dev/null`.
+fn check_open() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if vruntime_linux::stdout_was_closed() {
+        return Err(io::Error::from(rustix::io::Errno::BADF));
+    }
+    Ok(())
+}
+
 /// Ends the program if standard output failed.
 pub(crate) fn flush(written: io::Result<()>) {
-    match written.and_then(|()| io::stdout().flush()) {
+    match written.and_then(|()| check_open()).and_then(|()| io::stdout().flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(0),
         Err(error) => {

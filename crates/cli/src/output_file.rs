@@ -84,11 +84,40 @@ impl Temporary {
     }
 }
 
-/// Replaces the content of a file. Its names, owner and permissions stay.
+/// Replaces the content of a file. Its names, owner and permissions stay. Without room, the old content stays, too.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
-    let mut to = OpenOptions::new().write(true).truncate(true).open(to)?;
-    io::copy(&mut from, &mut to).map(drop)
+    let mut to = OpenOptions::new().write(true).open(to)?;
+    let size = from.metadata()?.len();
+    reserve(&to, size)?;
+    io::copy(&mut from, &mut to)?;
+    to.set_len(size)
+}
+
+/// Reserves room for a file's first `size` bytes.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, size: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+
+    let old = file.metadata()?.len();
+    if size == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
+        // Some file systems cannot reserve.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => {
+            // Frees a part that was reserved.
+            file.set_len(old)?;
+            Err(error.into())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _size: u64) -> io::Result<()> {
+    Ok(())
 }
 
 /// An output file that is closed between writes.

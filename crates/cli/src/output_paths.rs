@@ -12,7 +12,10 @@ use miette::{IntoDiagnostic, miette};
 use crate::args::{Options, Reports, Tables};
 use crate::commands::LEFT;
 use crate::inputs::Inputs;
-use crate::{output_file, rtapp_log, tables};
+use crate::{leftovers, output_file, rtapp_log, tables};
+
+/// Options whose folders get a list of the written files.
+const LISTING: [&str; 3] = ["--out", "--tables", "--rtapp-log"];
 
 #[derive(Debug, Default)]
 pub(crate) struct OutputPaths {
@@ -53,6 +56,9 @@ impl OutputPaths {
             let named = |path| Named { path, option, kind: "folder" };
             self.folders.push(named(path.to_owned()));
             self.files.extend(files.iter().map(|name| named(path.join(name))));
+            if LISTING.contains(&option) {
+                self.derived.push(named(path.join(leftovers::LIST)));
+            }
         }
         self
     }

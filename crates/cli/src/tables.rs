@@ -139,7 +139,9 @@ fn of_csv(error: csv::Error) -> io::Error {
 /// Escapes control characters.
 fn inert(text: &str) -> String {
     let safe = printable_text(text);
-    let formula = safe.starts_with(['=', '+', '-', '@', '\t']) && safe.parse::<f64>().is_err();
+    // Spreadsheets read full-width signs, too.
+    let signs = ['=', '+', '-', '@', '\t', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    let formula = safe.starts_with(signs) && safe.parse::<f64>().is_err();
     if formula { format!("'{safe}") } else { safe }
 }
 
@@ -172,6 +174,7 @@ mod tests {
             ("+SUM(A1)", "'+SUM(A1)"),
             ("-x", "'-x"),
             ("@x", "'@x"),
+            ("\u{ff1d}1+1", "'\u{ff1d}1+1"),
             ("-5", "-5"),
             ("+1.5", "+1.5"),
             ("a=b", "a=b"),

@@ -200,6 +200,23 @@ fn what_cannot_be_written_is_reported() {
     }
 }
 
+/// Rust opens `/dev/null` in place of a closed standard output. To write there is an error all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    for (redirected, status) in [(">&-", 1), ("> /dev/null", 0)] {
+        for arguments in ["kernels", "--help", "kernels --json"] {
+            let script = format!("\"$VRUNTIME\" {arguments} {redirected}");
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]).env("VRUNTIME", env!("CARGO_BIN_EXE_vruntime")).env("LC_ALL", "C");
+            let output = command.output().expect("it runs");
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(status), "{script}: {told}");
+            assert_eq!(told.contains("cannot write to standard output"), status == 1, "{script}: {told}");
+        }
+    }
+}
+
 #[test]
 fn warnings_are_errors_if_strict() {
     let lenient = vruntime(&["run", "trailing.json", "--machine", "1"]);

@@ -1,6 +1,8 @@
 //! What the command says of input that is unusable, or has another effect than meant.
 
 mod support;
+#[path = "complaints/words.rs"]
+mod words;
 
 use std::fs;
 use std::path::Path;

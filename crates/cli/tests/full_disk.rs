@@ -74,6 +74,85 @@ fn no_file_looks_complete_on_a_full_disk() {
     }
 }
 
+/// A file with a second name keeps its content if there is no room for the new content.
+#[test]
+fn a_file_with_two_names_keeps_its_content_on_a_full_disk() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path();
+    prepare(path);
+    // The page takes most of the disk, so that a second copy has no room.
+    let page = Command::new(env!("CARGO_BIN_EXE_vruntime"))
+        .args(["trace", "convert", "source/trace.txt", "all.txt"])
+        .current_dir(path)
+        .output()
+        .expect("it runs");
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    let script = "echo old > one.txt; ln one.txt other; size=$(stat -c %s ../all.txt)\n\
+         mount -o remount,size=$((size + size / 2 + 8192)) . || exit 1\n\
+         \"$VRUNTIME\" trace convert ../source/trace.txt one.txt > ../out 2> ../err; echo $? > ../status; cat other > ../content";
+    if on_small_disk(path, script).is_none() {
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+    assert_eq!((read("status").as_str(), read("content").as_str()), ("1\n", "old\n"), "{}", read("err"));
+    assert!(read("err").contains("the whole content is in"), "{}", read("err"));
+}
+
+/// A recording that fills the disk ends, and keeps its events. One that cannot be written keeps the earlier file.
+#[test]
+fn recordings_on_a_full_disk_are_complete_or_not_there() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path();
+    fs::create_dir(path.join("disk")).expect("it is new");
+    let busy = "while :; do /bin/true; done";
+    for (size, complete) in [("6m", true), ("300k", false)] {
+        let script = format!(
+            "mount -o remount,size={size} . || exit 1; echo older > r.dat\n\
+             timeout 60 \"$VRUNTIME\" record --no-calibrate --out r.dat --duration 20s -- sh -c '{busy}' > ../out 2> ../err\n\
+             echo $? > ../status; find . -type f | sort > ../left; head -c 6 r.dat > ../begin\n\
+             \"$VRUNTIME\" trace info r.dat > ../info 2>&1"
+        );
+        if on_small_disk(path, &script).is_none() {
+            return;
+        }
+        let read = |name: &str| String::from_utf8_lossy(&fs::read(path.join(name)).unwrap_or_default()).into_owned();
+        if read("err").contains("cannot be recorded") {
+            skip::skip("this machine's kernel does not permit recordings");
+            return;
+        }
+        assert_eq!(read("left"), "./r.dat\n", "{size}: {}", read("err"));
+        if complete {
+            assert_eq!(read("status"), "0\n", "{}", read("err"));
+            assert!(read("out").contains("until the events could not be written"), "{}", read("out"));
+            assert!(read("info").contains("sched_switch"), "{}", read("info"));
+        } else {
+            assert!(read("status") == "1\n" && read("begin") == "older\n", "{}", read("err"));
+        }
+        fs::remove_file(path.join("mounted")).expect("it was mounted");
+    }
+}
+
+/// The trace of a real run appears under its name only if it is complete.
+#[test]
+fn the_trace_of_a_real_run_is_complete_or_not_there() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let path = folder.path();
+    fs::create_dir(path.join("disk")).expect("it is new");
+    let text = r#"{"global": {"duration": 1}, "tasks": {"t": {"loop": -1, "run": 50, "sleep": 100}}}"#;
+    fs::write(path.join("run.json"), text).expect("it can be written");
+    let script = "\"$VRUNTIME\" real ../run.json --out out > ../out 2> ../err; find . -type f | sort > ../left";
+    if on_small_disk(path, script).is_none() {
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+    if read("err").contains("would not record") {
+        skip::skip("this machine's kernel does not permit recordings");
+        return;
+    }
+    assert!(read("err").contains("No space left on device"), "{}", read("err"));
+    assert!(!read("left").contains("trace.txt") && !read("left").contains(".part"), "{}", read("left"));
+}
+
 /// The error of every output says which file has no room.
 #[test]
 fn every_error_on_a_full_disk_names_the_file() {

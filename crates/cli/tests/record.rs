@@ -177,6 +177,29 @@ fn ctrl_c_keeps_what_there_is() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+/// Before the recording begins there is no file, and the status is that of an interrupt, too.
+#[test]
+fn ctrl_c_during_the_calibration_is_an_interrupt() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    let mut command = std::process::Command::cargo_bin("vruntime").expect("the command is built");
+    command.current_dir(folder.path()).env("HOME", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.args(["record", "--duration", "1000s"]).spawn().expect("it starts");
+    let catches = |status: String| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim).map(str::to_owned));
+        mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).is_some_and(|mask| mask >> 1 & 1 == 1)
+    };
+    let path = format!("/proc/{}/status", child.id());
+    until("a handler", || fs::read_to_string(&path).is_ok_and(&catches));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("interrupted before the recording began"), "{told}");
+}
+
 /// After SIGKILL another process cleans up.
 #[test]
 fn nothing_is_left_of_a_recording_that_is_killed() {

@@ -69,8 +69,18 @@ impl Recording {
     /// Ends it, and writes the text to `path`, with the kernel's release as in `perf script --header`.
     fn finish(self, path: &Path, release: &str) -> io::Result<()> {
         fs::write(self.instance.join("tracing_on"), "0")?;
+        // An incomplete file must not have the final name.
+        let temporary = path.with_file_name(format!(".{}.part", own_name()));
+        let written = self.text(&temporary, release).and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            let _removed = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn text(&self, path: &Path, release: &str) -> io::Result<()> {
         let mut text = fs::File::open(self.instance.join("trace"))?;
-        let mut out = fs::File::create(path)?;
+        let mut out = fs::File::create_new(path)?;
         if !release.is_empty() {
             writeln!(out, "# os release : {release}")?;
         }
@@ -121,7 +131,15 @@ impl Recorded {
             recording.finish(&path, kernel).map_err(add_note).ok()?;
             Some(path)
         });
-        (trace, self.groups_file)
+        // Without a trace the groups are of no use, and may be incomplete, too.
+        let groups = match self.groups_file {
+            Some(file) if trace.is_none() => {
+                let _removed = fs::remove_file(file);
+                None
+            }
+            groups => groups,
+        };
+        (trace, groups)
     }
 }
 

@@ -49,6 +49,7 @@ mod run;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 mod stat;
+mod stdout;
 mod sys;
 mod urgent;
 mod work;
@@ -64,6 +65,7 @@ pub use record::{
     record,
 };
 pub use run::{Options, run};
+pub use stdout::stdout_was_closed;
 
 /// Removes and returns killed runs' cgroups and tracing instances. [`run()`] and [`calibrate()`] begin with this.
 fn clean() -> Vec<String> {

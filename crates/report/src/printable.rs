@@ -2,12 +2,17 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character controls a terminal: controls, line separators, writing directions.
+/// Whether a character controls a terminal, or hides in a text: controls, line separators, writing directions, and
+/// characters without a width.
 pub fn obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    /// Soft hyphen, separators without a width.
+    const INVISIBLE: [char; 4] = ['\u{ad}', '\u{180e}', '\u{200b}', '\u{feff}'];
     character.is_control()
         || DIRECTIONS.contains(&character)
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || INVISIBLE.contains(&character)
+        || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Escapes a name for one line: characters that break a table or control a terminal.
@@ -29,8 +34,10 @@ pub fn printable_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
         if obeyed(character) && character != '\n' {
-            // Writing to a String cannot fail.
-            let _written = write!(safe, "\\u{:04x}", u32::from(character));
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _written = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(character);
         }
@@ -59,6 +66,10 @@ mod tests {
         assert_eq!(printable("\u{e4}b\tc\u{9b}d\u{202e}e\u{7f}"), "\u{e4}b\\tc\\u{9b}d\\u{202e}e\\u{7f}");
         assert_eq!(printable_text("a\n\tb\u{7}"), "a\n\tb\\u{7}");
         assert_eq!(printable("a\u{200f}\u{2028}b\u{61c}\u{200d}"), "a\\u{200f}\\u{2028}b\\u{61c}\u{200d}");
+        let hidden = "a\u{200b}\u{feff}\u{ad}\u{fff9}\u{e0041}b";
+        assert_eq!(printable(hidden), "a\\u{200b}\\u{feff}\\u{ad}\\u{fff9}\\u{e0041}b");
+        let json = printable_json(&format!("\"{hidden}\""));
+        assert!(json.is_ascii() && serde_json::from_str::<String>(&json).unwrap() == hidden, "{json}");
         let json = printable_json("{\n \"a\": \"\u{9b}2J\"\n}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), serde_json::json!({ "a": "\u{9b}2J" }));
         assert_eq!(json, "{\n \"a\": \"\\u009b2J\"\n}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::data::{Cell, DataTable, Kind};
 use crate::printable::printable;
 use crate::replay::ReplayCheck;
-use crate::replay_progress::Progress;
+use crate::replay_progress::{Indexed, Progress};
 use crate::results::{GroupResult, Results};
 use crate::table::grid;
 use crate::units::{self, counted, percent, time};
@@ -286,6 +286,7 @@ impl ReplayCheck {
                 "throttled_ns": measure.throttled.map(|(_, ns)| ns),
             })
         };
+        let indexed = Indexed::new(self);
         let group = |group: &ReplayGroup| {
             let (replayed, what_if) = (group.replayed.as_ref().map(measure), group.what_if.as_ref().map(measure));
             let mut json = json!({
@@ -294,7 +295,7 @@ impl ReplayCheck {
                 "replayed": replayed,
                 "what_if": what_if,
             });
-            for (name, value) in Progress::fields_of(self.progress_of_group(group).as_ref()) {
+            for (name, value) in Progress::fields_of(indexed.of_group(&group.path).as_ref()) {
                 json[name] = value;
             }
             json

@@ -1,6 +1,6 @@
 //! Replays with several seeds: their mean as one [`ReplayCheck`], and figures with spread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::explain::Explained;
 use crate::latency::Latency;
 use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::replay_groups::{ReplayGroup, ReplayGroupMeasure};
-use crate::replay_progress::Progress;
+use crate::replay_progress::{Indexed, Progress};
 use crate::spread::{Spread, certain, change};
 use crate::table::{fit_text, grid};
 use crate::units::{OF_A_CPU, OF_THE_TIME, count, percent, time};
@@ -146,7 +146,27 @@ fn by_name(check: &ReplayCheck) -> BTreeMap<&str, &ReplayTask> {
 /// The seeds of a check, for single figures.
 pub(crate) struct Each<'a> {
     check: &'a ReplayCheck,
-    seeds: Vec<(&'a ReplayCheck, BTreeMap<&'a str, &'a ReplayTask>)>,
+    of_all: Indexed<'a>,
+    seeds: Vec<Seed<'a>>,
+}
+
+/// A seed's check, with its tasks by name and its groups by path.
+struct Seed<'a> {
+    check: &'a ReplayCheck,
+    tasks: BTreeMap<&'a str, &'a ReplayTask>,
+    groups: BTreeMap<&'a str, &'a ReplayGroup>,
+    indexed: Indexed<'a>,
+}
+
+impl<'a> Seed<'a> {
+    fn new(check: &'a ReplayCheck) -> Self {
+        Self { check, tasks: by_name(check), groups: by_path(check), indexed: Indexed::new(check) }
+    }
+}
+
+/// Returns the groups by path.
+fn by_path(check: &ReplayCheck) -> BTreeMap<&str, &ReplayGroup> {
+    check.groups.iter().map(|group| (group.path.as_str(), group)).collect()
 }
 
 type ReadTask = fn(&ReplayMeasure, u64) -> Option<f64>;
@@ -171,20 +191,21 @@ const OF_GROUPS: [(&Metric, ReadGroup); 5] = [
 impl<'a> Each<'a> {
     pub(crate) fn new(check: &'a ReplayCheck) -> Self {
         let seeds = if check.seeds.is_empty() { std::slice::from_ref(check) } else { &check.seeds[..] };
-        Self { check, seeds: seeds.iter().map(|seed| (seed, by_name(seed))).collect() }
+        Self { check, of_all: Indexed::new(check), seeds: seeds.iter().map(Seed::new).collect() }
     }
 
     fn spread(&self, read: impl Fn(&ReplayCheck) -> Option<f64>) -> Option<Spread> {
-        Spread::of(&self.seeds.iter().filter_map(|(seed, _)| read(seed)).collect::<Vec<f64>>())
+        Spread::of(&self.seeds.iter().filter_map(|seed| read(seed.check)).collect::<Vec<f64>>())
     }
 
     fn of_task(&self, name: &str, read: impl Fn(&ReplayCheck, &ReplayTask) -> Option<f64>) -> Option<Spread> {
-        let values = self.seeds.iter().filter_map(|(seed, tasks)| read(seed, tasks.get(name)?));
+        let values = self.seeds.iter().filter_map(|seed| read(seed.check, seed.tasks.get(name)?));
         Spread::of(&values.collect::<Vec<f64>>())
     }
 
     fn of_group(&self, path: &str, read: impl Fn(&ReplayCheck, &ReplayGroup) -> Option<f64>) -> Option<Spread> {
-        self.spread(|seed| read(seed, seed.groups.iter().find(|group| group.path == path)?))
+        let values = self.seeds.iter().filter_map(|seed| read(seed.check, seed.groups.get(path)?));
+        Spread::of(&values.collect::<Vec<f64>>())
     }
 
     /// Whether the what-if changes a task's figure beyond the spread of several seeds.
@@ -225,9 +246,12 @@ impl<'a> Each<'a> {
             replayed: self.of_group(&group.path, |seed, group| read(group.replayed.as_ref()?, seed.elapsed_ns.1)),
             what_if: self.of_group(&group.path, |seed, group| read(group.what_if.as_ref()?, seed.elapsed_ns.2)),
         });
-        let progress = self.check.progress_of_group(group).into_iter().flat_map(|progress| {
+        let progress = self.of_all.of_group(&group.path).into_iter().flat_map(|progress| {
+            let has = |seed: &&Seed<'_>| seed.groups.contains_key(group.path.as_str());
+            let of_seeds = self.seeds.iter().filter(has).filter_map(|seed| seed.indexed.of_group(&group.path));
+            let of_seeds: Vec<Progress> = of_seeds.collect();
             self.rows_of_progress(subject, &progress, |pick| {
-                self.of_group(&group.path, |seed, group| pick(&seed.progress_of_group(group)?))
+                Spread::of(&of_seeds.iter().filter_map(pick).collect::<Vec<f64>>())
             })
         });
         rows.chain(progress).collect()
@@ -280,13 +304,15 @@ impl ReplayCheck {
             task.replayed = ReplayMeasure::mean(&replayed);
             task.what_if = task.what_if.map(|_| ReplayMeasure::mean(&what_if));
         }
+        let mut known: BTreeSet<String> = all.groups.iter().map(|group| group.path.clone()).collect();
         for group in seeds[1..].iter().flat_map(|seed| &seed.groups) {
-            if !all.groups.iter().any(|known| known.path == group.path) {
+            if known.insert(group.path.clone()) {
                 all.groups.push(group.clone());
             }
         }
+        let by_path: Vec<BTreeMap<&str, &ReplayGroup>> = seeds.iter().map(by_path).collect();
         for group in &mut all.groups {
-            let runs = || seeds.iter().filter_map(|seed| seed.groups.iter().find(|other| other.path == group.path));
+            let runs = || by_path.iter().filter_map(|seed| seed.get(group.path.as_str()).copied());
             let replayed: Vec<ReplayGroupMeasure> = runs().filter_map(|run| run.replayed).collect();
             let what_if: Vec<ReplayGroupMeasure> = runs().filter_map(|run| run.what_if).collect();
             group.replayed = ReplayGroupMeasure::mean(&replayed);
@@ -305,7 +331,7 @@ impl ReplayCheck {
         let sides = all.explained.len();
         all.explained =
             (0..sides).map(|side| Explained::sum(seeds.iter().filter_map(|seed| seed.explained.get(side)))).collect();
-        drop(by_name);
+        drop((by_name, by_path));
         all.seeds = seeds;
         all.sort();
         Some(all)
@@ -443,11 +469,6 @@ impl ReplayCheck {
             })
         };
         (!self.seeds.is_empty()).then(|| self.spread_rows(&self.tasks).into_iter().map(row).collect())
-    }
-
-    /// Returns the progress over seeds. None for one seed.
-    pub(crate) fn spread_of_progress(&self, of: impl Fn(&Self) -> Option<Progress>) -> Option<Spread> {
-        Spread::of(&self.seeds.iter().filter_map(|seed| Some(of(seed)?.progress)).collect::<Vec<f64>>())
     }
 }
 

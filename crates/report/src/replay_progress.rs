@@ -10,6 +10,7 @@ use crate::printable::printable;
 use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::replay_groups::ReplayGroup;
 use crate::replay_verdict::JUDGED_PERMILLE;
+use crate::spread::Spread;
 use crate::table::grid;
 use crate::units::{count, percent, time};
 
@@ -66,7 +67,46 @@ impl Progress {
     }
 }
 
-type Find = dyn Fn(&ReplayCheck, &str) -> Option<Progress>;
+type Find = fn(&Indexed<'_>, &str) -> Option<Progress>;
+
+/// A check with its tasks by name and by group, so that figures of many groups take no pass over all tasks each.
+pub(crate) struct Indexed<'a> {
+    check: &'a ReplayCheck,
+    by_name: BTreeMap<&'a str, Vec<usize>>,
+    by_group: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Indexed<'a> {
+    pub(crate) fn new(check: &'a ReplayCheck) -> Self {
+        let (mut by_name, mut by_group) = (BTreeMap::<&str, Vec<usize>>::new(), BTreeMap::<&str, Vec<usize>>::new());
+        for (index, task) in check.tasks.iter().enumerate() {
+            if !task.is_added() {
+                by_name.entry(&task.comm).or_default().push(index);
+            }
+            by_group.entry(task.group.as_deref().unwrap_or("/")).or_default().push(index);
+        }
+        Self { check, by_name, by_group }
+    }
+
+    fn of_name(&self, comm: &str) -> Option<Progress> {
+        let tasks = self.by_name.get(comm)?;
+        self.check.progress_of(comm, tasks.iter().map(|&index| &self.check.tasks[index]))
+    }
+
+    /// As [`ReplayCheck::progress_of_group`].
+    pub(crate) fn of_group(&self, path: &str) -> Option<Progress> {
+        if path == "/" {
+            return self.check.progress_of(path, self.check.tasks.iter());
+        }
+        let below = format!("{path}/");
+        let inner = self.by_group.range(below.as_str()..).take_while(|(group, _)| group.starts_with(&below));
+        let own = self.by_group.get(path).into_iter();
+        let mut tasks: Vec<usize> = own.chain(inner.map(|(_, tasks)| tasks)).flatten().copied().collect();
+        // Sums are in the order of the tasks.
+        tasks.sort_unstable();
+        self.check.progress_of(path, tasks.into_iter().map(|index| &self.check.tasks[index]))
+    }
+}
 
 struct Row {
     name: String,
@@ -126,10 +166,6 @@ impl ReplayCheck {
         all
     }
 
-    fn progress_of_name(&self, comm: &str) -> Option<Progress> {
-        self.progress_of(comm, self.tasks.iter().filter(|task| !task.is_added() && task.comm == comm))
-    }
-
     /// Returns a task's progress.
     pub fn progress_of_task(&self, task: &ReplayTask) -> Option<Progress> {
         self.progress_of(&task.name, std::iter::once(task))
@@ -143,11 +179,11 @@ impl ReplayCheck {
     /// Returns groups' progress, by decreasing CPU time. Omits groups with the tasks of a name or inner group, the
     /// root, and autogroups, which have no names.
     fn groups_that_get_on(&self) -> Vec<Progress> {
-        let names = self.progress();
+        let (names, tasks) = (self.progress(), Indexed::new(self));
         let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));
         let same = |one: &Progress, other: &Progress| (one.tasks, one.cpu_ns) == (other.tasks, other.cpu_ns);
         let mut all: Vec<Progress> = groups
-            .filter_map(|group| self.progress_of_group(group))
+            .filter_map(|group| tasks.of_group(&group.path))
             .filter(|group| !names.iter().any(|name| same(name, group)))
             .collect();
         all.sort_by(|a, b| (b.cpu_ns, &b.of).cmp(&(a.cpu_ns, &a.of)));
@@ -163,11 +199,11 @@ impl ReplayCheck {
     /// Returns clauses on the largest changes of programs and groups.
     pub(crate) fn progress_clauses(&self) -> Vec<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
-        let name = |seed: &Self, of: &str| seed.progress_of_name(of);
-        let group = |seed: &Self, of: &str| seed.progress_of_group(seed.groups.iter().find(|group| group.path == of)?);
-        let words_of = |all: Vec<Progress>, find: &Find| {
+        let seeds: Vec<Indexed<'_>> = self.seeds.iter().map(Indexed::new).collect();
+        let words_of = |all: Vec<Progress>, find: Find| {
             let with_spread = all.into_iter().filter(|one| self.changes(one)).map(|one| {
-                let spread = self.spread_of_progress(|seed| find(seed, &one.of));
+                let spread = seeds.iter().filter_map(|seed| Some(find(seed, &one.of)?.progress));
+                let spread = Spread::of(&spread.collect::<Vec<f64>>());
                 (one, spread)
             });
             // A direction that depends on the seed is chance.
@@ -178,11 +214,15 @@ impl ReplayCheck {
             });
             words.collect::<Vec<String>>()
         };
-        [words_of(names, &name), words_of(groups, &group)].concat()
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the methods are of one lifetime")]
+        let all =
+            [words_of(names, |seed, of| seed.of_name(of)), words_of(groups, |seed, of| seed.of_group(of))].concat();
+        all
     }
 
     fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
         let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
+        let indexed = Indexed::new(self);
         let of_task = |task: &ReplayTask| {
             let (progress, runs) = (self.progress_of_task(task)?, [task.replayed, task.what_if?]);
             let cpu = [share(runs[0].cpu_ns, of), share(runs[1].cpu_ns, what_if_of)];
@@ -190,7 +230,7 @@ impl ReplayCheck {
             Some(Row { name: task.name.clone(), cpu, waited_ns, progress })
         };
         let of_group = |group: &ReplayGroup| {
-            let (progress, runs) = (self.progress_of_group(group)?, [group.replayed, group.what_if]);
+            let (progress, runs) = (indexed.of_group(&group.path)?, [group.replayed, group.what_if]);
             let cpu = |run: usize, of| runs[run].map_or(0.0, |run| share(run.cpu_ns, of));
             let waited_ns = runs.map(|run| run.map(|run| run.run_delay_ns));
             Some(Row {

@@ -77,6 +77,14 @@ impl Recording {
         self.parts.iter().find(|part| part.name == name).map(|part| part.text.as_str())
     }
 
+    /// Returns the number of recorded events, of the part `recording`, if the part has it.
+    pub(crate) fn events(&self) -> Option<u64> {
+        let (_, rest) = self.part("recording")?.split_once("\"events\":")?;
+        let rest = rest.trim_start();
+        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    }
+
     /// Returns the offset of a part in the file, bytes.
     pub fn offset(&self, name: &str) -> Option<u64> {
         self.parts.iter().find(|part| part.name == name).map(|part| part.at)

@@ -119,6 +119,35 @@ fn a_hundred_thousand_names_of_events() {
     assert_eq!(counts[0], ("(others)".to_owned(), 100_000 - 65_536));
 }
 
+/// Disks and copies leave NUL or 0xff in place of lost blocks. What remains of two lines is no event.
+#[test]
+fn holes_in_text_are_unreadable_lines() {
+    let line = "a-1 [000] 5.000000: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+    let whole = line.repeat(30);
+    for byte in [0, 0xff] {
+        for from in [3, 12, 25, 33, 50, 60] {
+            for length in [1, 40, 71, 500] {
+                let mut bytes = whole.clone().into_bytes();
+                let from = line.len() + from;
+                bytes[from..from + length].fill(byte);
+                let (summary, reader) = summary(&bytes[..]);
+                let found = (summary.events(), reader.notes().not_understood.count);
+                let lines = bytes.split(|&byte| byte == b'\n').count() as u64 - 1;
+                let whole = whole_lines(&bytes, line);
+                assert_eq!(found, (whole, lines - whole), "{byte} {from} {length}");
+            }
+        }
+    }
+    let other = "a-1 [000] 5.000000: sched_w\u{fc}king: comm=b pid=2\n".to_owned() + line;
+    let (summary, reader) = summary(other.as_bytes());
+    assert_eq!((summary.events(), reader.notes().not_understood.count), (1, 1), "a name is an identifier");
+}
+
+/// The number of whole lines.
+fn whole_lines(bytes: &[u8], line: &str) -> u64 {
+    bytes.split_inclusive(|&byte| byte == b'\n').filter(|found| *found == line.as_bytes()).count() as u64
+}
+
 /// The fuzzers' initial and kept inputs.
 #[test]
 fn the_fuzzers_corpus() {

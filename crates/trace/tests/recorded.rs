@@ -450,6 +450,44 @@ fn trace_dat_with_flipped_bits_is_refused_or_read() {
     }
 }
 
+/// Disks and copies replace blocks by zeros.
+#[test]
+fn trace_dat_with_zeros_is_refused_or_reports_them() {
+    // The pages of version 6 follow its header. Version 7 has its header behind its pages.
+    for (name, first) in [("trace-v6.dat", 12288), ("trace-v7-zstd.dat", 10)] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let mut fewer = 0;
+        for length in [64, 512, 4096] {
+            for at in (first..whole.len()).step_by(64) {
+                let mut bytes = whole.clone();
+                bytes.get_mut(at..(at + length).min(whole.len())).unwrap_or_default().fill(0);
+                let Some((found, notes)) = damaged(bytes) else { continue };
+                fewer += u64::from(found < 174);
+                assert!(found == 174 || counted(&notes), "{name}: {length} zeros at {at}: {found} events");
+            }
+        }
+        assert!(fewer > 20, "{name}: {fewer}");
+    }
+}
+
+/// The time of an overwritten page is a loss on its CPU.
+#[test]
+fn a_page_of_zeros_is_a_loss() {
+    for (at, cpu) in [(12288, 0), (16384, 1)] {
+        let mut bytes = std::fs::read(fixture("trace-v6.dat")).unwrap();
+        bytes[at..at + 4096].fill(0);
+        let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+        let mut lost = Vec::new();
+        while let Some(record) = events.next_record().unwrap() {
+            if matches!(record.point, Tracepoint::Lost { .. }) {
+                lost.push(record.cpu);
+            }
+        }
+        assert_eq!(events.notes().not_understood.first.unwrap().to_string(), format!("byte {at}"));
+        assert_eq!(lost, [cpu], "{at}");
+    }
+}
+
 #[test]
 fn names_of_data_are_documented() {
     let readme = std::fs::read_to_string(fixture("README.md")).unwrap();

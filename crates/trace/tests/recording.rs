@@ -54,6 +54,19 @@ fn what_is_written_is_read_back() {
     assert_eq!(Events::notes(&TraceDat::new(Cursor::new(&original[..])).unwrap()).recording, None);
 }
 
+/// A recording says how many events it has, so a file without some of them is incomplete.
+#[test]
+fn missing_events_are_reported() {
+    for (recorded, expected) in [(174, None), (100, None), (175, Some("the file has 174 of the 175 recorded events"))] {
+        let mut section = section();
+        section
+            .add("recording", format!("{{\n  \"event_cost\": {{}},\n  \"events\": {recorded},\n  \"lost\": 0\n}}\n"));
+        let mut reader = TraceDat::new(Cursor::new(written(section))).unwrap();
+        while reader.next_record().unwrap().is_some() {}
+        assert_eq!(Events::notes(&reader).missing_events().as_deref(), expected);
+    }
+}
+
 /// Text beyond an option's maximum continues in the next option.
 #[test]
 fn a_long_section_is_put_together_again() {

@@ -6,12 +6,17 @@ const QUOTED: usize = 80;
 /// Most characters of a message.
 const MESSAGE: usize = 2000;
 
-/// Whether a terminal obeys a character: controls, line separators, writing directions.
+/// Whether a terminal obeys a character, or shows nothing: controls, line separators, writing directions, characters
+/// without a width.
 fn obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    /// Soft hyphen, separators without a width.
+    const INVISIBLE: [char; 4] = ['\u{ad}', '\u{180e}', '\u{200b}', '\u{feff}'];
     character.is_control()
         || DIRECTIONS.contains(&character)
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || INVISIBLE.contains(&character)
+        || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The character, or a substitute.

@@ -25,7 +25,7 @@ use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
 use crate::vary::{self, Point};
-use crate::{Ended, error_place, input, leftovers, output, policies, rules, simulate, tables};
+use crate::{Ended, error_place, input, interrupt, leftovers, output, policies, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -89,16 +89,14 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), &saved, checks)?;
     let json = if compare.part.is_some() { compared.part() } else { compared.json() };
-    // Prints the comparison before errors of writing.
-    let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
-    let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
     tell_notes(&runs);
-    if options.json {
-        output::print_json(&json);
-    } else {
-        output::print(&compared.text(compare));
-    }
-    written?;
+    let leave = || {
+        let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
+        simulate::all_written(&runs).and(left).and(compared.leave_reports(compare))
+    };
+    let print = || if options.json { output::print_json(&json) } else { output::print(&compared.text(compare)) };
+    // Prints the comparison before errors of writing.
+    interrupt::leave_and_print(leave, print)?;
     Ok(if compared.interrupted() { Ended::Interrupted } else { Ended::Well })
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::{IntoDiagnostic, miette};
 use serde_json::{Value, json};
 use vruntime_linux::{
-    Calibration, MeasuredCost, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped,
+    Calibration, Error, MeasuredCost, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped,
     TaskState,
 };
 use vruntime_report::{counted, fit_text};
@@ -15,6 +15,7 @@ use vruntime_trace::recording::Recording;
 
 use super::section;
 use crate::args::Record;
+use crate::output_file::OutputFile;
 use crate::output_paths::OutputPaths;
 use crate::{Ended, complaint, interrupt, machine_file, output};
 
@@ -27,7 +28,11 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     let replaced = path.is_file();
     let focus = arguments.cgroup.as_deref().map(focus).transpose()?;
     vruntime_linux::may_record(!arguments.command.is_empty()).map_err(|error| refused(&error))?;
-    let calibration = calibration(arguments)?;
+    let calibration = match calibration(arguments) {
+        Ok(calibration) => calibration,
+        Err(Error::Interrupted) => return Ok(interrupted()),
+        Err(error) => return Err(complaint::with_help(&error, error.help())),
+    };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let duration = arguments.duration.map(Duration::from_nanos);
     let options = RecordOptions {
@@ -37,7 +42,11 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
         folder: folder.to_owned(),
         measure_cost: !arguments.no_calibrate,
     };
-    let recorded = vruntime_linux::record(&options, &interrupt::asked).map_err(|error| refused(&error))?;
+    let recorded = match vruntime_linux::record(&options, &interrupt::asked) {
+        Ok(recorded) => recorded,
+        Err(RecordError::Measuring(Error::Interrupted)) => return Ok(interrupted()),
+        Err(error) => return Err(refused(&error)),
+    };
     for note in less(&recorded) {
         output::note(&note);
     }
@@ -46,14 +55,20 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     }
     let section = parts(arguments, &calibration, &recorded, focus.as_deref());
     let result = Summary::of(&recorded, path, replaced);
-    let size =
-        recorded.write(path, section).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
+    let mut out = OutputFile::create(path).into_diagnostic()?;
+    let size = recorded.write(&mut out, section).into_diagnostic()?;
+    out.keep().into_diagnostic()?;
     if arguments.json {
         output::print_json(&result.json(size));
     } else {
         output::print(&result.text(size));
     }
     Ok(if result.stopped == Stopped::Asked { Ended::Interrupted } else { Ended::Well })
+}
+
+fn interrupted() -> Ended {
+    output::note("interrupted before the recording began: no file is written");
+    Ended::Interrupted
 }
 
 /// Returns notes on what a recording without tracefs lacks, why, and how to get it.
@@ -94,12 +109,11 @@ fn focus(name: &str) -> miette::Result<String> {
 }
 
 /// Describes the machine, and measures costs unless `--no-calibrate` is given.
-fn calibration(arguments: &Record) -> miette::Result<Calibration> {
+fn calibration(arguments: &Record) -> Result<Calibration, Error> {
     if arguments.no_calibrate {
         return Ok(Calibration { host: vruntime_linux::describe_all(), ..Calibration::default() });
     }
-    let measured = vruntime_linux::calibrate_briefly(&interrupt::asked);
-    let mut calibration = measured.map_err(|error| complaint::with_help(&error, error.help()))?;
+    let mut calibration = vruntime_linux::calibrate_briefly(&interrupt::asked)?;
     let replaced = plausible(&mut calibration);
     if !replaced.is_empty() {
         calibration.notes.push(format!(

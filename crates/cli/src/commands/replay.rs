@@ -24,7 +24,7 @@ use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
-use crate::{Ended, input, leftovers, machine, output, policies, rules};
+use crate::{Ended, input, interrupt, leftovers, machine, output, policies, rules};
 
 /// Files of each run in `--out`.
 const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
@@ -80,21 +80,24 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
-    // Prints the results before errors of writing.
-    let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
-    let written = simulate::all_written(&runs).and(written);
-    let written = written.and_then(|()| tidy(arguments, programs.what_if.is_some()));
-    if arguments.json {
-        let mut json = json(arguments, &programs, &check, &notes, &runs);
-        json["event_cost"] = event_cost(asked.event_cost, &programs.replay.recorded);
-        output::print_json(&json);
-    } else {
-        output::print(&text(arguments, &programs, &notes, &check, &runs));
-        if let Some(folder) = arguments.out.as_ref().filter(|_| written.is_ok()) {
-            output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
+    let print = || {
+        if arguments.json {
+            let mut json = json(arguments, &programs, &check, &notes, &runs);
+            json["event_cost"] = event_cost(asked.event_cost, &programs.replay.recorded);
+            output::print_json(&json);
+        } else {
+            output::print(&text(arguments, &programs, &notes, &check, &runs));
         }
+    };
+    let leave = || {
+        let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
+        simulate::all_written(&runs).and(written).and_then(|()| tidy(arguments, programs.what_if.is_some()))
+    };
+    // Prints the results before errors of writing.
+    interrupt::leave_and_print(leave, print)?;
+    if let Some(folder) = arguments.out.as_ref().filter(|_| !arguments.json) {
+        output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
     }
-    written?;
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 

@@ -16,7 +16,7 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, error_place, input, leftovers, output, policies, rules, simulate, tables};
+use crate::{Ended, error_place, input, interrupt, leftovers, output, policies, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -75,7 +75,6 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
-    // Prints the results before errors of writing.
     let left = || {
         if let Some(folder) = &options.out {
             leave_results(folder, &input.name, &plan, &changes, &runs)?;
@@ -83,7 +82,6 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         }
         leave_reports(run, &input.name, &head, &runs)
     };
-    let written = simulate::all_written(&runs).and(left());
     tell_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
         input::suspect(error_place::too_late(&input, run.outcome.end), options.strict)?;
@@ -94,21 +92,24 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     };
     // Without the kernel's files, the results are printed before the error.
     let debugged = run.debug_at.zip(runs.first()).map(|(at, done)| debug(at, &run.task, done)).transpose();
-    if let Ok(Some(text)) = &debugged {
-        output::print(text);
-    } else if options.json {
-        output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
-    } else {
-        output::print(&report(&head, &runs, wanted.is_some()));
-        if let Some(folder) = options.out.as_ref().filter(|_| written.is_ok()) {
-            let folder = folder.display();
-            let printed = format!(
-                "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev"
-            );
-            output::print(&format!("{}\n", fit_text(&printed, "")));
+    let print = || {
+        if let Ok(Some(text)) = &debugged {
+            output::print(text);
+        } else if options.json {
+            output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
+        } else {
+            output::print(&report(&head, &runs, wanted.is_some()));
         }
+    };
+    // Prints the results before errors of writing.
+    interrupt::leave_and_print(|| simulate::all_written(&runs).and(left()), print)?;
+    if let Some(folder) = options.out.as_ref().filter(|_| !options.json && !matches!(debugged, Ok(Some(_)))) {
+        let folder = folder.display();
+        let printed = format!(
+            "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev"
+        );
+        output::print(&format!("{}\n", fit_text(&printed, "")));
     }
-    written?;
     analysed?;
     debugged?;
     let found = |run: &Done| run.detected.as_ref().is_some_and(|detected| !detected.violations.is_empty());

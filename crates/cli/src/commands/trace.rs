@@ -287,6 +287,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
     if let Some(place) = notes.unterminated {
         found.push(format!("the file ends within {place}: it may have been cut off"));
     }
+    found.extend(notes.hidden().into_iter().chain(notes.missing_events()));
     if notes.counts_for_time {
         found.push(COUNTS_FOR_TIME.to_owned());
     }
@@ -324,6 +325,8 @@ fn as_json(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs) -> Valu
             "malformed": tally(&notes.malformed),
             "cut_lines": tally(&notes.cut_lines),
             "unterminated": notes.unterminated.map(|place| place.to_string()),
+            "abandoned": notes.abandoned.map(|place| place.to_string()),
+            "recorded_events": notes.incomplete.map(|(_, recorded)| recorded),
             "impossible_pids": summary.impossible_pids(),
         },
         "clock": {

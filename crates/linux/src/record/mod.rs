@@ -16,7 +16,7 @@ mod watchdog;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -149,6 +149,7 @@ pub struct Recorded {
     pub notes: Vec<String>,
     file: TraceDatFile,
     pages: Vec<Pages>,
+    reserve: Option<File>,
 }
 
 /// Records. Calls `stop` ten times a second; true ends and keeps the recording.
@@ -179,6 +180,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     let page_size = tracefs::page_size(&String::from_utf8_lossy(&formats.header_page))
         .ok_or_else(|| io_error("the kernel's pages are not understood")(io::Error::other("events/header_page")))?;
     let mut before = Snapshot::take();
+    let reserve = reserve(&options.folder, &before);
     let readers = Readers::start(&instance, cpus, page_size, &options.folder)
         .map_err(io_error(&format!("cannot keep events in {}", options.folder.display())))?;
     let mut recorder = readers.tids().to_vec();
@@ -237,6 +239,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         notes,
         file,
         pages,
+        reserve,
     })
 }
 
@@ -284,13 +287,13 @@ impl Recorded {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn write(mut self, path: &Path, section: Recording) -> io::Result<u64> {
+    pub fn write(mut self, out: &mut impl Write, section: Recording) -> io::Result<u64> {
         self.file.recording = section;
-        let mut out = File::create(path)?;
+        drop(self.reserve.take());
         let sizes: Vec<u64> = self.pages.iter().map(|(_, bytes)| *bytes).collect();
-        let mut size = self.file.head(&mut out, &sizes)?;
+        let mut size = self.file.head(out, &sizes)?;
         for (pages, _) in &mut self.pages {
-            size += moved(pages, &mut out)?;
+            size += moved(pages, out)?;
         }
         out.flush()?;
         Ok(size)
@@ -298,21 +301,41 @@ impl Recorded {
 }
 
 /// Appends a file to another in pieces, each freed at once, so that no data exists twice.
-fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
+fn moved(from: &mut File, to: &mut impl Write) -> io::Result<u64> {
     use rustix::fs::{FallocateFlags, fallocate};
 
-    const PIECE: u64 = 32 << 20;
+    let mut piece = vec![0; PIECE];
     let mut at = 0;
     from.seek(SeekFrom::Start(0))?;
     loop {
-        let copied = io::copy(&mut io::Read::take(&mut *from, PIECE), to)?;
-        if copied == 0 {
-            return Ok(at);
-        }
+        let read = match from.read(&mut piece) {
+            Ok(0) => return Ok(at),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(&piece[..read])?;
         // A file system without this has two copies for a moment.
-        let _given_back = fallocate(&*from, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, copied);
-        at += copied;
+        let _given_back = fallocate(&*from, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, read as u64);
+        at += read as u64;
     }
+}
+
+/// Bytes that [`moved`] copies before it frees them.
+const PIECE: usize = 64 << 10;
+
+/// Reserves space in `folder` for what [`Recorded::write`] adds to the events, so that the events that fill a disk can
+/// be written. Reserves at most half of the free space; none if the file system cannot.
+fn reserve(folder: &Path, before: &Snapshot) -> Option<File> {
+    use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+    let disk = statvfs(folder).ok()?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) / 2;
+    // The head has descriptions of events, and both snapshots: 250 bytes for a task, and the text of the groups.
+    let head = (512 << 10) + 2 * (before.tasks.len() * 256 + before.cgroups.len()) as u64;
+    let file = readers::scratch(folder).ok()?;
+    fallocate(&file, FallocateFlags::empty(), 0, (head + 2 * PIECE as u64).min(free)).ok()?;
+    Some(file)
 }
 
 /// Returns each CPU's buffer size: over two seconds of 50,000 events a second, in total at most a 32nd of free

@@ -101,6 +101,7 @@ pub(super) fn record(
     let rings = access.open(starter.tid(), most)?;
     let buffer_bytes = rings.bytes;
     let mut before = Snapshot::take();
+    let reserve = super::reserve(&options.folder, &before);
     let cannot_keep = format!("cannot keep events in {}", options.folder.display());
     let readers =
         Readers::start(access.source, rings, cpus, &options.folder, &before).map_err(io_error(&cannot_keep))?;
@@ -161,6 +162,7 @@ pub(super) fn record(
         notes,
         file,
         pages,
+        reserve,
     })
 }
 
@@ -249,7 +251,7 @@ mod tests {
             assert_eq!((recorded.source, recorded.lost), (*source, 0));
             assert!(recorded.recorder.iter().all(|&tid| tid > 0), "{:?}", recorded.recorder);
             let path = folder.path().join("r.dat");
-            recorded.write(&path, Recording::default()).unwrap();
+            recorded.write(&mut std::fs::File::create(&path).unwrap(), Recording::default()).unwrap();
             let mut dat = vruntime_trace::read::TraceDat::new(fs::File::open(&path).unwrap()).unwrap();
             let (mut switches, mut ends, mut last) = (BTreeMap::<Vec<u8>, u64>::new(), BTreeSet::new(), i64::MIN);
             while let Some(record) = dat.next_record().unwrap() {

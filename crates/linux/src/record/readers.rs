@@ -65,13 +65,16 @@ impl Shared {
     }
 }
 
+/// The pages of a thread's CPUs, and the error that ended the thread.
+type Done = (Vec<Pages>, Option<io::Error>);
+
 /// The file of a CPU's pages, and its bytes.
 pub(super) type Pages = (File, u64);
 
 #[derive(Debug)]
 pub(super) struct Readers {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<io::Result<Vec<Pages>>>>,
+    threads: Vec<JoinHandle<Done>>,
     tids: Vec<i32>,
 }
 
@@ -92,7 +95,7 @@ impl Readers {
                 let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
                 let _urgent = Urgent::take();
                 let done = read(mine, page as usize, &shared);
-                if done.is_err() {
+                if done.1.is_some() {
                     shared.has_failed();
                 }
                 done
@@ -118,8 +121,10 @@ impl Readers {
         for thread in std::mem::take(&mut self.threads) {
             thread.thread().unpark();
             match thread.join() {
-                Ok(Ok(of_thread)) => files.extend(of_thread),
-                Ok(Err(error)) => failed = Some(error),
+                Ok((of_thread, error)) => {
+                    files.extend(of_thread);
+                    failed = failed.or(error);
+                }
                 Err(_) => failed = Some(io::Error::other("a reader ended early")),
             }
         }
@@ -157,13 +162,25 @@ pub(super) fn scratch(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// A thread's body; returns the pages of its CPUs.
-fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Pages>> {
+/// A thread's body; returns the pages of its CPUs. After an error, such as a full disk, these are the pages so far.
+fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> Done {
+    let failed = read_all(&mut cpus, page, shared).err();
+    let whole = |cpu: Cpu| {
+        let Cpu { mut file, bytes, .. } = cpu;
+        let bytes = bytes - bytes % page.max(1) as u64;
+        // Removes a page that was written in part.
+        file.set_len(bytes).and_then(|()| file.rewind()).ok()?;
+        Some((file, bytes))
+    };
+    (cpus.into_iter().map_while(whole).collect(), failed)
+}
+
+fn read_all(cpus: &mut [Cpu], page: usize, shared: &Shared) -> io::Result<()> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     loop {
         // Read first, so that later events are read below.
         let over = shared.over();
-        for cpu in &mut cpus {
+        for cpu in &mut *cpus {
             loop {
                 let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
                 match splice(&cpu.pages, None, &to, None, page * AT_ONCE, flags) {
@@ -171,9 +188,10 @@ fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Page
                     Ok(moved) => {
                         let mut left = moved;
                         while left > 0 {
-                            left -= splice(&from, None, &cpu.file, None, left, SpliceFlags::MOVE)?;
+                            let written = splice(&from, None, &cpu.file, None, left, SpliceFlags::MOVE)?;
+                            left -= written;
+                            cpu.bytes += written as u64;
                         }
-                        cpu.bytes += moved as u64;
                         shared.add(moved as u64);
                     }
                     Err(Errno::INTR) => {}
@@ -187,11 +205,10 @@ fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Page
         thread::park_timeout(LOOK);
     }
     let mut last = vec![0; page];
-    for cpu in &mut cpus {
+    for cpu in cpus {
         cpu.rest(&mut last)?;
-        cpu.file.rewind()?;
     }
-    Ok(cpus.into_iter().map(|cpu| (cpu.file, cpu.bytes)).collect())
+    Ok(())
 }
 
 impl Cpu {

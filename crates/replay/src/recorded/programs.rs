@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
             habit: self.causes.rhythms[thread].habit(),
             computes_for: self.paces[thread],
             closed: self.cycle.goes_on[thread] || self.endless[thread].is_some(),
-            rounds: (this.stretches.len() - usize::from(!this.asleep_first)) as u64,
+            rounds: this.stretches.len().saturating_sub(usize::from(!this.asleep_first)) as u64,
             pool: None,
             parent: this.born.and_then(|(_, parent)| parent),
             cgroup: None,

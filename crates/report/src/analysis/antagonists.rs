@@ -23,8 +23,8 @@ enum By {
     Throttled(ThrottleCause),
 }
 
-/// Delayed task and cause. None: pairs beyond [`MOST_PAIRS`].
-type Key = Option<(u32, By)>;
+/// The longest [`Queue::log`].
+const MOST_LOGGED: usize = 1 << 14;
 
 pub(super) const THROTTLED: &str = "(throttled: ";
 
@@ -38,21 +38,76 @@ struct Pair {
     worst_cpu: u32,
 }
 
+impl Pair {
+    fn add(&mut self, ns: u64, at: i64, cpu: u32) {
+        self.ns += ns;
+        self.waits += 1;
+        if ns > self.worst {
+            (self.worst, self.worst_at, self.worst_cpu) = (ns, at, cpu);
+        }
+    }
+}
+
+/// Times by cause, sorted by cause.
+type Shares = Vec<(By, u64)>;
+
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// `shares` include the time up to here.
-    since: i64,
+    /// The CPU and the part of its log that `shares` lack, while the task waits.
+    queued: Option<(u32, usize)>,
     /// The limit that it waits for.
     cause: Option<ThrottleCause>,
-    shares: Vec<(By, u64)>,
+    shares: Shares,
+}
+
+/// The waiting tasks of a CPU.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    tasks: Vec<u32>,
+    /// What the CPU did while tasks waited, in order. One log serves all waiting tasks.
+    log: Vec<(By, u64)>,
+    /// The log's end.
+    until: i64,
+}
+
+impl Queue {
+    /// Adds to the log that `on` had the CPU until `at`.
+    fn log(&mut self, at: i64, on: On) {
+        let ns = at.saturating_sub(self.until).max(0) as u64;
+        self.until = at.max(self.until);
+        if ns > 0 && !self.tasks.is_empty() {
+            let who = match on {
+                On::Task(other) => By::Task(other),
+                On::Idle => By::Idle,
+                On::Unknown => By::Unknown,
+            };
+            self.log.push((who, ns));
+        }
+    }
+}
+
+/// Sorts times by cause, and sums those of one cause.
+fn summed(mut shares: Shares) -> Shares {
+    shares.sort_unstable_by_key(|&(who, _)| who);
+    shares.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    shares
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
-    /// Waiting tasks by CPU.
-    queues: Vec<Vec<u32>>,
+    queues: Vec<Queue>,
     waits: Vec<Wait>,
-    pairs: BTreeMap<Key, Pair>,
+    /// Delays of each task by cause, sorted by cause.
+    pairs: Vec<Vec<(By, Pair)>>,
+    /// Number of pairs, and the sum of those beyond [`MOST_PAIRS`].
+    count: usize,
+    others: Pair,
     by_name: bool,
 }
 
@@ -61,9 +116,9 @@ impl Antagonists {
         Self { by_name: !options.each_task, ..Self::default() }
     }
 
-    fn queue(&mut self, cpu: u32) -> &mut Vec<u32> {
+    fn queue(&mut self, cpu: u32) -> &mut Queue {
         if cpu as usize >= self.queues.len() {
-            self.queues.resize(cpu as usize + 1, Vec::new());
+            self.queues.resize_with(cpu as usize + 1, Queue::default);
         }
         &mut self.queues[cpu as usize]
     }
@@ -75,24 +130,35 @@ impl Antagonists {
         &mut self.waits[task as usize]
     }
 
-    /// Books the delay of a waiting task by `on` until now.
-    fn book(&mut self, at: i64, task: u32, on: On) {
-        let wait = self.wait(task);
-        let who = match (wait.cause, on) {
-            (Some(cause), _) => By::Throttled(cause),
-            (None, On::Task(other)) => By::Task(other),
-            (None, On::Idle) => By::Idle,
-            (None, On::Unknown) => By::Unknown,
-        };
-        let ns = at.saturating_sub(wait.since).max(0) as u64;
-        wait.since = at.max(wait.since);
-        if ns == 0 || who == By::Task(task) {
+    /// Adds what the log has of a waiting task to the task's shares.
+    fn book(&mut self, task: u32) {
+        let Some(wait) = self.waits.get_mut(task as usize) else { return };
+        let Some((cpu, from)) = wait.queued else { return };
+        let log = &self.queues[cpu as usize].log;
+        wait.queued = Some((cpu, log.len()));
+        let new = &log[from..];
+        if new.is_empty() {
             return;
         }
-        let shares = &mut wait.shares;
-        match shares.iter_mut().find(|(by, _)| *by == who) {
-            Some((_, sum)) => *sum += ns,
-            None => shares.push((who, ns)),
+        if let Some(cause) = wait.cause {
+            wait.shares.push((By::Throttled(cause), new.iter().map(|(_, ns)| ns).sum()));
+        } else {
+            wait.shares.extend(new.iter().filter(|(who, _)| *who != By::Task(task)));
+        }
+        wait.shares = summed(std::mem::take(&mut wait.shares));
+    }
+
+    /// Adds to a CPU's log that `on` had the CPU until `at`.
+    fn log(&mut self, cpu: u32, at: i64, on: On) {
+        let queue = self.queue(cpu);
+        queue.log(at, on);
+        if queue.log.len() > MOST_LOGGED {
+            for place in 0..queue.tasks.len() {
+                let task = self.queues[cpu as usize].tasks[place];
+                self.book(task);
+                self.wait(task).queued = Some((cpu, 0));
+            }
+            self.queue(cpu).log.clear();
         }
     }
 
@@ -102,23 +168,55 @@ impl Antagonists {
         if !seen {
             shares = vec![(By::Unknown, shares.iter().map(|(_, ns)| ns).sum())];
         }
+        if task as usize >= self.pairs.len() {
+            self.pairs.resize_with(task as usize + 1, Vec::new);
+        }
+        let pairs = &mut self.pairs[task as usize];
+        let (known, few) = (pairs.len(), shares.len() * 16 < pairs.len());
+        let mut place = 0;
         for (who, ns) in shares {
-            let full = self.pairs.len() >= MOST_PAIRS;
-            let key = Some((task, who)).filter(|_| !full || self.pairs.contains_key(&Some((task, who))));
-            let pair = self.pairs.entry(key).or_default();
-            pair.ns += ns;
-            pair.waits += 1;
-            if ns > pair.worst {
-                (pair.worst, pair.worst_at, pair.worst_cpu) = (ns, at, cpu);
-            }
+            // Both are sorted, so one pass finds all.
+            place = if few {
+                pairs[..known].partition_point(|pair| pair.0 < who)
+            } else {
+                place + pairs[place..known].iter().take_while(|pair| pair.0 < who).count()
+            };
+            let pair = match pairs[..known].get_mut(place) {
+                Some((by, pair)) if *by == who => pair,
+                _ if self.count < MOST_PAIRS => {
+                    self.count += 1;
+                    let mut pair = Pair::default();
+                    pair.add(ns, at, cpu);
+                    pairs.push((who, pair));
+                    continue;
+                }
+                _ => &mut self.others,
+            };
+            pair.add(ns, at, cpu);
+        }
+        if pairs.len() > known {
+            pairs.sort_by_key(|&(who, _)| who);
         }
     }
 
+    fn join(&mut self, at: i64, task: u32, cpu: u32, on: On) {
+        self.log(cpu, at, on);
+        let queue = self.queue(cpu);
+        queue.tasks.push(task);
+        let from = queue.log.len();
+        self.wait(task).queued = Some((cpu, from));
+    }
+
     fn leave(&mut self, at: i64, task: u32, span: Span, on: On) {
-        self.book(at, task, on);
+        self.log(span.cpu, at, on);
+        self.book(task);
+        self.wait(task).queued = None;
         let queue = self.queue(span.cpu);
-        if let Some(place) = queue.iter().position(|&other| other == task) {
-            queue.swap_remove(place);
+        if let Some(place) = queue.tasks.iter().position(|&other| other == task) {
+            queue.tasks.swap_remove(place);
+        }
+        if queue.tasks.is_empty() {
+            queue.log.clear();
         }
     }
 
@@ -136,13 +234,6 @@ impl Antagonists {
             By::Throttled(ThrottleCause::Runtime) => format!("{THROTTLED}own runtime)"),
         }
     }
-
-    fn names(&self, world: &World, key: Key) -> (String, String) {
-        match key {
-            Some((task, who)) => (self.name(world, By::Task(task)), self.name(world, who)),
-            None => ("(others)".to_owned(), "(others)".to_owned()),
-        }
-    }
 }
 
 impl Analysis for Antagonists {
@@ -154,11 +245,7 @@ impl Analysis for Antagonists {
             _ => world.cpus().get(cpu as usize).map_or(On::Unknown, |row: &Cpu| row.on),
         };
         if let Some((cpu, was)) = world.cpu_was {
-            let waiting = std::mem::take(self.queue(cpu));
-            for &task in &waiting {
-                self.book(at, task, was.on);
-            }
-            *self.queue(cpu) = waiting;
+            self.log(cpu, at, was.on);
         }
         for change in &world.changes {
             if change.was.state == State::Waiting {
@@ -169,18 +256,19 @@ impl Analysis for Antagonists {
             }
             if change.now.state == State::Waiting {
                 if change.was.state != State::Waiting {
-                    let wait = self.wait(change.task);
-                    (wait.since, wait.cause) = (at, None);
+                    self.wait(change.task).cause = None;
                 }
-                self.queue(change.now.cpu).push(change.task);
+                self.join(at, change.task, change.now.cpu, before(change.now.cpu));
             }
         }
     }
 
     fn throttling_changed(&mut self, task: u32, cause: Option<ThrottleCause>, world: &World) {
         let Some((_, at)) = world.span else { return };
-        let cpu = world.state(task).cpu;
-        self.book(at, task, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));
+        if let Some((cpu, _)) = self.wait(task).queued {
+            self.log(cpu, at, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));
+            self.book(task);
+        }
         self.wait(task).cause = cause;
     }
 
@@ -188,8 +276,9 @@ impl Analysis for Antagonists {
         let Some((_, at)) = world.span else { return };
         for cpu in 0..self.queues.len() as u32 {
             let on = world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on);
-            for task in std::mem::take(self.queue(cpu)) {
-                self.book(at, task, on);
+            self.log(cpu, at, on);
+            for task in std::mem::take(&mut self.queue(cpu).tasks) {
+                self.book(task);
                 self.end(at, task, cpu, true);
             }
         }
@@ -198,13 +287,21 @@ impl Analysis for Antagonists {
     fn tables(&self, world: &World) -> Vec<DataTable> {
         let mut named: BTreeMap<(String, String), Pair> = BTreeMap::new();
         let mut total: BTreeMap<String, u64> = BTreeMap::new();
-        for (&key, pair) in &self.pairs {
-            let (task, who) = self.names(world, key);
+        let mut add = |task: String, who: String, pair: &Pair| {
             *total.entry(task.clone()).or_default() += pair.ns;
             let sum = named.entry((task, who)).or_default();
             (sum.ns, sum.waits) = (sum.ns + pair.ns, sum.waits + pair.waits);
             if pair.worst > sum.worst {
                 (sum.worst, sum.worst_at, sum.worst_cpu) = (pair.worst, pair.worst_at, pair.worst_cpu);
+            }
+        };
+        if self.others.waits > 0 {
+            add("(others)".to_owned(), "(others)".to_owned(), &self.others);
+        }
+        for (task, pairs) in self.pairs.iter().enumerate().filter(|(_, pairs)| !pairs.is_empty()) {
+            let waited = self.name(world, By::Task(task as u32));
+            for (who, pair) in pairs {
+                add(waited.clone(), self.name(world, *who), pair);
             }
         }
         let mut rows: Vec<(&(String, String), &Pair)> = named.iter().collect();

@@ -160,6 +160,13 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
             continue;
         }
         let len = rest.find(|c: char| c.is_whitespace() || "([".contains(c)).unwrap_or(rest.len());
+        // `4 cores` means 4.
+        if let [Word { level: Level::Pu, count, .. }] = words[..]
+            && PLURALS.contains(&rest[..len].to_ascii_lowercase().as_str())
+        {
+            let message = format!("`{}` has no count", &rest[..len]);
+            return Err(ParseTopologyError::new(offset, len, message, format!("write \"{count}\" for {count} CPUs")));
+        }
         words.push(word(&rest[..len], offset)?);
         rest = &rest[len..];
     }
@@ -173,6 +180,9 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
     }
     Ok(words)
 }
+
+/// Words behind a number of CPUs, in machines of people.
+const PLURALS: [&str; 8] = ["cores", "core", "cpus", "cpu", "vcpus", "vcpu", "threads", "processors"];
 
 fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     let make = |level, count, len| {

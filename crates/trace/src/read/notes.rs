@@ -161,6 +161,10 @@ pub struct Notes {
     pub cut_lines: Tally,
     /// Where the file is cut off.
     pub unterminated: Option<Place>,
+    /// Where a damaged record hides all further ones.
+    pub abandoned: Option<Place>,
+    /// Events in the file and events that were recorded, if the recording counted more. Known at the end of the file.
+    pub incomplete: Option<(u64, u64)>,
     /// Whether times are counts without a unit (`trace_clock` counter, x86-tsc), read as nanoseconds.
     pub counts_for_time: bool,
     /// Threads before the first event, from perf.data or `perf script --show-task-events`.
@@ -193,7 +197,18 @@ impl Notes {
             .filter(|&count| count > 0)
             .map(|count| format!("events that the kernel overwrote before the buffer was read: {count}"));
         let cut = self.unterminated.map(|place| format!("the file ends within {place}: it may have been cut off"));
-        cut.into_iter().chain(tallies).chain(overwritten).collect()
+        let rest = self.hidden().into_iter().chain(self.missing_events());
+        cut.into_iter().chain(tallies).chain(overwritten).chain(rest).collect()
+    }
+
+    /// Returns [`abandoned`](Self::abandoned) as a sentence.
+    pub fn hidden(&self) -> Option<String> {
+        self.abandoned.map(|place| format!("nothing could be read from {place} on: the record there is damaged"))
+    }
+
+    /// Returns [`incomplete`](Self::incomplete) as a sentence.
+    pub fn missing_events(&self) -> Option<String> {
+        self.incomplete.map(|(found, recorded)| format!("the file has {found} of the {recorded} recorded events"))
     }
 
     pub(super) fn was_forked(&mut self, process: i32, thread: i32, parent: i32) {

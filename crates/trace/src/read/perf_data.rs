@@ -162,9 +162,13 @@ impl<R: Read + Seek> PerfData<R> {
         let word = |offset, size| number(&header, offset, size, self.input.big_endian).unwrap_or(0);
         let (kind, size) = (word(0, 4) as u32, word(6, 2) as usize);
         if size < 8 || place + size as u64 > self.end {
-            // The next record is lost.
+            // The next record cannot be found.
             self.notes.not_understood.add(Place::Byte(place));
-            self.notes.unterminated = Some(Place::Byte(place));
+            if size < 8 || self.notes.unterminated.is_none() {
+                self.notes.abandoned = Some(Place::Byte(place));
+            } else {
+                self.notes.unterminated = Some(Place::Byte(place));
+            }
             return self.input.seek(self.end);
         }
         let size = size - 8;

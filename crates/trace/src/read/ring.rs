@@ -66,12 +66,13 @@ pub(super) enum Item {
     Damaged(usize),
 }
 
-/// Begins a page. Returns also what was lost before it. None if it is damaged.
+/// Begins a page. Returns also what was lost before it. None if it is damaged. A page of the kernel has a time or
+/// content, so a page with neither was overwritten with zeros.
 pub(super) fn begin(page: &[u8], layout: Layout) -> Option<(Page, Missed)> {
     let time = number(page, 0, 8, layout.big_endian)?;
     let commit = number(page, layout.commit, layout.long, layout.big_endian)?;
     let end = layout.data + (commit & COMMIT) as usize;
-    if end > page.len() {
+    if end > page.len() || (time == 0 && commit == 0) {
         return None;
     }
     let lost = match commit & (MISSED | MISSED_STORED) {
@@ -257,5 +258,6 @@ mod tests {
         }
         assert!(begin(&page(false, 5, &[], 5000), layout(false)).is_none());
         assert!(begin(&[0; 10], layout(false)).is_none());
+        assert!(begin(&[0; 4096], layout(false)).is_none(), "no page of the kernel is all zeros");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use memchr::memmem;
+use memchr::{memchr2, memmem};
 
 use super::foreign::{self, Foreign};
 use super::head::{Dress, Head, head};
@@ -230,16 +230,20 @@ impl<R: Read> TextReader<R> {
     #[inline]
     fn line(&mut self, start: usize, end: usize) -> Option<Line> {
         let text = &self.lines.bytes()[start..end];
-        if matches!(self.page, Page::Plain | Page::Inside)
+        // No text has these bytes. Disks and copies leave them in place of lost blocks.
+        let overwritten = memchr2(0, 0xff, text).is_some();
+        if !overwritten
+            && matches!(self.page, Page::Plain | Page::Inside)
             && let Some(head) = head(text)
+            && is_name(&text[head.name.clone()])
         {
             return Some(Line::Event(head));
         }
-        self.no_event(start, end)
+        self.no_event(start, end, overwritten)
     }
 
     #[cold]
-    fn no_event(&mut self, start: usize, end: usize) -> Option<Line> {
+    fn no_event(&mut self, start: usize, end: usize, overwritten: bool) -> Option<Line> {
         let text = &self.lines.bytes()[start..end];
         if self.page != Page::Plain || text.starts_with(b"<") {
             self.page = page(self.page, text);
@@ -256,6 +260,10 @@ impl<R: Read> TextReader<R> {
         }
         if self.events == 0 && self.page == Page::Plain {
             self.foreign.line(trimmed);
+        }
+        if overwritten {
+            self.notes.not_understood.add(Place::Line(self.lines.number()));
+            return None;
         }
         if let Some((cpu, events)) = lost(trimmed) {
             return Some(Line::Lost { cpu, events });
@@ -289,6 +297,12 @@ impl<R: Read> TextReader<R> {
         }
         None
     }
+}
+
+/// Whether `name` can be an event's: an identifier, perhaps with perf's separators. Function tracers print none.
+#[inline]
+fn is_name(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-/@,=+*%$~".contains(byte))
 }
 
 /// The name of [`Tracepoint::Lost`].

@@ -41,6 +41,8 @@ pub struct TraceDat<R> {
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// The CPU of the last returned event.
     taken: Option<usize>,
+    /// Number of returned events.
+    events: u64,
     notes: Notes,
 }
 
@@ -164,7 +166,7 @@ impl<R: Read + Seek> TraceDat<R> {
         }
         let comms = Comms::parse(comms);
         let next = BinaryHeap::with_capacity(cpus.len());
-        let mut trace = Self { input, layout, formats, comms, clock, cpus, next, taken: None, notes };
+        let mut trace = Self { input, layout, formats, comms, clock, cpus, next, taken: None, events: 0, notes };
         for cpu in 0..trace.cpus.len() {
             trace.advance(cpu)?;
         }
@@ -189,6 +191,8 @@ impl<R: Read + Seek> TraceDat<R> {
         let row = &mut self.cpus[cpu];
         // Reports a loss once if no event is in between.
         let already_lost = matches!(row.now, Now::Lost(None));
+        // Set after a damaged page without a time before it.
+        let mut beginning_lost = false;
         loop {
             match row.page.next(row.pages.page(), self.layout) {
                 Item::Event { at, record } => {
@@ -224,9 +228,11 @@ impl<R: Read + Seek> TraceDat<R> {
                     self.lose(cpu);
                     return Ok(());
                 }
+                beginning_lost |= !already_lost;
                 continue;
             };
             row.page = page;
+            let lost = if beginning_lost && lost == Missed::Nothing { Missed::Some(None) } else { lost };
             if let Missed::Some(events) = lost {
                 row.now = Now::Lost(events);
                 self.next.push(Reverse((page.time(), cpu as u32)));
@@ -250,7 +256,11 @@ impl<R: Read + Seek> TraceDat<R> {
         if let Some(cpu) = self.taken.take() {
             self.advance(cpu)?;
         }
-        let Some(Reverse((at, cpu))) = self.next.pop() else { return Ok(None) };
+        let Some(Reverse((at, cpu))) = self.next.pop() else {
+            let recorded = self.notes.recording.as_ref().and_then(|recording| recording.events());
+            self.notes.incomplete = recorded.filter(|&events| events > self.events).map(|events| (self.events, events));
+            return Ok(None);
+        };
         let cpu = cpu as usize;
         self.taken = Some(cpu);
         let at = self.clock.nanoseconds(at);
@@ -273,6 +283,7 @@ impl<R: Read + Seek> TraceDat<R> {
             }
             Now::Nothing => return Ok(None),
         };
+        self.events += 1;
         let start = range.start as u64;
         let nothing =
             Decoded { pid: -1, context: None, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };

@@ -27,6 +27,10 @@ impl<'a> Message<'a> {
     #[inline]
     fn field(&mut self) -> Option<(u64, Value<'a>)> {
         let (key, rest) = varint(self.rest)?;
+        // Protobuf has no field 0, so zeros are damage.
+        if key >> 3 == 0 {
+            return None;
+        }
         let (value, rest) = match key & 7 {
             0 => {
                 let (value, rest) = varint(rest)?;
@@ -139,6 +143,10 @@ mod tests {
             let mut message = Message::new(&bytes[..end]);
             assert!(message.by_ref().count() < 4);
             assert!(message.damaged(), "{end}");
+        }
+        for zeros in [&[0, 0][..], &[0; 9], &[2, 0]] {
+            let mut message = Message::new(zeros);
+            assert!(message.by_ref().count() == 0 && message.damaged(), "no field has number 0: {zeros:?}");
         }
         assert!(varint(&[0xff; 11]).is_none());
         assert_eq!(varint(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Some((u64::MAX, &[][..])));

@@ -1,5 +1,7 @@
 //! Benchmarks of messages: `lat_ctx`, `pipe-test`, `hackbench`, `stress-ng --pipe`.
 
+use std::ops::RangeInclusive;
+
 use super::args::Args;
 use super::{MOST, ModelError, S, of_one_process, phase, program, task};
 use crate::program::{Barrier, Channel, Op, Pipe, Repeat, Workload};
@@ -11,7 +13,7 @@ const SOCKET: u32 = 212_992 * MESSAGE / 768;
 /// Bytes of hackbench's message.
 const MESSAGE: u32 = 100;
 /// Senders, and receivers, of a group of hackbench.
-const FDS: usize = 20;
+const FDS: u64 = 20;
 
 fn pipe(name: String) -> Pipe {
     Pipe { name, capacity: PIPE, kind: Channel::Pipe }
@@ -63,31 +65,52 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
 
 /// Groups of senders and receivers. All wait for each other to start, and end after all messages.
 pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
-    let pipes = args.flag("-pipe");
-    let (processes, threads) = (args.flag("process"), args.flag("thread"));
+    // The old form has its words in order, that of rt-tests has options.
+    let pipes = ["-pipe", "--pipe", "-p"].map(|name| args.flag(name)).contains(&true);
+    let processes = ["process", "--process", "-P"].map(|name| args.flag(name)).contains(&true);
+    let threads = ["thread", "--threads", "-T"].map(|name| args.flag(name)).contains(&true);
     if processes && threads {
         return Err(args.wrong("it is either `process` or `thread`".to_owned()));
     }
-    let groups = args.number("GROUPS", 1..=MOST / (2 * FDS as u64))? as usize;
-    let loops = if args.is_empty() { 100 } else { args.number("LOOPS", 1..=1 << 32)? };
-    let channel = if pipes { pipe } else { socket };
+    let mut either = |long, short, range: RangeInclusive<u64>| match args.option(long, range.clone())? {
+        None => args.option(short, range),
+        some => Ok(some),
+    };
+    let fds = either("--fds", "-f", 1..=MOST / 2)?.unwrap_or(FDS) as usize;
+    let bytes = either("--datasize", "-s", 1..=1 << 20)?.unwrap_or(MESSAGE.into()) as u32;
+    let most = MOST / (2 * fds as u64);
+    let loops = either("--loops", "-l", 1..=1 << 32)?;
+    let groups = either("--groups", "-g", 1..=most)?;
+    let (groups, loops) = match (groups, loops) {
+        // Without groups, rt-tests' program makes 10.
+        (None, Some(loops)) if args.is_empty() => (most.min(10), loops),
+        (groups, loops) => {
+            let groups = groups.map_or_else(|| args.number("GROUPS", 1..=most), Ok)?;
+            let last = if args.is_empty() { 100 } else { args.number("LOOPS", 1..=1 << 32)? };
+            (groups, loops.unwrap_or(last))
+        }
+    };
+    let groups = groups as usize;
+    // What a socket holds depends on the size of a message, with the kernel's 668 bytes for each.
+    let held = if bytes == MESSAGE { SOCKET } else { (212_992 / (u64::from(bytes) + 668)).max(1) as u32 * bytes };
+    let channel = |name| if pipes { pipe(name) } else { Pipe { capacity: held, ..socket(name) } };
     let mut workload = Workload {
-        barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * FDS * groups) as u32, locked: false }],
+        barriers: vec![Barrier { name: "ready".to_owned(), parties: (2 * fds * groups) as u32, locked: false }],
         ..Workload::default()
     };
     let ready = || phase(vec![Op::Barrier(0)], Repeat::Times(1));
     for group in 0..groups {
-        let first = group * FDS;
+        let first = group * fds;
         let number = |index: usize| Some((first + index) as u64);
-        for index in 0..FDS {
+        for index in 0..fds {
             workload.pipes.push(channel(format!("{group}-{index}")));
-            let read = Op::PipeRead { pipe: first + index, bytes: MESSAGE };
-            let receiver = [ready(), phase(vec![read], Repeat::Times(loops.saturating_mul(FDS as u64)))].into();
+            let read = Op::PipeRead { pipe: first + index, bytes };
+            let receiver = [ready(), phase(vec![read], Repeat::Times(loops.saturating_mul(fds as u64)))].into();
             workload.tasks.push(task("hackbench-receiver", number(index), &receiver));
         }
-        let sends = (0..FDS).map(|to| Op::PipeWrite { pipe: first + to, bytes: MESSAGE });
+        let sends = (0..fds).map(|to| Op::PipeWrite { pipe: first + to, bytes });
         let sender = [ready(), phase(sends.collect(), Repeat::Times(loops))].into();
-        workload.tasks.extend((0..FDS).map(|index| task("hackbench-sender", number(index), &sender)));
+        workload.tasks.extend((0..fds).map(|index| task("hackbench-sender", number(index), &sender)));
     }
     if threads {
         of_one_process(&mut workload);

@@ -45,7 +45,7 @@ const MODELS: &[Model] = &[
     },
     Model {
         name: "hackbench",
-        usage: "hackbench [-pipe] GROUPS [process|thread] [LOOPS]",
+        usage: "hackbench [-pipe] GROUPS [process|thread] [LOOPS]` or `hackbench [-p] [-g GROUPS] [-f FDS] [-l LOOPS] [-s BYTES] [-P|-T]",
         what: "GROUPS times 20 senders and 20 receivers: each sender sends LOOPS (100) messages of 100 bytes to each receiver",
         build: messages::hackbench,
     },

@@ -104,6 +104,8 @@ pub struct Global {
     pub calibration: Calibration,
     /// Policy of tasks without one.
     pub default_policy: PolicyName,
+    /// Real-time priority of that policy, if the file has it: `fifo:50`.
+    pub default_priority: Option<u8>,
     /// Whether the policy is unknown.
     pub(super) policy_unknown: bool,
     /// Whether mutexes inherit priority.
@@ -134,6 +136,7 @@ impl Default for Global {
             duration_s: None,
             calibration: Calibration::Cpu(0),
             default_policy: PolicyName::Other,
+            default_priority: None,
             policy_unknown: false,
             pi_enabled: false,
             lock_pages: false,
@@ -213,9 +216,9 @@ impl Global {
             }
             "calibration" => self.calibration = calibration(problems, value).unwrap_or(self.calibration),
             "default_policy" => {
-                let named = policy_name(problems, key, value);
+                let named = default_policy(problems, key, value);
                 self.policy_unknown = named.is_none();
-                self.default_policy = named.unwrap_or(self.default_policy);
+                (self.default_policy, self.default_priority) = named.unwrap_or((self.default_policy, None));
             }
             "logdir" => text(problems, key, value, &mut self.logdir),
             "log_basename" => text(problems, key, value, &mut self.log_basename),
@@ -249,15 +252,15 @@ pub(super) fn policy(problems: &mut Problems, key: &str, value: &Value) -> Optio
         .ok()
 }
 
-/// Reads a policy without parameters.
-fn policy_name(problems: &mut Problems, key: &str, value: &Value) -> Option<PolicyName> {
+/// Reads a policy without times, and its priority.
+fn default_policy(problems: &mut Problems, key: &str, value: &Value) -> Option<(PolicyName, Option<u8>)> {
     let policy = policy(problems, key, value)?;
-    if policy.priority.is_some() || policy.times.is_some() {
-        let message = format!("`{key}` names a policy with a parameter");
-        let error = problems.new_error(value.span.clone(), message, "expected the name alone");
-        problems.error(error.with_help("give each task its own `policy` and `priority`"));
+    if policy.times.is_some() {
+        let message = format!("`{key}` names a policy with times");
+        let error = problems.new_error(value.span.clone(), message, "expected a name, or a name and a priority");
+        problems.error(error.with_help("give each task its own `policy`"));
     }
-    Some(policy.name)
+    Some((policy.name, policy.priority))
 }
 
 fn calibration(problems: &mut Problems, value: &Value) -> Option<Calibration> {

@@ -83,7 +83,9 @@ const DEFAULT_RT_PRIORITY: u8 = 10;
 impl Current {
     /// The defaults of a task.
     pub(super) fn of(global: &Global) -> Self {
-        Self { unknown: global.policy_unknown, ..Self::new(global.default_policy) }
+        let new = Self::new(global.default_policy);
+        let rt_priority = global.default_priority.unwrap_or(new.rt_priority);
+        Self { unknown: global.policy_unknown, rt_priority, ..new }
     }
 
     /// The defaults of a policy.
@@ -101,8 +103,13 @@ impl Current {
         }
     }
 
-    /// Applies values. Returns the policy if a value concerns it. `site` is the place for missing keys.
+    /// Applies values of a phase. Returns the policy if a value concerns it. `site` is the place for missing keys. What
+    /// the kernel refuses is a warning: the run reports the refused call, and the task keeps its settings.
     pub(super) fn policy(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Option<Policy> {
+        self.apply(problems, given, site, false)
+    }
+
+    fn apply(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span, starts: bool) -> Option<Policy> {
         let about_policy = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
         if !about_policy.iter().chain(LEGACY_KEYS).any(|key| given.has(key)) {
             return None;
@@ -124,7 +131,7 @@ impl Current {
                 self.priority(problems, value);
             }
             self.times(problems, given);
-            self.check_deadline(problems, given, site);
+            self.check_deadline(problems, given, site, starts);
         }
         Some(self.to_policy())
     }
@@ -193,7 +200,7 @@ impl Current {
         }
     }
 
-    fn check_deadline(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) {
+    fn check_deadline(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span, starts: bool) {
         if self.policy != PolicyName::Deadline || self.unknown || self.untimed {
             return;
         }
@@ -230,7 +237,7 @@ impl Current {
             let place =
                 keys.iter().find_map(|key| given.get(key)).map_or_else(|| site.clone(), |value| value.span.clone());
             let error = problems.new_error(place, message, label).with_help(help);
-            problems.error(error);
+            if starts || runtime == 0 { problems.error(error) } else { problems.warn(error) }
         }
         (self.runtime, self.deadline, self.period) = (Some(runtime), Some(deadline), Some(period));
     }
@@ -254,10 +261,10 @@ impl Current {
 
     /// Returns the policy, with defaults for missing values.
     pub(super) fn initial(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Policy {
-        if let Some(policy) = self.policy(problems, given, site) {
+        if let Some(policy) = self.apply(problems, given, site, true) {
             return policy;
         }
-        self.check_deadline(problems, given, site);
+        self.check_deadline(problems, given, site, true);
         self.to_policy()
     }
 }

@@ -23,6 +23,23 @@ pub(super) struct Fields<'a, 'p> {
     asked: Vec<&'static str>,
 }
 
+/// Keys of the top level that no other table has with another meaning.
+const TOP: [&str; 13] = [
+    "duration",
+    "kernel",
+    "machine",
+    "seed",
+    "hz",
+    "gate",
+    "autogroup",
+    "features",
+    "set",
+    "costs",
+    "preempt",
+    "rt_group_sched",
+    "threads_max",
+];
+
 /// The paths of all keys of a table, such as `cpu.max.burst`.
 fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
     let mut keys = Vec::new();
@@ -114,6 +131,8 @@ impl<'a, 'p> Fields<'a, 'p> {
             let help = self
                 .of_a_file(name, value)
                 .or_else(|| self.of_others(name))
+                .or_else(|| self.of_synonym(name, value))
+                .or_else(|| self.of_top(name))
                 .unwrap_or_else(|| did_you_mean(name, self.asked.iter().copied()));
             let label = format!("{} has no such key", self.place);
             let error = self.problems.new_error(key.span(), format!("unknown key `{name}`"), label).with_help(help);
@@ -152,6 +171,35 @@ impl<'a, 'p> Fields<'a, 'p> {
             return None;
         }
         limit_by_other_name(name).map(str::to_owned)
+    }
+
+    /// Returns the key for a word of other tools, such as Kubernetes.
+    fn of_synonym(&self, name: &str, value: &Value<'_>) -> Option<String> {
+        if let ("resources", DeValue::Table(table)) = (name, value.get_ref()) {
+            let keys = dotted(table, name);
+            let helps = keys.iter().filter_map(|key| match key.as_str() {
+                "resources.limits.cpu" => {
+                    Some("the limit of a group is `max`, such as \"500m\", in [groups.\"/name\"]")
+                }
+                "resources.requests.cpu" => Some("the weight of a group is `weight`, in [groups.\"/name\"]"),
+                _ => None,
+            });
+            let helps: Vec<&str> = helps.collect();
+            return (!helps.is_empty()).then(|| helps.join("; "));
+        }
+        let keys: &[&str] = match name {
+            "replicas" | "count" | "threads" => &["instance", "copies"],
+            "delay" => &["start"],
+            "affinity" => &["cpus"],
+            _ => &[],
+        };
+        keys.iter().find(|key| self.asked.contains(*key)).map(|key| format!("here it is `{key}`"))
+    }
+
+    /// Tells where a key of the top level belongs. In TOML, keys below a table's line are of that table.
+    fn of_top(&self, name: &str) -> Option<String> {
+        let known = TOP.contains(&name) && self.place != "the top level";
+        known.then(|| format!("`{name}` belongs above the first table"))
     }
 
     /// Reports that `key` is not `expected`.

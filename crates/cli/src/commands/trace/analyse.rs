@@ -13,7 +13,7 @@ use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
 use crate::output_paths::OutputPaths;
 use crate::trace_file::{cgroups, each_event, open};
-use crate::{Ended, output, tables};
+use crate::{Ended, interrupt, output, tables};
 
 /// The help for a file without damage.
 const NO_EVENT: &str = "vruntime trace info prints what the file has, and how to record events";
@@ -74,31 +74,37 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
-    // Prints the results before errors of writing.
-    let page =
-        arguments.reports.html.as_ref().map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
-    let tables = vec![analyses.tables().into()];
-    let written = tables::write(&arguments.reports.tables, "trace analyse", tables, &analyses.notes());
-    let written = written.and(page.unwrap_or(Ok(())));
-    if arguments.json {
-        let mut json = analyses.json();
-        json["file"] = json!(arguments.file.display().to_string());
-        output::print_json(&json);
-    } else {
-        let shown = if arguments.all {
-            Shown::rows(usize::MAX)
+    let leave = || {
+        let path = arguments.reports.html.as_ref();
+        let page = path.map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
+        let asked = &arguments.reports.tables;
+        let tables = asked.folder.as_ref().map_or_else(Vec::new, |_| vec![analyses.tables().into()]);
+        let written = tables::write(asked, "trace analyse", tables, &analyses.notes());
+        written.and(page.unwrap_or(Ok(())))
+    };
+    let print = || {
+        if arguments.json {
+            let mut json = analyses.json();
+            json["file"] = json!(arguments.file.display().to_string());
+            output::print_json(&json);
         } else {
-            // Scripts read all of timehist, as of perf's, unless --rows is given.
-            let switches = arguments.rows.unwrap_or(usize::MAX);
-            Shown { switches, ..Shown::rows(arguments.rows.unwrap_or(USUAL_ROWS)) }
-        };
-        output::print(&analyses.text(shown));
-    }
+            let shown = if arguments.all {
+                Shown::rows(usize::MAX)
+            } else {
+                // Scripts read all of timehist, as of perf's, unless --rows is given.
+                let switches = arguments.rows.unwrap_or(usize::MAX);
+                Shown { switches, ..Shown::rows(arguments.rows.unwrap_or(USUAL_ROWS)) }
+            };
+            output::print(&analyses.text(shown));
+        }
+    };
+    // Prints the results before errors of writing.
+    let written = interrupt::leave_and_print(leave, print);
     // The text has notes at its end, and JSON and tables in `notes`. `timehist` has no room for them.
     if !arguments.json && analyses.is_for_machines() {
         analyses.notes().iter().for_each(|note| output::note(note));
     }
-    written?;
     let ended = if stopped.is_some() { Ended::Interrupted } else { Ended::Well };
+    written?;
     lacking.map_or(Ok(ended), Err)
 }

@@ -201,6 +201,9 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
             out.display()
         ));
     }
+    for damage in notes.hidden().into_iter().chain(notes.missing_events()) {
+        output::note(&damage);
+    }
     if let Some(place) = notes.unterminated {
         output::note(&format!("{} ends within {place}: it may have been cut off", from.display()));
     }

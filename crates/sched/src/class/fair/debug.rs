@@ -1,5 +1,6 @@
 //! The fair class for [`crate::debug`].
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::discipline::{Discipline, FairCpu, FairShared};
@@ -40,17 +41,19 @@ pub(super) fn entity(se: &Entity, queue: &CfsRq) -> EntityDebug {
 
 /// Returns the queues that tasks have been on here.
 pub(super) fn queues<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>) -> Vec<CfsDebug> {
+    // One pass for all queues.
+    let mut queued: BTreeMap<u32, Vec<Se>> = BTreeMap::new();
+    let tasks = rq.tasks.iter().map(|(index, _)| Se::task(index));
+    let groups = rq.class.groups.iter().skip(1).map(|(index, _)| Se::group(index));
+    for se in tasks.chain(groups).filter(|&se| rq.se(se).on_rq) {
+        queued.entry(rq.se(se).parent).or_default().push(se);
+    }
     let queue = |(slot, group): (u32, &super::entity::GroupRq)| {
         let cfs = &group.cfs;
+        let queued = queued.get(&slot).map_or(&[][..], Vec::as_slice);
         // The running entity is not in the tree.
-        let tasks = rq.tasks.iter().map(|(index, _)| Se::task(index));
-        let groups = rq.class.groups.iter().skip(1).map(|(index, _)| Se::group(index));
-        let tree: Vec<&Entity> = tasks
-            .chain(groups)
-            .filter(|&se| cfs.curr != Some(se))
-            .map(|se| rq.se(se))
-            .filter(|se| se.on_rq && se.parent == slot)
-            .collect();
+        let tree = queued.iter().filter(|&&se| cfs.curr != Some(se));
+        let tree: Vec<&Entity> = tree.map(|&se| rq.se(se)).collect();
         // Vruntimes wrap: their distances from the origin order them.
         let from_zero = |value: u64| value.wrapping_sub(cfs.zero) as i64;
         let first = tree.iter().min_by_key(|se| from_zero(D::key(se)));

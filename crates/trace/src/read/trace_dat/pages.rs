@@ -72,20 +72,27 @@ impl Pages {
         self.buffer.clear();
         self.start = self.next;
         match self.chunks {
-            Some(0) => Ok(false),
+            Some(0) => {
+                // The chunks fill the CPU's data, so a rest means that their number is damaged.
+                if self.next + 4 <= self.end {
+                    notes.not_understood.add(Place::Byte(self.next));
+                    self.next = self.end;
+                }
+                Ok(false)
+            }
             Some(left) => {
                 input.seek(self.next)?;
                 match input.chunk() {
-                    Ok(data) => {
+                    // trace-cmd writes no empty chunk.
+                    Ok(data) if !data.is_empty() => {
                         (self.buffer, self.next, self.chunks) = (data, input.at(), Some(left - 1));
-                        // An empty chunk has no page.
-                        if self.buffer.is_empty() { self.next(input, notes) } else { Ok(true) }
+                        Ok(true)
                     }
                     Err(Error::Io(error)) => Err(error.into()),
-                    Err(_) => {
+                    Ok(_) | Err(_) => {
                         // Without its end the next chunk cannot be found.
                         notes.not_understood.add(Place::Byte(self.start));
-                        self.chunks = Some(0);
+                        (self.chunks, self.next) = (Some(0), self.end);
                         Ok(false)
                     }
                 }
