@@ -154,7 +154,9 @@ def switch(on: Any, name: str) -> bool:
 def arguments(**options: Any) -> list[str]:
     """Returns options of the command line. ``None`` gives no option."""
     given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in given.items()]
+    return [
+        f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in given.items()
+    ]
 
 
 def texts_of(**options: Any) -> list[str]:

@@ -384,15 +384,11 @@ def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> froze
     """Returns the axes that a function of a workload takes."""
     parameters = inspect.signature(workload).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        raise TypeError(
-            "a function of a workload names its parameters: **others does not say which axes it takes"
-        )
+        raise TypeError("a function of a workload names its parameters: **others does not say which axes it takes")
     own = frozenset(one.name for one in parameters).intersection(axes)
     both = sorted(own & set(OPTIONS))
     if both:
-        raise TypeError(
-            f"{both[0]!r} is a parameter of the workload and an option of vruntime.run: rename it"
-        )
+        raise TypeError(f"{both[0]!r} is a parameter of the workload and an option of vruntime.run: rename it")
     return own
 
 

@@ -116,7 +116,7 @@ const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo/de
 /// Tasks fare the same, and the machine balances half as often.
 #[test]
 fn a_change_that_only_the_machine_shows_is_named() {
-    let found = bisect(BUILD, "6.8", "6.8+-BUSY_FACTOR_16+LOAD_IS_WEIGHT", &[]);
+    let found = bisect(BUILD, "6.8", "6.8+-BUSY_FACTOR_16+CLAMPS_LAST", &[]);
     assert_eq!(found["metric"], "balance_attempts", "{found}");
     assert_eq!(found["explained_by"], serde_json::json!(["BUSY_FACTOR_16"]), "{found}");
 }

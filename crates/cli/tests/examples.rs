@@ -105,7 +105,7 @@ fn comparisons_name_embedded_examples() {
     assert!(compared.starts_with("6.1: demo (embedded example) under Linux 6.1 on "), "{compared}");
     assert!(compared.contains("\n6.12: demo (embedded example) under Linux 6.12 on "), "{compared}");
     let both = quietly(folder.path(), &["compare", "web", "phone"]);
-    assert!(both.starts_with("web, 4: web (embedded example) under Linux 6.12 on 4 CPUs"), "{both}");
+    assert!(both.starts_with("web, 4 CPUs: web (embedded example) under Linux 6.12 on 4 CPUs"), "{both}");
     assert!(fs::read_dir(folder.path()).expect("it is there").next().is_none(), "nothing is left");
 }
 

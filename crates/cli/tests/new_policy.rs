@@ -34,7 +34,8 @@ fn a_crate_is_created_once() {
 fn names_and_checkouts_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x").display().to_string();
-    for (name, why) in [("6.12", "no name of a policy"), ("a b", "no name of a policy"), ("match", "cannot be called")]
+    for (name, why) in
+        [("6.12", "not a name of a policy"), ("a b", "not a name of a policy"), ("match", "cannot be called")]
     {
         let error = fails(&["new-policy", name, "--folder", &path]);
         assert!(error.contains(why) && error.contains("help: "), "{error}");

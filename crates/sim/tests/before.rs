@@ -65,8 +65,8 @@ fn who_slept_and_waits_for_nothing_wakes_at_his_start() {
     assert_eq!((turns(&log, "works"), turns(&log, "late")), (vec![(0, 1)], vec![(3 * MS, 1)]));
 }
 
-/// Waker and wakee both change their wakees often (`wake_wide`): the woken task stays on its CPU, though the waker's has
-/// less load.
+/// Waker and wakee both change their wakees often (`wake_wide`): the woken task stays on its CPU, though that of the
+/// waker has less load.
 #[test]
 fn tasks_with_many_wakees_leave_these_on_their_cpus() {
     let goes_to = |waker_flips, wakee_flips| {

@@ -175,7 +175,7 @@ mod tests {
     fn settings_are_a_name_and_a_number() {
         assert_eq!(setting("base_slice_ns=3_000_000"), Ok(("base_slice_ns".to_owned(), 3_000_000)));
         assert!(setting("base_slice_ns").unwrap_err().contains("NAME=VALUE"));
-        assert!(setting("base_slice_ns=3ms").unwrap_err().contains("no whole number"));
+        assert!(setting("base_slice_ns=3ms").unwrap_err().contains("not a whole number"));
         assert!(setting("x=-1").is_err());
         assert_eq!(setting("sched_rt_runtime_us=-1"), Ok(("sched_rt_runtime_us".to_owned(), u64::MAX)));
         assert!(setting("sched_rt_runtime_us=-2").is_err());

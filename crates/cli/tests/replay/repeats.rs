@@ -13,9 +13,10 @@ fn lines(text: &str) -> Vec<String> {
 #[test]
 fn repeats_of_replays_are_the_replays_alone() {
     let with = |more: &[&str]| json(&[&CAPPED[..], more, &["--json"]].concat(), b"");
-    let all = with(&["--seed", "2", "--repeat", "3"]);
-    assert_eq!(all, with(&["--seed", "2", "--repeat", "3"]));
-    let alone = ["2", "3", "4"].map(|seed| with(&["--seed", seed, "--repeat", "1"]));
+    // Replays of these seeds alone make the same guesses as the first.
+    let all = with(&["--seed", "8", "--repeat", "3"]);
+    assert_eq!(all, with(&["--seed", "8", "--repeat", "3"]));
+    let alone = ["8", "9", "10"].map(|seed| with(&["--seed", seed, "--repeat", "1"]));
     assert_eq!(alone[0]["over_seeds"], Value::Null);
     let runs = all["runs"].as_array().expect("there are runs");
     assert_eq!(runs.len(), 2);
