@@ -31,15 +31,15 @@ impl Kernel {
 
     /// Applies what a stable release (`uname -r`) is known to have beyond its kernel's.
     ///
-    /// - 6.18.33+: preemption ([`Behaviour::ForkWaits`] and others that came with 6.19).
-    /// - 6.18.44+: what was observed there, such as [`Behaviour::LagByLongest`]. 6.18.15 lacks it, and the release
-    ///   between them is not known.
-    /// - [`Behaviour::VcpuPack`], the patch of a cloud, for releases with the name of its builds (`-fc-`). A task that
-    ///   may run on several CPUs ignores idle ones while a used CPU has *room*. Room is at most one runnable fair task,
-    ///   and with the new one a utilisation below seven tenths of the capacity. With room, a forked task stays on its
-    ///   parent's CPU, and a task that execs on its own (bit 8). A task that an interrupt wakes on an idle CPU stays
-    ///   there (1). Other wakeups choose the CPU of a waker about to sleep (2). Else they choose, if used and with
-    ///   room, the previous CPU, the waker's, or the first (4).
+    /// - 6.18.33+: preemption ([`ForkWaits`](super::Behaviour::ForkWaits) and others that came with 6.19).
+    /// - 6.18.44+: what was observed there, such as [`LagByLongest`](super::Behaviour::LagByLongest). 6.18.15 lacks it,
+    ///   and the release between them is not known.
+    /// - [`VcpuPack`](super::Behaviour::VcpuPack), the patch of a cloud, for releases with the name of its builds
+    ///   (`-fc-`). A task that may run on several CPUs ignores idle ones while a used CPU has *room*. Room is at most
+    ///   one runnable fair task, and with the new one a utilisation below seven tenths of the capacity. With room, a
+    ///   forked task stays on its parent's CPU, and a task that execs on its own (bit 8). A task that an interrupt
+    ///   wakes on an idle CPU stays there (1). Other wakeups choose the CPU of a waker about to sleep (2). Else they
+    ///   choose, if used and with room, the previous CPU, the waker's, or the first (4).
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
