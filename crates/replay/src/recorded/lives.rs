@@ -32,6 +32,7 @@ pub(super) struct Ran {
     pub(super) until: u64,
     /// Its work, nanoseconds at full speed.
     pub(super) work: u64,
+    pub(super) cpu: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,7 +517,7 @@ impl Lives {
         (this.since, this.busy, this.guess) = (at, this.busy + ran, None);
         let this = &mut self.threads[thread];
         this.cpu_ns += ran;
-        this.ran.push(Ran { since, until: at, work });
+        this.ran.push(Ran { since, until: at, work, cpu: cpu as u32 });
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.time += ran;
             stretch.overhead += overhead;

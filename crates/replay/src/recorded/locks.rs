@@ -5,6 +5,7 @@
 //! such a wait. In a replay, the waker holds a mutex for the same piece of work, and the other takes it where it slept.
 //! It sleeps only while the mutex is held.
 
+mod exclusive;
 mod regular;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,7 @@ pub(super) struct Locks {
     sections: BTreeMap<(usize, usize), Vec<Section>>,
     /// Waits after which a thread found the lock taken, and slept again.
     in_vain: BTreeSet<(usize, usize)>,
-    /// Threads with a [`regular`] lock.
+    /// Threads with a [`regular`] lock, or an [`exclusive`] one.
     regular: BTreeSet<usize>,
     pub(super) names: Vec<String>,
 }
@@ -80,9 +81,11 @@ struct Hit {
 }
 
 impl Locks {
-    /// Finds the locks for which pool members waited. Takes pools with a [`regular`] lock out of `pools`.
+    /// Finds the locks for which pool members waited. Takes pools with a [`regular`] lock out of `pools`, and those with
+    /// an [`exclusive`] one.
     pub(super) fn new(causes: &Causes<'_>, pools: &mut Pools) -> Self {
         let mut this = Self::of_preempted_holders(causes, pools);
+        this.add_exclusive(causes, pools);
         this.add_regular(causes, pools);
         this
     }
@@ -196,7 +199,7 @@ impl Locks {
         self.in_vain.contains(&(thread, stretch))
     }
 
-    /// Whether a thread has a [`regular`] lock.
+    /// Whether a thread has a [`regular`] lock, or an [`exclusive`] one.
     pub(super) fn is_regular(&self, thread: usize) -> bool {
         self.regular.contains(&thread)
     }

@@ -172,9 +172,15 @@ impl Pools {
         certain
     }
 
-    /// Whether a pool has threads of one process and name, which wake each other.
-    pub(super) fn is_of_threads(&self, pool: usize) -> bool {
-        self.all.get(pool).is_some_and(|pool| pool.alike && pool.of_threads)
+    /// Returns the members of each pool of threads of one process and name, which wake each other.
+    pub(super) fn of_threads(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (thread, pool) in self.of.iter().enumerate() {
+            if let Some(pool) = pool.filter(|&pool| self.all[pool].alike && self.all[pool].of_threads) {
+                members.entry(pool).or_default().push(thread);
+            }
+        }
+        members
     }
 
     /// Removes pools. Those behind them move up.
@@ -397,7 +403,7 @@ mod tests {
 
     #[test]
     fn work_is_summed_over_members() {
-        let run = |since, until, work| Ran { since, until, work };
+        let run = |since, until, work| Ran { since, until, work, cpu: 0 };
         let done = Done::new([run(10, 20, 10), run(15, 25, 5), run(30, 40, 10)].iter());
         assert_eq!([5, 10, 15, 20, 25, 30, 35, 99].map(|at| done.until(at)), [0, 0, 5, 12, 15, 15, 20, 25]);
     }

@@ -22,7 +22,7 @@ use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
 use crate::print;
 use changes::{Change, HOG, HOGS, Hogs, NOTHING, changes};
-use programs::{OTHERS, PROGRAMS, Program};
+use programs::{FRESH, OTHERS, PROGRAMS, Program};
 
 /// Ctrl-C was pressed.
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -56,11 +56,17 @@ pub(crate) struct WhatIf {
     /// Run the 22 programs that came after most of the replay's rules were made
     #[arg(long)]
     others: bool,
+    /// Run the 18 programs of which no rule was made when they were added
+    #[arg(long, conflicts_with = "others")]
+    fresh: bool,
+    /// Only these changes, such as "no hogs"; can be repeated
+    #[arg(long, value_name = "CHANGE")]
+    change: Vec<String>,
     /// Only record each program once and replay that, without changes
     #[arg(long, conflicts_with_all = ["again", "across"])]
     as_recorded: bool,
     /// Predict other kernels instead: record under FROM, predict each TO, and run there. QEMU emulates all machines
-    #[arg(long, num_args = 2.., value_names = ["FROM", "TO"], conflicts_with = "others")]
+    #[arg(long, num_args = 2.., value_names = ["FROM", "TO"], conflicts_with_all = ["others", "fresh", "change"])]
     across: Vec<Release>,
     /// List programs and changes, and run none
     #[arg(long)]
@@ -101,6 +107,8 @@ impl WhatIf {
             list(PROGRAMS);
             print::line!("\nWith --others:");
             list(OTHERS);
+            print::line!("\nWith --fresh:");
+            list(FRESH);
             print::line!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
@@ -109,7 +117,10 @@ impl WhatIf {
             }
             return Ok(());
         }
-        let programs = || PROGRAMS.iter().chain(OTHERS);
+        let programs = || PROGRAMS.iter().chain(OTHERS).chain(FRESH);
+        if let Some(name) = self.change.iter().find(|name| all_changes().all(|(change, _)| change.what != **name)) {
+            return Err(miette!("no change is called {name:?}; --list lists them"));
+        }
         if let Some(name) = self.only.iter().find(|name| programs().all(|program| program.name != **name)) {
             let all: Vec<_> = programs().map(|program| program.name).collect();
             return Err(miette!("no program is called {name}; there are {}", all.join(", ")));
@@ -130,7 +141,11 @@ impl WhatIf {
         // Values that end programs when they are dropped do not do so if a signal ends this process.
         ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).into_diagnostic()?;
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
-        let set = if self.others { OTHERS } else { PROGRAMS };
+        let set = match (self.others, self.fresh) {
+            (true, _) => OTHERS,
+            (_, true) => FRESH,
+            _ => PROGRAMS,
+        };
         let chosen = |program: &&Program| {
             if self.only.is_empty() {
                 return set.iter().any(|of_set| of_set.name == program.name);
@@ -205,7 +220,7 @@ impl WhatIf {
             );
             return Ok(Vec::new());
         }
-        for (name, change) in numbered(program) {
+        for (name, change) in self.numbered(program) {
             let setting = change.setting()?;
             if setting.is_some() {
                 drop(running);
@@ -231,6 +246,12 @@ impl WhatIf {
         }
         drop(running);
         tool.pairs(program, self.runs)
+    }
+
+    /// The asked of [`numbered`]'s changes. Nothing changed is always asked.
+    fn numbered(&self, program: &'static Program) -> impl Iterator<Item = (String, &'static Change)> {
+        let is_asked = |change: &Change| self.change.is_empty() || self.change.iter().any(|name| *name == change.what);
+        numbered(program).filter(move |(_, change)| change.is_nothing() || is_asked(change))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The recorded programs, and processes.
 
+mod fresh;
 mod others;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{Change, Make};
+pub(crate) use fresh::FRESH;
 pub(crate) use others::OTHERS;
 
 /// A program that runs until it is stopped.

@@ -17,7 +17,7 @@ use crate::recorded::progress::Progress;
 use crate::recorded::rounds::{FEWEST, lengths, place, whole};
 
 /// A woken thread that sleeps again after less work found the lock taken.
-const AT_ONCE_NS: u64 = 10_000;
+pub(super) const AT_ONCE_NS: u64 = 10_000;
 /// The least concentration of the ends of sections in their round.
 const AT_ONE_PLACE: f64 = 0.98;
 /// The percentage of sleeps that other members must have ended.
@@ -44,15 +44,9 @@ struct Between {
 impl Locks {
     /// Finds the pools with a regular lock, and takes these pools out of `pools`.
     pub(super) fn add_regular(&mut self, causes: &Causes<'_>, pools: &mut Pools) {
-        let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for thread in 0..causes.threads.len() {
-            if let Some(pool) = pools.of(thread) {
-                members.entry(pool).or_default().push(thread);
-            }
-        }
         let names = pools.names_of_all();
         let mut found = BTreeSet::new();
-        for (pool, members) in members.into_iter().filter(|(pool, _)| pools.is_of_threads(*pool)) {
+        for (pool, members) in pools.of_threads() {
             let Some(rounds) = rounds(causes, &members) else { continue };
             let lock = self.names.len();
             self.names.push(format!("{} {lock}", names[pool]));
@@ -103,7 +97,7 @@ impl Locks {
 }
 
 /// Whether a member ended the sleep before a stretch.
-fn is_by_mate(causes: &Causes<'_>, members: &[usize], thread: usize, stretch: usize) -> bool {
+pub(super) fn is_by_mate(causes: &Causes<'_>, members: &[usize], thread: usize, stretch: usize) -> bool {
     let slept = stretch.checked_sub(1).map(|before| causes.threads[thread].stretches[before].end);
     slept == Some(End::Sleep)
         && matches!(causes.of(thread, stretch), Cause::Thread(by) if members.binary_search(&by).is_ok())

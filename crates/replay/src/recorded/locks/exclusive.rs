@@ -1,0 +1,98 @@
+//! Locks under which all work of a pool's threads is.
+//!
+//! Threads of an interpreter with one lock, as Python's and Ruby's, never work at the same time, however many CPUs they
+//! have. A recording shows it: if the threads were independent, two CPUs would often run two of them. In a replay, each
+//! thread then holds a mutex whenever it works.
+//!
+//! Such threads are no pool: none can work beside another.
+
+use std::collections::BTreeSet;
+
+use super::regular::{AT_ONCE_NS, is_by_mate};
+use super::{Locks, Section};
+use crate::recorded::causes::{Cause, Causes};
+use crate::recorded::lives::{End, Thread};
+use crate::recorded::pools::Pools;
+
+/// Two members work together at most this often, relative to independent threads: 1 of so many. Python's threads have
+/// 0.03 to 0.04, members of eleven other pools 0.47 to 1.7.
+const SELDOM: u64 = 8;
+/// The time for which independent threads would work together. In less, nothing shows.
+const FEWEST_NS: u64 = 50_000_000;
+/// The longest wait after which a thread looks again whether it gets the lock. Python's is 5 ms.
+const LONGEST_TRY_NS: u64 = 10_000_000;
+
+impl Locks {
+    /// Finds the pools of threads that never work at the same time, and takes them out of `pools`.
+    pub(super) fn add_exclusive(&mut self, causes: &Causes<'_>, pools: &mut Pools) {
+        let names = pools.names_of_all();
+        let mut found = BTreeSet::new();
+        for (pool, members) in pools.of_threads() {
+            if !are_exclusive(causes.threads, &members) {
+                continue;
+            }
+            let lock = self.names.len();
+            self.names.push(format!("{} {lock}", names[pool]));
+            for &member in &members {
+                self.lock_all(causes, (member, &members), lock);
+            }
+            self.regular.extend(members);
+            found.insert(pool);
+        }
+        pools.remove(&found);
+    }
+
+    /// Replaces what is known of a thread's locks by a lock during all its work.
+    fn lock_all(&mut self, causes: &Causes<'_>, (member, members): (usize, &[usize]), lock: usize) {
+        let stretches = &causes.threads[member].stretches;
+        let by_mate = |index: usize| is_by_mate(causes, members, member, index);
+        // A wait that ended without the lock is part of the next one.
+        let tries = |index: usize| {
+            let slept = index.checked_sub(1).map(|before| stretches[index].woken.saturating_sub(stretches[before].ended));
+            let timer = || causes.of(member, index) == Cause::Timer && slept.is_some_and(|slept| slept <= LONGEST_TRY_NS);
+            by_mate(index) || timer()
+        };
+        for (index, stretch) in stretches.iter().enumerate() {
+            self.waits.remove(&(member, index));
+            self.sections.remove(&(member, index));
+            let short = stretch.work < AT_ONCE_NS;
+            if short && stretch.end == End::Sleep && tries(index) && index + 1 < stretches.len() && tries(index + 1) {
+                self.waits.insert((member, index), lock);
+                self.in_vain.insert((member, index));
+                continue;
+            }
+            if by_mate(index) {
+                self.waits.insert((member, index), lock);
+            }
+            self.sections.insert((member, index), vec![Section { from: 0, until: stretch.work, lock }]);
+        }
+    }
+}
+
+/// Whether threads never work at the same time, though they had two CPUs.
+fn are_exclusive(threads: &[Thread], members: &[usize]) -> bool {
+    // Begins and ends of work, in order of time.
+    let mut edges: Vec<(u64, bool, u32)> = Vec::new();
+    for ran in members.iter().flat_map(|&member| &threads[member].ran).filter(|ran| ran.until > ran.since) {
+        edges.extend([(ran.since, true, ran.cpu), (ran.until, false, ran.cpu)]);
+    }
+    edges.sort_unstable();
+    let (Some(first), Some(last)) = (edges.first(), edges.last()) else { return false };
+    let elapsed = u128::from((last.0 - first.0).max(1));
+    let cpus = edges.iter().map(|edge| edge.2 as usize + 1).max().unwrap_or(0);
+    let (mut alone, mut together, mut works) = (vec![0_u64; cpus], 0, 0_u32);
+    let mut before = first.0;
+    for (at, begins, cpu) in edges {
+        together += if works > 1 { at - before } else { 0 };
+        before = at;
+        works = if begins { works + 1 } else { works.saturating_sub(1) };
+        let time = &mut alone[cpu as usize];
+        *time = if begins { time.wrapping_sub(at) } else { time.wrapping_add(at) };
+    }
+    // The time for which independent CPUs run two members or more: all but none and one.
+    let part = |time: u64| time as f64 / elapsed as f64;
+    let none: f64 = alone.iter().map(|&time| 1.0 - part(time)).product();
+    let one: f64 = alone.iter().map(|&time| part(time) * none / (1.0 - part(time)).max(f64::EPSILON)).sum();
+    let expected = ((1.0 - none - one).max(0.0) * elapsed as f64) as u64;
+    expected >= FEWEST_NS && together * SELDOM <= expected
+}
