@@ -32,8 +32,12 @@ fn impossible(op: &Op) -> Option<&'static str> {
 /// Checks the workload before the run.
 pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> Result<(), Error> {
     for task in &workload.tasks {
+        let mutex = |op: &Op| if let Op::Lock(mutex) = *op { workload.mutexes.get(mutex) } else { None };
         let ops = task.phases.iter().flat_map(|phase| &phase.ops);
-        if let Some(what) = { ops }.find_map(impossible) {
+        let what = |op: &Op| {
+            impossible(op).or_else(|| mutex(op).filter(|mutex| mutex.hands_over).map(|_| "a mutex that is handed over"))
+        };
+        if let Some(what) = { ops }.find_map(what) {
             return Err(Error::Impossible { task: task.name.clone(), what });
         }
     }

@@ -96,7 +96,7 @@ fn a_resume_is_for_all_who_are_suspended() {
         let waker = once("waker", vec![Op::Sleep { time: long }, Op::Resume { condition: 0, mutex: 0 }]);
         let mut all = workload(vec![sleeper("a"), sleeper("b"), sleeper("c"), waker]);
         all.conditions = vec!["name".to_owned()];
-        all.mutexes = vec![Mutex { name: "name".to_owned(), priority_inheritance: false }];
+        all.mutexes = vec![Mutex { name: "name".to_owned(), priority_inheritance: false, hands_over: false }];
         let measured = of(&all, Some(long + HANGS));
         let all_ended = measured.tasks.iter().all(|task| task.ended);
         (measured, all_ended)
@@ -126,7 +126,8 @@ fn whoever_waits_is_woken_by_the_end() {
         task("writes socket", Repeat::Forever, vec![Op::PipeWrite { pipe: 3, bytes: 100 }]),
         once("sleeps", vec![long.clone()]),
     ]);
-    let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
+    let mutex =
+        |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance, hands_over: false };
     all.mutexes = vec![mutex("a", false), mutex("b", false), mutex("c", true)];
     all.conditions = vec!["s".to_owned(), "c".to_owned()];
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
@@ -159,7 +160,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
     all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
-    all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true }];
+    all.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: true, hands_over: false }];
     all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
     let measured = of(&all, None);
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
@@ -269,7 +270,11 @@ fn processes_meet_answer_and_are_measured() {
     all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
-    let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
+    let mutex = |(name, inherits): (&str, _)| Mutex {
+        name: name.to_owned(),
+        priority_inheritance: inherits,
+        hands_over: false,
+    };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
     all.timers = vec![Timer { name: "t".to_owned(), start: Some(0) }];
     let measured = of(&in_processes(all), None);
@@ -296,7 +301,11 @@ fn processes_that_wait_are_woken_by_the_end() {
         task("hog", Repeat::Forever, vec![Op::Run { work: 1000 * MS }]),
         once("sleeps", vec![long]),
     ]);
-    let mutex = |(name, inherits): (&str, _)| Mutex { name: name.to_owned(), priority_inheritance: inherits };
+    let mutex = |(name, inherits): (&str, _)| Mutex {
+        name: name.to_owned(),
+        priority_inheritance: inherits,
+        hands_over: false,
+    };
     all.mutexes = [("m", false), ("pi", true)].map(mutex).to_vec();
     all.conditions = vec!["c".to_owned()];
     all.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];

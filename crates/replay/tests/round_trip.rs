@@ -146,7 +146,11 @@ fn workload(parts: &[Part], duration_ns: u64) -> Workload {
             }
             Part::Mutex { number: sharers, inside, outside } => {
                 let mutex = all.mutexes.len();
-                all.mutexes.push(Mutex { name: format!("mutex{number}"), priority_inheritance: false });
+                all.mutexes.push(Mutex {
+                    name: format!("mutex{number}"),
+                    priority_inheritance: false,
+                    hands_over: false,
+                });
                 // Threads of one process and one name, as in real programs.
                 let ops = vec![run(outside), Op::Lock(mutex), run(inside), Op::Unlock(mutex)];
                 let process = u32::try_from(10_000 + number).ok();

@@ -176,7 +176,7 @@ fn a_deadlock_is_found() {
         once(name, vec![Op::Lock(mutexes[0]), Op::Run { work: 20 * MS }, Op::Lock(mutexes[1])])
     };
     for (virtual_cpus, host_cpus) in [("1", 1), ("2", 1), ("4", 2)] {
-        let mutex = |name: &str| Mutex { name: name.to_owned(), priority_inheritance: false };
+        let mutex = |name: &str| Mutex { name: name.to_owned(), priority_inheritance: false, hands_over: false };
         let mutexes = vec![mutex("a"), mutex("b")];
         let workload = Workload { mutexes, ..workload(vec![lock("one", [0, 1]), lock("two", [1, 0])]) };
         let outcome = simulate(&workload, &hosted(virtual_cpus, host_cpus), &mut NoSink).unwrap();

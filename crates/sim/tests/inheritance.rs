@@ -177,7 +177,7 @@ fn the_more_urgent_steal_a_mutex_from_its_heir_and_equals_do_not() {
 /// first at once.
 #[test]
 fn a_chain_of_five_across_two_cpus() {
-    let mutex = |index: usize| Mutex { name: format!("m{index}"), priority_inheritance: true };
+    let mutex = |index: usize| Mutex { name: format!("m{index}"), priority_inheritance: true, hands_over: false };
     let at = |task: Task, index: usize| pinned(task, &[index as u32 % 2]);
     let mut tasks = Vec::new();
     // Task n holds mutex n and wants n - 1; the first only works.

@@ -9,6 +9,9 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
+/// The mutex that is handed over without priority inheritance.
+const HANDED: usize = 4;
+
 /// Runs each task on its own CPU.
 fn on_own_cpus(tasks: Vec<Task>) -> Log {
     let cpus = tasks.len();
@@ -80,7 +83,7 @@ fn memory_and_devices_take_the_time_their_costs_say() {
 
 #[test]
 fn a_mutex_is_held_by_one_at_a_time_and_waited_for_in_order() {
-    for mutex in [0, 2] {
+    for mutex in [0, 2, HANDED] {
         let section = [Op::Lock(mutex), run(100), Op::Unlock(mutex)];
         let late = [run(10), Op::Lock(mutex), run(100), Op::Unlock(mutex)];
         let later = [run(20), Op::Lock(mutex), run(100), Op::Unlock(mutex)];
@@ -89,7 +92,7 @@ fn a_mutex_is_held_by_one_at_a_time_and_waited_for_in_order() {
 }
 
 #[test]
-fn an_ordinary_mutex_can_be_retaken_a_priority_inheriting_one_is_handed_over() {
+fn an_ordinary_mutex_can_be_retaken_others_are_handed_over() {
     // A task that locks right after its unlock gets an ordinary mutex before the woken waiter runs.
     let ends_with = |mutex| {
         let greedy = [Op::Lock(mutex), run(100), Op::Unlock(mutex), Op::Lock(mutex), run(50), Op::Unlock(mutex)];
@@ -97,6 +100,7 @@ fn an_ordinary_mutex_can_be_retaken_a_priority_inheriting_one_is_handed_over() {
     };
     assert_eq!(ends_with(0), [Some(150), Some(151)]);
     assert_eq!(ends_with(2), [Some(151), Some(101)]);
+    assert_eq!(ends_with(HANDED), [Some(151), Some(101)]);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_mutex_belongs_to_the_round_and_a_cut_is_no_end() {
         starting(once("holder", vec![Op::Lock(0), run(10_000), Op::Unlock(0)]), 0),
         starting(once("waiter", vec![run(1000), Op::Lock(0), run(1000), Op::Unlock(0), sleep(1000), run(900_000)]), MS),
     ]);
-    workload.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: false }];
+    workload.mutexes = vec![Mutex { name: "m".to_owned(), priority_inheritance: false, hands_over: false }];
     let rounds = rounds_of(&workload, &config);
     assert_eq!(of(0, &rounds), [10_000]);
     assert_eq!(of(1, &rounds), [10_000]);

@@ -50,7 +50,7 @@ rows! {
     event_lock_unlock: {
         let (task, workload) = task(r#""lock" : "m", "run" : 1, "unlock" : "m""#);
         assert_eq!(task.phases[0].ops, [Op::Lock(0), Op::Run { work: 1000 }, Op::Unlock(0)]);
-        assert_eq!(workload.mutexes, [Mutex { name: "m".into(), priority_inheritance: false }]);
+        assert_eq!(workload.mutexes, [Mutex { name: "m".into(), priority_inheritance: false, hands_over: false }]);
     };
     event_wait: {
         let (task, workload) = task(r#""wait" : { "ref" : "q", "mutex" : "m" }"#);

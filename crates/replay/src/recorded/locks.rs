@@ -48,6 +48,8 @@ pub(super) struct Locks {
     /// Threads with a [`regular`] lock, or an [`exclusive`] one.
     regular: BTreeSet<usize>,
     pub(super) names: Vec<String>,
+    /// The [`exclusive`] locks.
+    exclusive: BTreeSet<usize>,
 }
 
 /// A sleep that another member of the pool ended.
@@ -197,6 +199,11 @@ impl Locks {
     /// Whether a thread found the lock taken after that wait, and slept again.
     pub(super) fn is_in_vain(&self, thread: usize, stretch: usize) -> bool {
         self.in_vain.contains(&(thread, stretch))
+    }
+
+    /// Whether a lock is handed to the longest waiter. Otherwise a thread that looks for it again at once has it.
+    pub(super) fn hands_over(&self, lock: usize) -> bool {
+        self.exclusive.contains(&lock)
     }
 
     /// Whether a thread has a [`regular`] lock, or an [`exclusive`] one.

@@ -7,6 +7,7 @@
 mod by_stretch;
 mod rooms;
 mod streams;
+mod successive;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +49,10 @@ pub(super) struct Messages {
     ended: Vec<((usize, usize), usize)>,
     /// Each thread's work for a sleep, whatever the number of messages that it then finds.
     sleeps: Vec<u64>,
-    /// The connection of each link.
+    /// The connection of each link, or the first one of its [talk](successive).
     pub(super) connections: Vec<Connection>,
+    /// The connections of each talk, by the first one.
+    talks: BTreeMap<Connection, Vec<Connection>>,
     pub(super) rooms: Rooms,
 }
 
@@ -82,7 +85,20 @@ impl Messages {
         let ended = spread(threads, &mut all, &taken);
         let sleeps = sleeps(threads, &all, &taken);
         let rooms = Rooms::new(threads, &streams, &links, &all);
-        Self { all, ended, sleeps, connections, rooms }
+        let of_number: BTreeMap<usize, Connection> =
+            numbers.iter().map(|(&connection, &number)| (number, connection)).collect();
+        let joined = successive::join(&mut all, &|number| peers.contains_key(&of_number[&number].0));
+        let mut talks: BTreeMap<Connection, Vec<Connection>> = BTreeMap::new();
+        for (number, first) in joined {
+            talks.entry(of_number[&first]).or_default().push(of_number[&number]);
+        }
+        Self { all, ended, sleeps, connections, talks, rooms }
+    }
+
+    /// Returns the connections whose messages are on a link.
+    pub(super) fn connections_of(&self, link: usize) -> Vec<Connection> {
+        let first = self.connections[link];
+        self.talks.get(&first).cloned().unwrap_or_else(|| vec![first])
     }
 
     /// Overrides the causes of sleeps until messages: their senders.

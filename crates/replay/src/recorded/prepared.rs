@@ -213,7 +213,7 @@ impl Prepared {
     /// Returns connections without whose messages every task can do these programs.
     pub(crate) fn impossible(&self, programs: &Recorded) -> BTreeSet<Connection> {
         let links = possible::stuck(&programs.workload, programs.first_link);
-        links.into_iter().map(|link| self.messages.connections[link]).collect()
+        links.into_iter().flat_map(|link| self.messages.connections_of(link)).collect()
     }
 
     /// Returns the connections whose messages the programs lack.

@@ -75,8 +75,12 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         pools: prepared.pools.names_of_all(),
         ..Workload::default()
     };
-    workload.mutexes =
-        locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
+    let mutexes = locks.names.iter().enumerate().map(|(lock, name)| Mutex {
+        name: name.clone(),
+        priority_inheritance: false,
+        hands_over: locks.hands_over(lock),
+    });
+    workload.mutexes = mutexes.collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let mut pairs = Pairs::new(how.coupling, wakes, &names, pools, &mut workload.inboxes);
     pairs.flow(flows.pairs, &names, &mut workload.inboxes);

@@ -65,9 +65,8 @@ pub(crate) struct Objects {
 impl Objects {
     pub(crate) fn new(workload: &Workload) -> Self {
         Self {
-            mutexes: { workload.mutexes.iter().map(|mutex| mutex.priority_inheritance) }
-                .chain(workload.barriers.iter().map(|_| false))
-                .map(Mutex::new)
+            mutexes: { workload.mutexes.iter().map(|mutex| Mutex::new(mutex.priority_inheritance, mutex.hands_over)) }
+                .chain(workload.barriers.iter().map(|_| Mutex::new(false, false)))
                 .collect(),
             conditions: vec![WaitQueue::default(); workload.conditions.len()],
             barriers: workload.barriers.iter().map(Barrier::new).collect(),

@@ -1,7 +1,7 @@
 //! Mutexes.
 //!
 //! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
-//! and a woken task may have to wait again. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
+//! and a woken task may have to wait again. One that hands over gives it to the longest waiter. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
 //! rt_mutex) is handed to the most urgent waiter: see `inherit`.
 
 use vruntime_sched::event::PrevState;
@@ -20,13 +20,15 @@ pub(crate) struct Mutex {
     pub(crate) waiters: WaitQueue,
     /// Whether it has priority inheritance.
     pub(crate) inherits: bool,
+    /// Whether an unlock gives it to the longest waiter.
+    hands_over: bool,
     /// The owner's next contended mutex: see [`crate::task::Task::held`].
     pub(crate) next_held: u32,
 }
 
 impl Mutex {
-    pub(crate) fn new(inherits: bool) -> Self {
-        Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, next_held: NOBODY }
+    pub(crate) fn new(inherits: bool, hands_over: bool) -> Self {
+        Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, hands_over, next_held: NOBODY }
     }
 
     fn take(&mut self, task: u32) -> bool {
@@ -114,8 +116,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let waiter = if this.inherits {
             self.hand_over(cpu, mutex)
         } else {
-            this.owner = NOBODY;
-            this.waiters.pop(&mut self.tasks)
+            let first = this.waiters.pop(&mut self.tasks);
+            this.owner = first.filter(|_| this.hands_over).unwrap_or(NOBODY);
+            first
         };
         if let Some(waiter) = waiter {
             self.wake_from_call(cpu, waiter, Waker::Task);

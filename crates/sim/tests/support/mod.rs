@@ -58,10 +58,17 @@ pub fn starting(mut task: Task, start: u64) -> Task {
 }
 
 pub fn workload(tasks: Vec<Task>) -> Workload {
-    let mutex = |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance };
+    let mutex =
+        |name: &str, priority_inheritance| Mutex { name: name.to_owned(), priority_inheritance, hands_over: false };
     Workload {
         tasks,
-        mutexes: vec![mutex("m", false), mutex("n", false), mutex("pi", true), mutex("r", false)],
+        mutexes: vec![
+            mutex("m", false),
+            mutex("n", false),
+            mutex("pi", true),
+            mutex("r", false),
+            Mutex { hands_over: true, ..mutex("handed", false) },
+        ],
         conditions: vec!["c".to_owned(), "d".to_owned()],
         barriers: vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }],
         semaphores: vec![Semaphore { name: "s".to_owned(), initial: 0 }],

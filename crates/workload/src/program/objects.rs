@@ -9,6 +9,9 @@ pub struct Mutex {
     pub name: String,
     /// Whether it has priority inheritance (`pi_enabled`).
     pub priority_inheritance: bool,
+    /// Whether an unlock hands it to the longest waiter, as interpreters do with their lock. Only replays have such
+    /// mutexes. Otherwise the first task to lock it gets it.
+    pub hands_over: bool,
 }
 
 /// A barrier.

@@ -35,7 +35,7 @@ pub(super) fn lower(
             .mutexes
             .into_names()
             .into_iter()
-            .map(|name| Mutex { name, priority_inheritance: global.pi_enabled })
+            .map(|name| Mutex { name, priority_inheritance: global.pi_enabled, hands_over: false })
             .collect(),
         conditions: names.conditions.into_names(),
         barriers: names

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::Value;
 
@@ -53,12 +53,9 @@ pub(crate) struct WhatIf {
     /// Use this command instead of building one
     #[arg(long, value_name = "FILE")]
     vruntime: Option<PathBuf>,
-    /// Run the 22 programs that came after most of the replay's rules were made
-    #[arg(long)]
-    others: bool,
-    /// Run the 18 programs of which no rule was made when they were added
-    #[arg(long, conflicts_with = "others")]
-    fresh: bool,
+    /// Which programs to run
+    #[arg(long, value_enum, default_value_t = Set::Page)]
+    set: Set,
     /// Only these changes, such as "no hogs"; can be repeated
     #[arg(long, value_name = "CHANGE")]
     change: Vec<String>,
@@ -66,11 +63,32 @@ pub(crate) struct WhatIf {
     #[arg(long, conflicts_with_all = ["again", "across"])]
     as_recorded: bool,
     /// Predict other kernels instead: record under FROM, predict each TO, and run there. QEMU emulates all machines
-    #[arg(long, num_args = 2.., value_names = ["FROM", "TO"], conflicts_with_all = ["others", "fresh", "change"])]
+    #[arg(long, num_args = 2.., value_names = ["FROM", "TO"], conflicts_with_all = ["set", "change"])]
     across: Vec<Release>,
     /// List programs and changes, and run none
     #[arg(long)]
     list: bool,
+}
+
+/// Programs to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Set {
+    /// The ten programs of docs/what-if.md
+    Page,
+    /// The 22 that came after most of the replay's rules were made
+    Others,
+    /// The 18 of which no rule was made when they were added
+    Fresh,
+}
+
+impl Set {
+    const fn programs(self) -> &'static [Program] {
+        match self {
+            Self::Page => PROGRAMS,
+            Self::Others => OTHERS,
+            Self::Fresh => FRESH,
+        }
+    }
 }
 
 /// CPU time of program and hogs, percent of a CPU, and the program's speed.
@@ -105,9 +123,9 @@ impl WhatIf {
                 }
             };
             list(PROGRAMS);
-            print::line!("\nWith --others:");
+            print::line!("\nWith --set others:");
             list(OTHERS);
-            print::line!("\nWith --fresh:");
+            print::line!("\nWith --set fresh:");
             list(FRESH);
             print::line!("\nChanges:");
             for (change, name) in all_changes() {
@@ -141,14 +159,9 @@ impl WhatIf {
         // Values that end programs when they are dropped do not do so if a signal ends this process.
         ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).into_diagnostic()?;
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
-        let set = match (self.others, self.fresh) {
-            (true, _) => OTHERS,
-            (_, true) => FRESH,
-            _ => PROGRAMS,
-        };
         let chosen = |program: &&Program| {
             if self.only.is_empty() {
-                return set.iter().any(|of_set| of_set.name == program.name);
+                return self.set.programs().iter().any(|of_set| of_set.name == program.name);
             }
             self.only.iter().any(|name| name == program.name)
         };

@@ -33,6 +33,7 @@ impl Locks {
             }
             let lock = self.names.len();
             self.names.push(format!("{} {lock}", names[pool]));
+            self.exclusive.insert(lock);
             for &member in &members {
                 self.lock_all(causes, (member, &members), lock);
             }
@@ -48,8 +49,10 @@ impl Locks {
         let by_mate = |index: usize| is_by_mate(causes, members, member, index);
         // A wait that ended without the lock is part of the next one.
         let tries = |index: usize| {
-            let slept = index.checked_sub(1).map(|before| stretches[index].woken.saturating_sub(stretches[before].ended));
-            let timer = || causes.of(member, index) == Cause::Timer && slept.is_some_and(|slept| slept <= LONGEST_TRY_NS);
+            let slept =
+                index.checked_sub(1).map(|before| stretches[index].woken.saturating_sub(stretches[before].ended));
+            let timer =
+                || causes.of(member, index) == Cause::Timer && slept.is_some_and(|slept| slept <= LONGEST_TRY_NS);
             by_mate(index) || timer()
         };
         for (index, stretch) in stretches.iter().enumerate() {
@@ -89,10 +92,30 @@ fn are_exclusive(threads: &[Thread], members: &[usize]) -> bool {
         let time = &mut alone[cpu as usize];
         *time = if begins { time.wrapping_sub(at) } else { time.wrapping_add(at) };
     }
-    // The time for which independent CPUs run two members or more: all but none and one.
     let part = |time: u64| time as f64 / elapsed as f64;
-    let none: f64 = alone.iter().map(|&time| 1.0 - part(time)).product();
-    let one: f64 = alone.iter().map(|&time| part(time) * none / (1.0 - part(time)).max(f64::EPSILON)).sum();
-    let expected = ((1.0 - none - one).max(0.0) * elapsed as f64) as u64;
+    let expected = (several(&alone.iter().map(|&time| part(time)).collect::<Vec<f64>>()) * elapsed as f64) as u64;
     expected >= FEWEST_NS && together * SELDOM <= expected
+}
+
+/// Returns how probably two or more of independent events happen.
+fn several(all: &[f64]) -> f64 {
+    // Probabilities of none and of one.
+    let (none, one) =
+        all.iter().fold((1.0, 0.0), |(none, one), part| (none * (1.0 - part), one * (1.0 - part) + none * part));
+    (1.0_f64 - none - one).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_of_independent_events() {
+        let near = |all: &[f64], expected: f64| assert!((several(all) - expected).abs() < 1e-9, "{all:?}");
+        near(&[], 0.0);
+        near(&[0.7], 0.0);
+        near(&[0.5, 0.4], 0.2);
+        near(&[1.0, 0.3], 0.3);
+        near(&[0.5, 0.5, 0.5], 0.5);
+    }
 }

@@ -72,3 +72,43 @@ fn processes_that_wait_for_locks_of_each_other_share_their_work() {
     };
     assert_eq!((certain(15 * US), certain(3 * MS)), (1, 0));
 }
+
+/// In each round of 10 ms the first worker works for 5 ms on CPU 0, and the second for 5 ms on CPU 1, from `later` on.
+/// Each wakes the other. Before it gets the lock, the second looks for it once, after 2 ms.
+fn turns(later: u64) -> Recorded {
+    let mut script = Script::default();
+    script.wake(0, 0, FIRST).switch(0, 0, Left::Runnable, Some(FIRST));
+    for round in 0..40 {
+        let at = round * 10 * MS;
+        script.context = Some(Context::Hardirq);
+        script.event(at + 2 * MS - 3 * US, 0, What::Woken { task: SECOND, prio: 120 });
+        script.context = Some(Context::Task);
+        script.switch(at + 2 * MS, 1, Left::Runnable, Some(SECOND));
+        script.switch(at + 2 * MS + 4 * US, 1, Left::Sleeping, None);
+        script.wake(at + later, 0, SECOND).switch(at + later, 1, Left::Runnable, Some(SECOND));
+        script.switch(at + 5 * MS + US, 0, Left::Sleeping, None);
+        script.wake(at + 10 * MS - US, 1, FIRST);
+        script.switch(at + 10 * MS - US, 1, Left::Sleeping, None).switch(at + 10 * MS, 0, Left::Runnable, Some(FIRST));
+    }
+    std::mem::take(&mut script.recorder).with_pools(1).finish(&Lateness::default())
+}
+
+#[test]
+fn threads_that_never_work_together_hold_one_lock() {
+    let recorded = turns(5 * MS);
+    assert!(recorded.pools.is_empty(), "{:?}", recorded.pools);
+    let [lock] = &recorded.workload.mutexes[..] else { panic!("{:?}", recorded.workload.mutexes) };
+    assert!(lock.hands_over, "no thread gets it again before the other");
+    let second = ops(&recorded, SECOND.pid);
+    let works = second.windows(3).filter(|ops| matches!(ops, [Op::Lock(0), Op::Run { .. }, Op::Unlock(0)])).count();
+    assert!(works >= 39, "{works} of 40");
+    let sleeps = second.iter().filter(|op| matches!(op, Op::Sleep { .. } | Op::Device { .. } | Op::InboxWait { .. }));
+    assert_eq!(sleeps.count(), 0, "a wait for the lock is none: {second:?}");
+}
+
+#[test]
+fn threads_that_work_together_share_their_work() {
+    let recorded = turns(3 * MS);
+    assert_eq!(recorded.pools, ["worker"]);
+    assert!(!recorded.workload.mutexes.iter().any(|mutex| mutex.hands_over));
+}

@@ -1,4 +1,4 @@
-//! Programs that no rule of the replay was made with when they were added (`cargo xtask whatif --fresh`). They use the
+//! Programs that no rule of the replay was made with when they were added (`cargo xtask whatif --set fresh`). They use the
 //! loopback interface only, with fixed ports from 18101 on.
 
 use super::{ALL, Program};
@@ -23,7 +23,7 @@ lighttpd -D -f lighttpd.conf & sleep 1; HOME=$PWD exec siege -b -q -c 8 -t 86400
         tasks: &["knotd", "dnsperf"],
         writers: ALL,
         begins_s: 3,
-        script: r#"printf '$ORIGIN ex.\n@ SOA a b 1 2 3 4 5\n@ NS a\na A 1.2.3.4\n' >ex.zone; echo 'a.ex A' >queries
+        script: r"printf '$ORIGIN ex.\n@ SOA a b 1 2 3 4 5\n@ NS a\na A 1.2.3.4\n' >ex.zone; echo 'a.ex A' >queries
 cat >knot.conf <<END
 server:
   listen: 127.0.0.1@18103
@@ -35,7 +35,7 @@ zone:
   - domain: ex
     file: $PWD/ex.zone
 END
-knotd -c knot.conf & sleep 2; exec dnsperf -s 127.0.0.1 -p 18103 -d queries -l 100000 -c 8"#,
+knotd -c knot.conf & sleep 2; exec dnsperf -s 127.0.0.1 -p 18103 -d queries -l 100000 -c 8",
         clients: None,
     },
     Program {
@@ -110,17 +110,17 @@ exec ab -q -X 127.0.0.1:18107 -c 4 -t 100000 -n 100000000 http://127.0.0.1:18106
         name: "erlang",
         what: "Erlang, 30 processes pass 6 messages around a ring",
         needs: &[("erl", "erlang-base")],
-        tasks: &["erts", "beam", "erl", "aux", "async"],
+        tasks: &["1_scheduler", "2_scheduler", "1_dirty", "2_dirty", "erts", "beam", "erl", "aux", "async"],
         writers: &[],
         begins_s: 4,
-        script: r#"cat >ring.erl <<'END'
+        script: r"cat >ring.erl <<'END'
 -module(ring).
 -export([run/0]).
 member(Next) -> receive M -> L = lists:seq(1, 300), S = lists:sum([X * M || X <- L]), Next ! (S rem 7) + 1, member(Next) end.
 run() -> First = self(), Last = lists:foldl(fun(_, Next) -> spawn(fun() -> member(Next) end) end, First, lists:seq(1, 29)),
  [Last ! K || K <- lists:seq(1, 6)], member(Last).
 END
-erlc ring.erl && exec erl -noshell -s ring run"#,
+erlc ring.erl && exec erl -noshell -s ring run",
         clients: None,
     },
     Program {
@@ -167,7 +167,22 @@ erlc ring.erl && exec erl -noshell -s ring run"#,
         name: "java-http",
         what: "Java's own HTTP server with 3 threads, ab with 6 connections",
         needs: &[("java", "default-jre-headless"), ("javac", "default-jdk-headless"), ("ab", "apache2-utils")],
-        tasks: &["java", "pool-1", "HTTP-", "Thread", "G1", "C2", "C1", "VM", "GC", "Monitor", "Signal", "Reference", "Finalizer", "ab-"],
+        tasks: &[
+            "java",
+            "pool-1",
+            "HTTP-",
+            "Thread",
+            "G1",
+            "C2",
+            "C1",
+            "VM",
+            "GC",
+            "Monitor",
+            "Signal",
+            "Reference",
+            "Finalizer",
+            "ab-",
+        ],
         writers: ALL,
         begins_s: 8,
         script: r#"cat >Web.java <<'END'
@@ -186,7 +201,20 @@ javac Web.java && java Web & sleep 5; exec ab -q -k -c 6 -t 100000 -n 100000000 
         name: "java-streams",
         what: "Java, parallel streams in the common pool",
         needs: &[("java", "default-jre-headless"), ("javac", "default-jdk-headless")],
-        tasks: &["java", "ForkJoin", "Thread", "G1", "C2", "C1", "VM", "GC", "Monitor", "Signal", "Reference", "Finalizer"],
+        tasks: &[
+            "java",
+            "ForkJoin",
+            "Thread",
+            "G1",
+            "C2",
+            "C1",
+            "VM",
+            "GC",
+            "Monitor",
+            "Signal",
+            "Reference",
+            "Finalizer",
+        ],
         writers: ALL,
         begins_s: 5,
         script: r#"cat >Streams.java <<'END'
@@ -255,9 +283,9 @@ exec python3 gil.py"#,
         tasks: &["openssl", "sh-"],
         writers: ALL,
         begins_s: 3,
-        script: r#"openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=localhost
+        script: r"openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=localhost
 openssl s_server -quiet -accept 127.0.0.1:18109 -key key -cert cert -www & sleep 1
-while :; do openssl s_time -connect 127.0.0.1:18109 -new -time 60; done"#,
+while :; do openssl s_time -connect 127.0.0.1:18109 -new -time 60; done",
         clients: None,
     },
     Program {

@@ -1,4 +1,4 @@
-//! Programs that came after most of the replay's rules were made (`cargo xtask whatif --others`). Rules on packets,
+//! Programs that came after most of the replay's rules were made (`cargo xtask whatif --set others`). Rules on packets,
 //! messages and repetitions were made with them. They use the loopback interface only, with fixed ports from 18053 on.
 
 use super::{ALL, Program};
