@@ -19,6 +19,7 @@
 //! assert_eq!(recorded.threads[0].waited_ns, Some(500));
 //! ```
 
+mod barriers;
 mod batches;
 mod causes;
 mod clocks;

@@ -20,7 +20,7 @@ use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
 use super::{Connection, Counts, Coupling, How, Lateness, Reads, Recorded};
-use super::{causes, clocks, handoffs, pauses, possible, sync};
+use super::{barriers, causes, clocks, handoffs, pauses, possible, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
 #[derive(Clone, Debug)]
@@ -144,6 +144,8 @@ impl Prepared {
         let naps = |thread: usize| whole.naps(thread, POLL_NS);
         let candidates = Candidates { may: &may, ends: &ends, attends: &attends, naps: &naps };
         let mut pools = Pools::new(&threads, &whole.woken_by(), &candidates);
+        let meet = barriers::find(&threads, &pools);
+        pools.remove(&meet);
         let locks = Locks::new(&whole, &mut pools);
         counts.lock_waits = locks.waits() as u64;
         counts.certain_pools = pools.certain(&locks.waits_of_pools(&pools));

@@ -200,3 +200,28 @@ fn a_member_takes_wakeups_of_all_wakers_alike() {
         .collect();
     assert_eq!(from.len(), 1, "{from:?}");
 }
+
+/// In each round of 10 ms, three workers work for 4, 6 and 10 ms on CPUs of their own, and the last is another in each
+/// round. The last wakes both others, or one, which wakes the other.
+fn meeting(all: bool) -> Vec<String> {
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    let workers = [WORKERS[0], WORKERS[1], FORKED];
+    for (cpu, worker) in workers.into_iter().enumerate() {
+        script.switch(0, cpu, Left::Runnable, Some(worker));
+    }
+    for round in 0..40 {
+        let (at, end) = (round as u64 * 10 * MS, (round as u64 + 1) * 10 * MS - 20 * US);
+        let [last, one, two] = [0, 1, 2].map(|of| (round + of) % 3);
+        script.switch(at + 4 * MS, one, Left::Sleeping, None).switch(at + 6 * MS, two, Left::Sleeping, None);
+        script.wake(end, last, workers[one]).switch(end + 2 * US, one, Left::Runnable, Some(workers[one]));
+        script.wake(end + 10 * US, if all { last } else { one }, workers[two]);
+        script.switch(end + 12 * US, two, Left::Runnable, Some(workers[two]));
+    }
+    std::mem::take(&mut script.recorder).with_pools(1).going_on().finish(&Lateness::default()).pools
+}
+
+#[test]
+fn threads_that_meet_at_barriers_are_no_pool() {
+    assert_eq!(meeting(true), [""; 0]);
+    assert_eq!(meeting(false), ["worker"]);
+}
