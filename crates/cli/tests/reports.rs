@@ -53,7 +53,7 @@ fn worst_gap(kernel: &str) -> u64 {
 fn a_real_time_hog_stands_still_for_50_ms_from_5_10_on() {
     for kernel in ["4.19", "5.4", "5.10+RT_RUNTIME_SHARE"] {
         let gap = worst_gap(kernel);
-        // The report has 1.3 ms. A CPU borrows before it is throttled, so that gap is not from throttling.
+        // The report has 1.3 ms, the period of its sound card. A CPU borrows before it is throttled.
         assert_eq!(gap, 0, "{kernel}");
     }
     for kernel in ["5.10", "5.15", "6.1", "5.4+NO_RT_RUNTIME_SHARE"] {

@@ -41,7 +41,7 @@ macro_rules! behaviours {
 
 behaviours! {
     // O(1) and the first CFS.
-    Early BALANCE_EARLY: OldBalance "2.6.0".."2.6.24" Remembered
+    Early BALANCE_EARLY: OldBalance "2.6.0".."2.6.24" Read
         "balance by the domains' own numbers, without task groups"
         from "task groups came with commit 29f59db3a74b (2.6.24, sched: group-scheduler core)";
     CountsTasks BALANCE_COUNTS_TASKS: OldBalance "2.6.0".."2.6.18" Remembered
@@ -49,17 +49,19 @@ behaviours! {
         from "removed by commit 2dd73a4f09be (2.6.18, sched: implement smpnice)";
     PowerPerThread POWER_PER_THREAD: OldBalance "2.6.0".."2.6.17" Remembered
         "give each thread of a core a part of the power; later a package counts as one CPU";
-    TriesOneQueue BALANCE_TRIES_ONE_QUEUE: OldBalance "2.6.0".."2.6.19" Remembered
-        "give up when no task of the busiest queue may move, without trying the next queue";
-    Softirq BALANCE_IN_SOFTIRQ: OldBalance "2.6.20".."" Remembered
+    TriesOneQueue BALANCE_TRIES_ONE_QUEUE: OldBalance "2.6.0".."2.6.19" Read
+        "give up when no task of the busiest queue may move, without trying the next queue"
+        from "2.6.18 has it, and 2.6.20 tries the next queue; the commit's id was not looked up";
+    Softirq BALANCE_IN_SOFTIRQ: OldBalance "2.6.20".."" Read
         "balance in a softirq after the tick, not in the tick"
         from "2.6.20, sched: use softirq for load balancing; the commit's id was not found";
     BoundsSleep O1_BOUNDS_SLEEP: O1 "2.6.17".."2.6.23" Remembered
         "let one long sleep make a task just interactive, and know SCHED_BATCH"
         from "the bound by commit 72d2854d4ebf (2.6.17, sched: fix interactive ceiling code); \
             removed by commit f2ac58ee617f (2.6.23, sched: remove sleep_type)";
-    SkipsClock SKIP_CLOCK_UPDATE: Fair "2.6.37".."" Remembered
-        "keep the run queue's clock from a wakeup that preempts to the switch";
+    SkipsClock SKIP_CLOCK_UPDATE: Fair "2.6.35".."" Read
+        "keep the run queue's clock from a wakeup that preempts to the switch"
+        from "commit a64692a3afd8 (2.6.35, sched: Cleanup/optimize clock updates); 2.6.34-rc7 has it not, 2.6.36 has it";
     IdleEndsAtFork IDLE_ENDS_AT_FORK: Wakeup "2.6.0".."3.2" Remembered
         "let a forked task end the measured idle time of its CPU";
 
@@ -76,7 +78,7 @@ behaviours! {
     WakeWide WAKE_WIDE: Wakeup "3.12".."" Read
         "keep the wakees of a task that wakes many from its CPU"
         from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic)";
-    WakeWideFlips WAKE_WIDE_OF_BOTH: Wakeup "4.3".."" Remembered
+    WakeWideFlips WAKE_WIDE_OF_BOTH: Wakeup "4.3".."" Read
         "compare how often waker and wakee change partners, in both directions"
         from "commit 63b0e9edceec (4.3, sched/fair: Beef up wake_wide())";
     AnyLoaded PICKS_ANY_LOADED_GROUP: OldBalance "3.18".."5.5" Read
@@ -93,10 +95,10 @@ behaviours! {
     LevelsAlike LEVELS_ALIKE: OldBalance "3.16".."" Read
         "give the levels within a node numbers by one rule"
         from "commit 143e1e28cb40 (3.16, sched: Rework sched_domain topology definition)";
-    NewidleCost NEWIDLE_COST: Balance "3.13".."" Remembered
+    NewidleCost NEWIDLE_COST: Balance "3.13".."" Read
         "stop a newly-idle balance when its cost exceeds the average idle time"
         from "commit 9bd721c55c8a (3.13, sched/balancing: Consider max cost of idle balance per sched domain)";
-    NewidleCostFades NEWIDLE_COST_FADES: Balance "3.13".."" Remembered
+    NewidleCostFades NEWIDLE_COST_FADES: Balance "3.13".."" Read
         "let the highest cost of newly-idle balancing fade"
         from "commit f48627e686a6 (3.13, sched/balancing: Periodically decay max cost of idle balance)";
     NewidleCostRises NEWIDLE_COST_RISES: Balance "6.17".."6.19" Read
@@ -104,17 +106,17 @@ behaviours! {
         from "commit 155213a2aed4 (6.17, sched/fair: Bump sd->max_newidle_lb_cost when newidle balance fails); \
             removed by commit d206fbad9328 (6.19, sched/fair: Revert max_newidle_lb_cost bump); stable releases of 6.12 to 6.18 \
             had it until January 2026";
-    NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
+    NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Read
         "pick again after a newly-idle balance that released the queue's lock"
         from "commit 37e117c07b89 (3.15, sched: Guarantee task priority in pick_next_task())";
     SlicesExpire LIMIT_SLICES_EXPIRE: Limits "3.2".."3.16" Read
         "drop what a CPU has left of its group's quota once another period has begun"
         again "4.18".."5.4"
         from "3.16 broke the test (commit 51f2176d74ac), 4.18 mended it (512ac999d275), 5.4 removed it (de53fd7aedb1)";
-    RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered
+    RootOverload ROOT_OVERLOAD: Balance "3.17".."" Read
         "skip newly-idle balancing while no CPU of the root domain has two tasks"
         from "commit 4486edd12b5a (3.17, sched/fair: Implement fast idling of CPUs when the system is partially loaded)";
-    KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered
+    KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Read
         "wake an idle CPU to balance when two CPUs of a cache are busy"
         from "commit 37dc6b50cee9 (3.13, sched: Remove unnecessary iteration over sched domains to update nr_busy_cpus)";
     NohzOwnFirst NOHZ_OWN_CPU_FIRST: OldBalance "2.6.37".."4.1" Read
@@ -126,19 +128,19 @@ behaviours! {
     IdlestShallowest FORK_TO_SHALLOWEST: Wakeup "3.18".."" Read
         "fork to the idle CPU in the shallowest idle state"
         from "commit 83a0a96a5f26";
-    CpuLoads CPU_LOAD_AVERAGES: OldBalance "2.6.0".."5.3" Remembered
+    CpuLoads CPU_LOAD_AVERAGES: OldBalance "2.6.0".."5.3" Read
         "balance by averages of a CPU's load over ticks (cpu_load[])"
         from "removed by commit 55627e3cd22c (5.3, sched/core: Remove rq->cpu_load[])";
-    PushesAny PUSHES_ANY_IMBALANCE: Balance "2.6.0".."5.12" Remembered
+    PushesAny PUSHES_ANY_IMBALANCE: Balance "2.6.0".."5.12" Read
         "have the stopper push the running task after failures, whatever is to be moved"
         from "removed by commit e9b9734b7465 (5.12, sched/fair: Reduce cases for active balance)";
-    PushResets PUSH_RESETS_FAILURES: Balance "2.6.0".."5.13" Remembered
+    PushResets PUSH_RESETS_FAILURES: Balance "2.6.0".."5.13" Read
         "restart the count of failures, and double the interval, when the stopper is kicked"
         from "removed by commit 23fb06d9602b (5.13, sched/fair: Clean up active balance nr_balance_failed trickery)";
-    PushClears PUSH_CLEARS_FAILURES: Balance "4.7".."" Remembered
+    PushClears PUSH_CLEARS_FAILURES: Balance "4.7".."" Read
         "clear the count of failures when the stopper has pushed a task"
         from "commit d02c071183e1 (4.7)";
-    LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Remembered
+    LeavesReduced LEAVES_REDUCED_CPU: Balance "4.1".."" Read
         "push a lone task from a CPU that real-time tasks leave little of"
         from "commit 1aaf90a4b88a (4.1, sched: Move CFS tasks to CPUs with higher capacity)";
     NewidleBacksOff NEWIDLE_BACKS_OFF: Balance "2.6.24".."5.0" Read
@@ -146,29 +148,29 @@ behaviours! {
         from "removed by commit 3f130a37c442 (5.0), which stable 4.4.204 and 4.19.87 have, too";
 
     // 4.2 to 6.0.
-    RtThrottle RT_THROTTLE: Realtime "2.6.25".."6.12" Remembered
+    RtThrottle RT_THROTTLE: Realtime "2.6.25".."6.12" Read
         "throttle real-time tasks that use up their part of the period" by "kernel.sched_rt_runtime_us=-1"
         from "commit fa85ae2418e6 (2.6.25, sched: rt time limit); \
             removed by commit 5f6bd380c7bd (6.12, sched/rt: Remove default bandwidth control)";
-    AbsentDecays ABSENT_LOAD_DECAYS: Fair "4.3".."" Remembered
+    AbsentDecays ABSENT_LOAD_DECAYS: Fair "4.3".."" Read
         "let a task's averages decay while it is in a higher class"
         from "commit 9d89c257dfb9 (4.3, sched/fair: Rewrite runnable load and utilization average tracking)";
-    ClassMovesLoad CLASS_CHANGE_MOVES_LOAD: Fair "4.4".."" Remembered
+    ClassMovesLoad CLASS_CHANGE_MOVES_LOAD: Fair "4.4".."" Read
         "detach a task's load when it leaves the fair class, and attach it at its return"
         from "commit daa59407b558 (4.4, sched/fair: Unify switched_{from,to}_fair() and task_move_group_fair())";
-    AffinityRequeues AFFINITY_REQUEUES: Cpusets "4.3".."" Remembered
+    AffinityRequeues AFFINITY_REQUEUES: Cpusets "4.3".."" Read
         "take a queued task off its queue and put it back when its CPUs change"
         from "commit 6c37067e2786 (4.3, sched: Change the sched_class::set_cpus_allowed() calling context)";
-    GroupMovePlaces GROUP_MOVE_PLACES: Cfs "4.4".."" Remembered
+    GroupMovePlaces GROUP_MOVE_PLACES: Cfs "4.4".."" Read
         "place a sleeping task in its old group before it changes groups"
         from "commit daa59407b558 (4.4, sched/fair: Unify switched_{from,to}_fair() and task_move_group_fair())";
-    RtTimerAtOnce RT_TIMER_AT_ONCE: Realtime "4.6".."" Remembered
+    RtTimerAtOnce RT_TIMER_AT_ONCE: Realtime "4.6".."" Read
         "fire the real-time period timer at once when deadline tasks have run before"
         from "commit c3a990dc9fab (4.6)";
-    RecordsPinned RECORDS_PINNED_WAKEES: Wakeup "3.12".."4.9" Remembered
+    RecordsPinned RECORDS_PINNED_WAKEES: Wakeup "3.12".."4.8" Read
         "count wakeups of pinned tasks for WAKE_WIDE"
         from "commit 62470419e993 (3.12, sched: Implement smarter wake-affine logic); \
-            removed by commit c58d25f371f5 (4.9, sched/fair: Move record_wakee())";
+            removed by commit c58d25f371f5 (4.8, sched/fair: Move record_wakee()), which 4.6.2 has not and 4.8.15 has";
     GroupsByUtil GROUPS_BY_UTILISATION: OldBalance "4.1".."5.5" Read
         "call a group overloaded by its utilisation, not by its number of tasks"
         from "commit ea67821b9a3e (4.1, sched: Replace capacity_factor by usage); \
@@ -176,78 +178,79 @@ behaviours! {
     WakeIdleCores WAKE_IDLE_CORES: Wakeup "4.9".."" Read
         "search for an idle core, then an idle CPU, then a sibling thread; WA_IDLE and WA_WEIGHT are features"
         from "commit 10e2f1acd010 (4.9, sched/core: Rewrite and improve select_idle_siblings())";
-    NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Remembered
+    NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Read
         "bring the averages of idle CPUs up to date every 32 ms"
         from "commit b7031a02ec75 (4.17, sched/fair: Add NOHZ_STATS_KICK)";
-    Eas ENERGY_AWARE: Frequency "5.0".."" Remembered
+    Eas ENERGY_AWARE: Frequency "5.0".."" Read
         "place waking tasks by energy where the machine has an energy model" by "kernel.sched_energy_aware=0"
         from "commit 732cd75b8c92 (5.0, sched/fair: Select an energy-efficient CPU on task wake-up)";
-    BesideIdle WAKE_BESIDE_IDLE: Wakeup "5.4".."" Remembered
+    BesideIdle WAKE_BESIDE_IDLE: Wakeup "5.4".."" Read
         "treat a CPU that runs only SCHED_IDLE tasks as idle for a waking task"
         from "commit 3c29e651e16d (5.4, sched/fair: Fall back to sched-idle CPU if idle CPU isn't found)";
-    ByType BALANCE_BY_TYPE: Balance "5.5".."" Remembered
+    ByType BALANCE_BY_TYPE: Balance "5.5".."" Read
         "classify groups by what they lack, and move load, utilisation, tasks or misfits"
         from "commit 0b0695f2b34a (5.5, sched/fair: Rework load_balance())";
-    PrioChangeLooks PRIO_CHANGE_LOOKS: Fair "5.6".."" Remembered
+    PrioChangeLooks PRIO_CHANGE_LOOKS: Fair "5.6".."" Read
         "treat a new nice value as a change of priority, and spare a lone task"
         from "commit 5443a0be6121 (5.6, sched: Use fair:prio_changed() instead of ad-hoc implementation); \
             commit 7c2e8bbd87db (5.6, sched: Spare resched IPI when prio changes on a single fair task)";
-    GroupMoveReschedules GROUP_MOVE_RESCHEDULES: Fair "5.6".."" Remembered
+    GroupMoveReschedules GROUP_MOVE_RESCHEDULES: Fair "5.6".."" Read
         "reschedule a running task that changes groups"
         from "commit 2a4b03ffc69f (5.6, sched/fair: Prevent unlimited runtime on throttled group)";
-    IdleOnlyBalancesSoon IDLE_ONLY_BALANCES_SOON: Balance "5.6".."" Remembered
+    IdleOnlyBalancesSoon IDLE_ONLY_BALANCES_SOON: Balance "5.6".."" Read
         "balance at the next tick when only SCHED_IDLE tasks are left on a CPU"
         from "commit 323af6deaf70 (5.6, sched/fair: Load balance aggressively for SCHED_IDLE CPUs)";
-    AffinitySpreads AFFINITY_SPREADS: Cpusets "5.7".."" Remembered
+    AffinitySpreads AFFINITY_SPREADS: Cpusets "5.7".."" Read
         "spread tasks that must leave their CPU over all allowed CPUs"
         from "commit 46a87b3851f0 (5.7, sched/core: Distribute tasks within affinity masks)";
-    Pct117 IMBALANCE_PCT_117: Balance "5.10".."" Remembered
+    Pct117 IMBALANCE_PCT_117: Balance "5.10".."" Read
         "tolerate 17 % of imbalance between packages and nodes, not 25 %"
         from "commit 2208cdaa56c9 (5.10, sched/fair: Reduce minimal imbalance threshold)";
-    BusyFactor16 BUSY_FACTOR_16: Balance "5.10".."" Remembered
+    BusyFactor16 BUSY_FACTOR_16: Balance "5.10".."" Read
         "balance busy CPUs 16 times less often, not 32 times"
         by "echo 32 | tee /sys/kernel/debug/sched/domains/cpu*/domain*/busy_factor"
         from "commit 6e7499135db7 (5.10, sched/fair: Reduce busy load balance interval)";
-    IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Remembered
+    IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Read
         "shorten the intervals of busy CPUs by a tick, so that levels drift apart"
         from "commit e4d32e4d5444 (5.10, sched/fair: Minimize concurrent LBs between domain level)";
     RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Remembered
         "halve the load that a task may not exceed at each failed balance"
         from "commit 5a7f55590467 (5.10, sched/fair: Relax constraint on task's load during load balance)";
-    SmtIgnoresHeat SMT_IGNORES_HEAT: Balance "5.10".."" Remembered
+    SmtIgnoresHeat SMT_IGNORES_HEAT: Balance "5.10".."" Read
         "move cache-hot tasks between the threads of a core"
         from "commit ec73240b1627 (5.10, sched/fair: Ignore cache hotness for SMT migration)";
-    KthreadsStay PER_CPU_KTHREADS_STAY: Balance "5.13".."" Remembered
+    KthreadsStay PER_CPU_KTHREADS_STAY: Balance "5.13".."" Read
         "leave per-CPU kernel threads out of balancing"
-        from "commit 9bcb959d05ee (5.13, sched/fair: Ignore percpu threads for imbalance pulls)";
-    NewidleGateCost NEWIDLE_GATE_BY_COST: Balance "5.16".."" Remembered
+        from "commit 9bcb959d05ee (5.13, sched/fair: Ignore percpu threads for imbalance pulls), which 5.10.135 and 5.12.9 \
+            have, too, and 5.11.0 not";
+    NewidleGateCost NEWIDLE_GATE_BY_COST: Balance "5.16".."" Read
         "skip newly-idle balancing by its measured cost, not by migration_cost"
         from "commit c5b0a7eefc70 (5.16, sched/fair: Remove sysctl_sched_migration_cost condition)";
     NumaPair NUMA_ALLOWS_PAIR: Balance "5.6".."5.11" Read
         "leave a node alone that has at most two running tasks"
         from "commit b396f52326de (5.6, sched/fair: Allow a small load imbalance between low utilisation SD_NUMA domains); \
             removed by commit 7d2b5dd0bcc4 (5.11, sched/numa: Allow a floating imbalance between NUMA nodes)";
-    NumaQuarter NUMA_ALLOWS_QUARTER: Balance "5.11".."5.18" Remembered
+    NumaQuarter NUMA_ALLOWS_QUARTER: Balance "5.11".."5.18" Read
         "allow an imbalance of two between nodes, and forks on a node, while a quarter of it is in use"
         from "commit 7d2b5dd0bcc4 (5.11, sched/numa: Allow a floating imbalance between NUMA nodes); \
             commit 23e6082a522e (5.11, sched: Limit the amount of NUMA imbalance that can exist at fork time); \
             removed by commit e496132ebedd (5.18, sched/fair: Adjust the allowed NUMA imbalance when SD_NUMA spans multiple LLCs)";
-    SearchOnce WAKE_SEARCHES_ONCE: Wakeup "5.12".."" Remembered
+    SearchOnce WAKE_SEARCHES_ONCE: Wakeup "5.12".."" Read
         "look for an idle core and an idle CPU in one pass, and take an idle CPU where no core is idle"
         from "commit 9fe1f127b913 (5.12, sched/fair: Merge select_idle_core/cpu())";
-    SiblingsOfPrev WAKE_SIBLINGS_FIRST: Wakeup "5.13".."" Remembered
+    SiblingsOfPrev WAKE_SIBLINGS_FIRST: Wakeup "5.13".."" Read
         "look at the previous CPU's sibling threads before the search of the cache"
-        from "commit c722f35b513f (5.13, sched/fair: Bring back select_idle_smt(), but differently)";
-    NumaByCaches NUMA_IMBALANCE_BY_CACHES: Balance "5.18".."" Remembered
+        from "commit c722f35b513f (5.13, sched/fair: Bring back select_idle_smt(), but differently), which 5.12.9 has, too";
+    NumaByCaches NUMA_IMBALANCE_BY_CACHES: Balance "5.18".."" Read
         "allow an imbalance between nodes by the number of caches in a node"
         from "commit e496132ebedd (5.18, sched/fair: Adjust the allowed NUMA imbalance when SD_NUMA spans multiple LLCs)";
-    IdleLagDecays IDLE_LAG_DECAYS: Fair "6.0".."" Remembered
+    IdleLagDecays IDLE_LAG_DECAYS: Fair "6.0".."" Read
         "let a sleeper that leaves an idle CPU decay up to now"
         from "commit e2f3e35f1f5a (6.0, sched/fair: Decay task PELT values during wakeup migration)";
-    QueuesOnIdle WAKE_QUEUES_ON_IDLE: Wakeup "6.0".."" Remembered
+    QueuesOnIdle WAKE_QUEUES_ON_IDLE: Wakeup "6.0".."" Read
         "let an idle CPU enqueue the tasks that others wake for it" by "NO_TTWU_QUEUE"
         from "commit f3dd3f674555 (6.0, sched: Remove the limitation of WF_ON_CPU on wakelist if wakee cpu is idle)";
-    ReducedIsMisfit REDUCED_IS_MISFIT: Balance "6.0".."" Remembered
+    ReducedIsMisfit REDUCED_IS_MISFIT: Balance "6.0".."" Read
         "treat a lone task on a CPU that real-time tasks leave little of as a misfit"
         from "commit c82a69629c53 (6.0, sched/fair: fix case with reduced capacity CPU)";
 
@@ -267,22 +270,22 @@ behaviours! {
     BoostsRunnable RUNNABLE_BOOST: Frequency "6.5".."" Read
         "count tasks that wait as utilisation for frequency, energy and busy CPUs"
         from "commit 7d0583cf9ec7 (6.5, sched/fair, cpufreq: Introduce 'runnable boosting')";
-    SiblingOfBusiest SIBLING_OF_BUSIEST: Balance "6.5".."" Remembered
+    SiblingOfBusiest SIBLING_OF_BUSIEST: Balance "6.5".."" Read
         "let the busiest group's level decide whether tasks are spread"
         from "commit 43726bdedd29 (6.5, sched/fair: Use the busiest group to set prefer_sibling)";
-    FullyBusySmt FULLY_BUSY_SPARES_SMT: Balance "6.5".."" Remembered
+    FullyBusySmt FULLY_BUSY_SPARES_SMT: Balance "6.5".."" Read
         "prefer a fully busy single CPU to a fully busy core"
         from "commit 5fd6d7f43958 (6.5, sched/fair: Keep a fully_busy SMT sched group as busiest)";
     MisfitFirst FIRST_OF_EQUAL_MISFITS: Balance "6.9".."" Read
         "relieve the first of the groups with equal misfits, not the last"
         from "commit 7f1a7229718d (6.9, sched/fair: Do strict inequality check for busiest misfit task group)";
-    SmtBalance SMT_BALANCE: Balance "6.6".."" Remembered
+    SmtBalance SMT_BALANCE: Balance "6.6".."" Read
         "relieve a core with several busy threads before single CPUs"
         from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
-    SiblingByCores SIBLINGS_BY_CORES: Balance "6.6".."" Remembered
+    SiblingByCores SIBLINGS_BY_CORES: Balance "6.6".."" Read
         "compare groups of different numbers of cores in proportion"
         from "commit 7ff1693236f5 (6.6, sched/fair: Implement prefer sibling imbalance calculation between asymmetric groups)";
-    WholeCoreBalances WHOLE_CORE_BALANCES: Balance "6.6".."" Remembered
+    WholeCoreBalances WHOLE_CORE_BALANCES: Balance "6.6".."" Read
         "prefer a CPU of an idle core for balancing"
         from "commit b1bfeab9b002 (6.6, sched/fair: Consider the idle state of the whole core for load balance)";
     SpareCore SPARE_CORE_FIRST: Balance "6.6".."" Remembered
@@ -370,7 +373,7 @@ behaviours! {
     HrtickAtSwitch HRTICK_AT_SWITCH: Fair "6.12".."" Read
         "set the slice timer at a switch, not when the same task is picked again"
         from "commit dae4320b29f0 (6.12, sched: Fixup set_next_task() implementations)";
-    ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Remembered
+    ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Read
         "stretch the deadline that a sleeping entity took along when its weight changes"
         from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag)";
     ReweightPlaces REWEIGHT_PLACES: Eevdf "6.13".."7.1" Recorded
@@ -378,10 +381,10 @@ behaviours! {
         from "commit 6d71a9c61604 (6.13, sched/fair: Fix EEVDF entity placement bug causing scheduling lag); \
             reverted by commit 101f3498b4bd (7.1); recorded: 6.12.118 and 7.1.13 keep a group of hackbench to its weight, \
             6.18.15 and 7.0.13 do not";
-    IneligibleMoves INELIGIBLE_STAYS: Eevdf "6.14".."" Remembered
+    IneligibleMoves INELIGIBLE_STAYS: Eevdf "6.14".."" Read
         "leave an entity that is not eligible to its CPU until a balance has failed"
         from "commit 873199d27bb2 (6.14, sched/core: Prioritize migrating eligible tasks in sched_balance_rq())";
-    Vprot PROTECTS_SHORTEST_SLICE: Eevdf "6.17".."" Remembered
+    Vprot PROTECTS_SHORTEST_SLICE: Eevdf "6.17".."" Read
         "protect the running entity for the shortest slice that waits" by "NO_RUN_TO_PARITY"
         from "commit 052c3d87c82e (6.17, sched/fair: Limit run to parity to the min slice of enqueued entities)";
 
@@ -466,10 +469,10 @@ behaviours! {
         from "commit 9fe89f022c05 (7.1, sched/fair: More complex proportional newidle balance)";
 
     // Outside the scheduler. 5.5 gave the writers of a pipe their own queue.
-    PipeWakesInVain PIPE_WAKES_IN_VAIN: Kernel "5.5".."6.14" Remembered
+    PipeWakesInVain PIPE_WAKES_IN_VAIN: Kernel "5.5".."6.14" Read
         "let a reader of a full pipe wake a writer even if no page is free"
         from "removed by commit aaec5a95d596 (6.14, pipe_read: don't wake up the writer if the pipe is still full)";
-    LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Remembered
+    LazyPreemption LAZY_PREEMPTION: Kernel "6.13".."" Read
         "know lazy preemption; earlier kernels preempt as with `voluntary`" by "echo voluntary > /sys/kernel/debug/sched/preempt"
         from "commit 7c70cb94d29c (6.13)";
     LazyOrFull LAZY_OR_FULL: Kernel "7.0".."" Read
@@ -477,12 +480,13 @@ behaviours! {
         from "commit 7dadeaa6e851 (7.0, sched: Further restrict the preemption modes)";
 
     // What kernels print.
-    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Remembered "print version 14 of /proc/schedstat"
+    Schedstat14 SCHEDSTAT_14: Debug "2.6.20".."" Read "print version 14 of /proc/schedstat"
         from "2.6.20, sched: remove lb_stopbalance counter; the commit's id was not found";
-    Schedstat15 SCHEDSTAT_15: Debug "2.6.24".."" Remembered "print version 15 of /proc/schedstat";
-    Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Remembered "print version 16 of /proc/schedstat"
+    Schedstat15 SCHEDSTAT_15: Debug "2.6.30".."" Read "print version 15 of /proc/schedstat"
+        from "2.6.24 prints 14, and 2.6.34-rc7 prints 15; the commit's id was not looked up";
+    Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Read "print version 16 of /proc/schedstat"
         from "commit 11b0bfa5d463 (6.10, sched/debug: Increase SCHEDSTAT_VERSION to 16)";
-    Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Remembered "print version 17 of /proc/schedstat"
+    Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Read "print version 17 of /proc/schedstat"
         from "commit 7c8cd569ff66 (6.14, docs: Update Schedstat version to 17)";
 
     DeadlineWhole DEADLINE_HAS_WHOLE: Deadline "7.2".."" Read
