@@ -167,8 +167,8 @@ def calibrated(names):
     lines = [
         "## With and without calibration",
         "",
-        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. p50 to p99 are the factors by which wakeup latencies are "
-        "outside the recorded range, in the geometric mean over the scenarios. 1 is within. Every row simulates the machine's background tasks.",
+        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The last columns have the factor by which wakeup latencies are "
+        "outside the recorded range, in the geometric mean over the scenarios. A factor of 1 is within. Every row simulates the machine's background tasks.",
         "",
         "| recordings | `--costs` | inside | of | p50 | p90 | p99 |",
         "|---|---|---|---|---|---|---|",
