@@ -27,58 +27,49 @@ cells = run()
 
 # The known reasons for misses, by scenario. A scenario without an entry is "not yet understood".
 CAUSES = {
-    "group-waker": "Two periodic tasks of one group wait for each other. The sign of lags of a few microseconds decides whether one preempts the "
-    "other. `perf sched` on a real 6.18 shows 49 involuntary switches of `w`. 39 are by the wakeup of the other `w` (RUN_TO_PARITY protects only "
-    "eligible tasks), and 9 by ticks. Noise of the machine decides how often. Recorded again on a quieter machine, a task had 22 involuntary "
-    "switches (before: 31 to 52). The 90th percentile was 58 to 67 us, near the simulated one. Random noise in the length of runs (1 us, "
-    "exponential) does not bring the figures nearer, and is not modelled.",
+    "group-waker": "Two periodic tasks of one group wait for each other. The sign of lags of a few microseconds decides whether one preempts the other, and "
+    "noise of the machine decides that sign. Recorded again on a quieter machine, the 90th percentile was 58 to 67 us, near the simulated one.",
     "periodic-on-2": "The distribution of the four periodic tasks over two CPUs decides their waits. There are two states that last for seconds: "
     "two and two, and three to one. The seed decides which state a simulated run has. One condition is when an idle CPU looks for work. On a real "
     "6.18 (`perf record` with `irq_vectors`), the interrupt that requests it arrives 10 to 30 us after the tick that sent it. By then, the CPU with "
     "the tick has picked its next task. Another condition is how often a CPU that becomes idle balances. On that machine, it did so in 0 of 102 "
     "cases, since the rate follows earlier success. The rate of the recorded machine is unknown.",
-    "periodic-on-4": "Four virtual CPUs run on two real ones. A task is charged for time in which its virtual CPU is not running. In the recording, "
-    "a task that just woke has less of that than here. A virtual CPU that has set its timer often sleeps for another lock of the emulator, which is "
-    "not simulated (`crates/sim/COSTS.md`).",
+    "periodic-on-4": "Four virtual CPUs run on two real ones. A task is charged for time in which its virtual CPU is not running. In the recording, a task that "
+    "just woke has less of that than here: the emulator's locks are not all simulated (`crates/sim/COSTS.md`).",
     "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 whenever the balancer finds one slightly above the average load. Load averages differ "
     "by at most 1. The noise that decides is not modelled, except for one kernel thread on each CPU.",
-    "twelve-on-4": "Four virtual CPUs run on two real ones. Ticks are lost while the host runs something else on the CPU. They are also lost while a virtual CPU that is not running holds a "
+    "twelve-on-4": "Four virtual CPUs run on two real ones. Ticks are lost while the host runs something else on the CPU, or while another virtual CPU holds a "
     "lock of the emulator. Here fewer ticks are lost.",
     "uneven-tree-4cpu": "The task alone on its CPU is interrupted by the recorder's other processes, which are not modelled.",
     "five-on-2x4": "Background activity beyond one kernel thread a second is not modelled.",
-    "quota-on-2": "There are two states that last. Either the free hog and the limited group have a CPU each, or they share one. A real 6.18 started "
-    "with two limited tasks on each CPU, and the idle CPU pulled the hog repeatedly. After 1.2 s, one busy balance pulled both limited tasks over, "
-    "for good. Busy CPUs balanced 60 ms after an idle balance, as here. The reason for the lasting state is a guess from the rules. In the first "
-    "tick after the group is unthrottled, the CPU's utilisation is low. The CPU counts as having room, and two against three tasks is no imbalance. "
-    "Simulated runs reach the lasting state sooner. Throttled periods and times are right in both states.",
+    "quota-on-2": "Two states last. Either the free hog and the limited group have a CPU each, or they share one. A real 6.18 reached the second state after "
+    "1.2 s. Simulated runs reach it sooner. Throttled periods and times are right in both states.",
     "rt-mix": "The FIFO task waits 30 to 50 ms when the ordinary task gets its part of a second (by the fair server, or by throttling in 6.1 to 6.6). "
     "That happens once a second. One of its 474 waits more or less decides whether the 99th percentile is such a wait. Under 6.18, it is, on a real "
     "machine and here. In the emulated recordings (6.1, 6.12), it is the longest delay by the host, 1 to 5 ms.",
     "short-waker": "The waker's rate and charge depend on costs that are the same for all scenarios.",
-    "batch-idle": "A SCHED_IDLE task runs 7 ms in 5 s, so one switch more or less decides the cell. It gets a turn if the waker sleeps while both hogs "
-    "have had more than their part. The turn ends at the next tick. Its length depends on where the waker's sleep starts between two ticks, which the "
-    "delay of sleeps moves. A real 6.18 with a timer slack of 50 us had 2 to 4 switches in eight runs of 5 s. The hogs had 732 to 768 each. Simulated with "
-    "that slack, it is 2 to 4, and 741 to 761. With the recorder's slack of 1 ns, the simulated waker sleeps 2.5 ms after the tick, and five "
-    "turns of 1.5 ms are enough.",
+    "batch-idle": "A SCHED_IDLE task runs 7 ms in 5 s, so one switch more or less decides the cell. It gets a turn until the next tick if the waker sleeps "
+    "while both hogs have had more than their part. The delay of sleeps moves that moment. A real 6.18 with a timer slack of 50 us had 2 to 4 "
+    "switches, and so has the simulation with that slack.",
 }
 
 # The machines of fidelity/machines, by folder.
 ABOUT = {
     "1-cpu": "emulated, 1 CPU",
     "2-cpus": "emulated, 2 CPUs",
-    "1-cpu-again": "emulated, 1 CPU, at another hour",
-    "2-cpus-again": "emulated, 2 CPUs, at another hour",
-    "4-cpus": "emulated, 4 CPUs on 2 real ones",
-    "2x4-cpus": "emulated, 2 sockets of 4 cores on 2 real CPUs",
-    "2x4x2-cpus": "emulated, 2 sockets of 4 cores of 2 threads on 2 real CPUs",
+    "1-cpu-again": "emulated, 1 CPU, later",
+    "2-cpus-again": "emulated, 2 CPUs, later",
+    "4-cpus": "emulated, 4 CPUs",
+    "2x4-cpus": "emulated, 2 sockets of 4 cores",
+    "2x4x2-cpus": "emulated, 2 sockets of 4 cores of 2 threads",
     "vm-2-cpus": "a virtual machine of 2 CPUs",
     "vm-2-cpus-random": "the same, 24 workloads drawn at random",
-    "vm-2-cpus-random-2": "the same, 12 more, drawn after everything that is simulated",
+    "vm-2-cpus-random-2": "the same, 12 more",
     "vm-2-cpus-random-again": "the same, the 24 at another hour",
     "vm-2-cpus-random-2-again": "the same, the 12 at another hour",
-    "vm-2-cpus-random-3": "such a machine on another host, 12 drawn since",
+    "vm-2-cpus-random-3": "such a machine on another host, 12",
     "vm-2-cpus-random-3-again": "the same, ten minutes later",
-    "vm-2-cpus-rt": "such a machine, 12 of real-time and deadline tasks, drawn since",
+    "vm-2-cpus-rt": "such a machine, 12 of real-time and deadline tasks",
     "vm-2-cpus-rt-again": "the same, five minutes later",
 }
 OVERRUN = (
@@ -176,9 +167,8 @@ def calibrated(names):
     lines = [
         "## With and without calibration",
         "",
-        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The table has the cells inside, and the factor by which wakeup latencies are outside the recorded range. It is the geometric mean "
-    "over the scenarios, and 1 is within. Every row simulates the machine's background "
-        "tasks, which are in the recordings. `vm` and the machine's file have the wakeup of CPUs that were idle for a while.",
+        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The last columns have the factor by which wakeup latencies are "
+        "outside the recorded range, in the geometric mean over the scenarios. A factor of 1 is within. Every row simulates the machine's background tasks.",
         "",
         "| recordings | `--costs` | inside | of | p50 | p90 | p99 |",
         "|---|---|---|---|---|---|---|",
@@ -194,34 +184,43 @@ def calibrated(names):
 
 # What the README of the recordings says of their machines and their recordings do not, by kernel. It has no date either.
 MACHINE_OF = {
-    "6.1": "Debian's cloud kernel, QEMU's software emulation on a host with 2 CPUs",
-    "6.12": "Debian's cloud kernel, QEMU's software emulation on a host with 2 CPUs",
+    "6.1": "Debian's cloud kernel in QEMU",
+    "6.12": "Debian's cloud kernel in QEMU",
     "6.18": "virtual machine, AMD EPYC",
 }
 
 
+# The columns of `where`. One with the same value everywhere is a sentence.
+COLUMNS = ("kernel", "CPUs", "machine", "emulated", "HZ", "preemption", "autogroup", "runs", "date")
+
+
 def where():
-    """A row for each machine that the main table was recorded on: what its recordings say of it."""
+    """The machines that the main table was recorded on, by what their recordings have: a table, and what is common to all."""
     rows = {}
     for folder in sorted(RECORDINGS.glob("linux-*"), key=lambda folder: number(folder.name.removeprefix("linux-"))):
         for file in sorted(folder.glob("*.json")):
-            said = json.loads(file.read_text())
-            short = ".".join(said["kernel"].split(".")[:2])
+            recording = json.loads(file.read_text())
+            short = ".".join(recording["kernel"].split(".")[:2])
             key = (
-                said["kernel"],
-                f"{said['topology']} (QEMU)" if "," in said["topology"] else f"{said['cpus']} CPUs",
+                recording["kernel"],
+                f"{recording['topology']} (QEMU)" if "," in recording["topology"] else f"{recording['cpus']} CPUs",
                 MACHINE_OF[short],
-                "yes" if said["emulated"] else "no",
-                said["hz"],
-                said.get("preempt", "not said"),
-                "on" if said["autogroup"] else "off",
-                f"{len(said['observed'])} of {said['duration_s']} s",
-                # What a recording made with `vruntime fidelity --record` may say.
-                said.get("recorded", "not said"),
+                "yes" if recording["emulated"] else "no",
+                str(recording["hz"]),
+                recording.get("preempt", "unknown"),
+                "on" if recording["autogroup"] else "off",
+                f"{len(recording['observed'])} of {recording['duration_s']} s",
+                # What a recording made with `vruntime fidelity --record` may have.
+                recording.get("recorded", "unknown"),
             )
             rows[key] = rows.get(key, 0) + 1
     by_size = sorted(rows.items(), key=lambda row: (number(row[0][0]), row[0][1]))
-    return [f"| {' | '.join(map(str, key))} | {files} |" for key, files in by_size]
+    varies = [column for column in range(len(COLUMNS)) if len({key[column] for key, _ in by_size}) > 1]
+    head = [COLUMNS[column] for column in varies] + ["scenarios"]
+    table = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    table += [f"| {' | '.join(key[column] for column in varies)} | {files} |" for key, files in by_size]
+    common = [f"{COLUMNS[column]} {by_size[0][0][column]}" for column in range(len(COLUMNS)) if column not in varies]
+    return table, f"All recordings have: {', '.join(common)}." if common else ""
 
 
 machines = {folder.name: run(folder) for folder in sorted(filter(pathlib.Path.is_dir, MACHINES.iterdir()), key=lambda folder: ORDER.index(folder.name))}
@@ -232,36 +231,36 @@ TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=Tr
 # Where two states last for seconds, a seed decides which: how many are inside is known of many seeds.
 SEEDS = 15
 by_seed = [count(run("--seed", seed, "--repeat", 1))[0] for seed in range(1, SEEDS + 1)]
+RECORDED_ON, COMMON = where()
 main = [
     "# Accuracy",
     "",
     f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks. **{inside} of {total} measurements are within their tolerance**, and {TELLING}",
     "",
-    "`docs/fidelity.py` makes this page from the command's output. `vruntime help fidelity` has the tolerances. "
-    "[fidelity/ground-truth](../fidelity/ground-truth/README.md) has the recordings, and how they were made. Figures are medians of seeds 1 to 5. "
-    f"For each single seed from 1 to {SEEDS}, the mean is {sum(by_seed) / SEEDS:.1f} of {total}, from {min(by_seed)} to {max(by_seed)}.",
+    "- `vruntime fidelity` prints every cell, and `vruntime help fidelity` the tolerances. Figures are medians of seeds 1 to 5.",
+    f"- For each single seed from 1 to {SEEDS}, the mean is {sum(by_seed) / SEEDS:.1f} of {total}, from {min(by_seed)} to {max(by_seed)}.",
+    "- [Your own machine](real.md#vruntime-fidelity---record) can be recorded in two minutes.",
     "",
     "| kernel | inside | of |",
     "|---|---|---|",
     *(f"| {kernel} | {part} | {of} |" for kernel, part, of in by_kernel(cells)),
     "",
+    f"`docs/fidelity.py` made this page from the command's output on {datetime.date.today():%-d %B %Y}.",
+    "",
     "## Recorded machines",
     "",
-    "| kernel | CPUs | machine | emulated | HZ | preemption | autogroup | runs | date | scenarios |",
-    "|---|---|---|---|---|---|---|---|---|---|",
-    *where(),
+    *RECORDED_ON,
     "",
-    "The recordings' README describes the machines, and the recordings have the rest. Neither has the day, the model of the processors, the emulator's host, or Debian's update of `6.1.0`. They are in this repository "
-    "since 21 November 2026. Recordings of `vruntime fidelity --record` "
-    f"have the day (`recorded`) and the processor. This page was made on {datetime.date.today():%-d %B %Y}.",
+    f"{COMMON} The recordings are in this repository since 21 November 2026 ([fidelity/ground-truth](../fidelity/ground-truth/README.md)). "
+    "QEMU emulates in software, on a host with 2 CPUs. Unknown are the processors, the emulator's host, and Debian's update of `6.1.0`.",
     "",
     "## Other machines",
     "",
-    "These were recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 28 November 2026. One figure of the profile `emulated` was "
-    "chosen in view of those of 2 and 4 CPUs (`crates/sim/COSTS.md`). `python3 docs/fidelity.py target/release/vruntime` writes every cell to "
-    "target/fidelity-machines.md. With more virtual than real CPUs, most of a recording is the host.",
+    "These were recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 28 November 2026. `python3 docs/fidelity.py "
+    "target/release/vruntime` writes every cell to target/fidelity-machines.md. One figure of the profile `emulated` was chosen in view of those of 2 and 4 "
+    "CPUs (`crates/sim/COSTS.md`). Emulators ran on 2 CPUs. With more virtual CPUs, most of a recording is the host.",
     "",
-    "| machine | kernel | inside | of | | the machine itself, recorded at another hour |",
+    "| machine | kernel | inside | of | | recorded at another hour |",
     "|---|---|---|---|---|---|",
 ]
 pairs = []
@@ -276,23 +275,21 @@ for name, some in machines.items():
         main.append(f"| {ABOUT[name]} | {kernel} | {part} | {of} | {100 * part / of:.0f} % | {shown} |")
 main += [
     "",
-    "The last column is no simulation. It compares the recording with another one of the same machine at another hour (`vruntime fidelity DIR --against DIR`), "
-    "and has the median of its runs. What is outside there changes with the hour. Where it exists, the simulator has "
-    f"{100 * sum(pair[0] for pair in pairs) / len(pairs):.0f} % inside on average, and the machine itself "
+    "The last column is no simulation. It compares the recording with another one of the same machine (`vruntime fidelity DIR --against DIR`), and has the "
+    f"median of its runs. Where it exists, the simulator has {100 * sum(pair[0] for pair in pairs) / len(pairs):.0f} % inside on average, and the machine itself "
     f"{100 * sum(pair[1] for pair in pairs) / len(pairs):.0f} %. In {sum(ours >= its for ours, its in pairs)} of the {len(pairs)} rows, the simulator "
     "is at least as near.",
     "",
-    "`fidelity/random_workloads.py` drew the workloads of the last eight rows at random. The 24 showed that three things were missing in the simulator. These are the machine's background tasks, the wakeup of idle CPUs, "
-    "and the wakeup placement of this kernel. The 12 were drawn and recorded after that. They show what "
-    "to expect of your own workload, as `vruntime fidelity --record mine --with app.json` does. The 12 on another host (Intel Xeon) were recorded under another "
-    "build of that kernel. In view of them, one figure was changed: how often newly-idle balancing is tried at the start (read in that kernel: "
-    "`crates/sim/COSTS.md`). Before, 184 and 187 of 192 were inside.",
+    "`fidelity/random_workloads.py` drew the workloads of the last eight rows at random:",
     "",
-    "The last two rows have the classes above the fair class: tasks that wake each other, inherit priorities, and overrun reservations. They were drawn and "
-    "recorded after everything that is simulated. Changes of that day to those classes (`crates/sim/tests/higher_classes.rs`) follow the kernel's behaviour. "
-    "Before these, 214 and 215 of 231 were inside.",
+    "| workloads | drawn and recorded | changed since |",
+    "|---|---|---|",
+    "| 24 | First | Background tasks, the wakeup of idle CPUs, and this kernel's wakeup placement |",
+    "| 12 more | After everything that is simulated | Nothing: expect this of your own workload |",
+    "| 12 on another host (Intel Xeon) | Under another build of the kernel | How often newly-idle balancing is tried at the start. Before: 184 and 187 of 192 |",
+    "| 12 of real-time and deadline tasks | After everything that is simulated | Those classes (`crates/sim/tests/higher_classes.rs`). Before: 214 and 215 of 231 |",
 ]
-main += ["", *calibrated(["vm-2-cpus", "vm-2-cpus-random", "vm-2-cpus-random-2"]), "## Cells outside, and known reasons", "", *outside(cells, {}, "###"), "`vruntime fidelity` prints every cell."]
+main += ["", *calibrated(["vm-2-cpus", "vm-2-cpus-random", "vm-2-cpus-random-2"]), "## Cells outside, and known reasons", "", *outside(cells, {}, "###")]
 
 other = [
     "# Accuracy on other machines",
@@ -314,7 +311,8 @@ def page(lines):
     """The text of a page, with its paragraphs wrapped at 100 columns."""
     text = "\n".join(lines).rstrip().split("\n")
     is_paragraph = lambda line: line and not line.startswith(("|", "#"))
-    return "\n".join(textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False) if is_paragraph(line) else line for line in text) + "\n"
+    wrap = lambda line: textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False, subsequent_indent="  " if line.startswith("- ") else "")
+    return "\n".join(wrap(line) if is_paragraph(line) else line for line in text) + "\n"
 
 
 (HERE / "fidelity.md").write_text(page(main))

@@ -244,6 +244,46 @@ def round_():
     picture.save("round")
 
 
+def time():
+    """The events of a run, the jumps of the clock between them, and on the CPU the time that the kernel takes at each."""
+    end = 16
+    costs = {name: int(ns) / 1e6 for name, ns in re.findall(r"^(\w+)_ns = (\d+)", (FOLDER / "time.toml").read_text(), re.M)}
+    result = json.loads(run("time", "--json"))
+    with tempfile.TemporaryDirectory() as out:
+        run("time", "--out", out)
+        lines = (Path(out) / "trace.txt").read_text().splitlines()
+    found = [(float(match[1]) * 1e3, match[2]) for line in lines if (match := re.search(r"([\d.]+): (sched_waking|sched_switch):", line))]
+    ticks = range(1000 // result["hz"], end, 1000 // result["hz"])
+    events = [(at, "c3") for at in ticks]
+    events += [(at, "c1" if what == "sched_waking" else "c2") for at, what in found]
+    # Ticks and timers interrupt the CPU. Then the kernel switches.
+    cost = {"c3": "tick", "c1": "timer", "c2": "switch"}
+    kernel = [(at, at + costs[cost[css]]) for at, css in events]
+    drawn, counted = sum(stop - start for start, stop in kernel), result["observed"][0]["cpus"][0]["overhead_ns"] / 1e6
+    assert abs(drawn - counted) < 1e-3, f"{drawn} ms of kernel time are drawn, and the run has {counted}"
+    picture = Picture(0, end, "The clock jumps from event to event: ticks, timers and switches. Each costs kernel time on the CPU")
+    picture.legend([("c3", "tick"), ("c1", "timer"), ("c2", "switch"), ("c0", "service"), ("idle", "batch"), ("stop", "kernel: a cost")])
+    picture.text(8, picture.y + 22, "clock")
+    times = [0, *sorted({at for at, _ in events if at > 0}), end]
+    y = picture.y + 28
+    for start, stop in zip(times, times[1:]):
+        x, to = picture.x(start), picture.x(stop)
+        picture.add(f'<path d="M{x:.1f} {y} Q{(x + to) / 2:.1f} {y - 40:.1f} {to:.1f} {y}" class="avg"/>')
+    picture.y += 32
+    picture.text(8, picture.y + 12, "events")
+    for at, css in events:
+        picture.add(f'<circle cx="{picture.x(at):.1f}" cy="{picture.y + 7}" r="5" class="{css}"/>')
+    picture.y += 20
+    cpus, _ = slices("time", 0, end)
+    picture.rows({0: [part for part in cpus[0] if part[2].startswith("service")]}, {}, lambda task: "c0")
+    picture.y -= ROW
+    for start, stop in kernel:
+        picture.bar(start, stop, "stop")
+    picture.y += ROW
+    picture.axis(2)
+    picture.save("time")
+
+
 def domains():
     """The domains of CPU 0, and the groups of CPUs that each of them balances."""
     text = run("domains", "--debug-at", "50ms")
@@ -268,5 +308,5 @@ def domains():
 
 
 if __name__ == "__main__":
-    for draw in (share, wakeup, limit, balance, tree, round_, domains):
+    for draw in (share, wakeup, limit, balance, tree, round_, time, domains):
         draw()
