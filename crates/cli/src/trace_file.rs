@@ -33,7 +33,7 @@ pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
             return streamed(file);
         }
         let mut first = Vec::new();
-        file.by_ref().take(16).read_to_end(&mut first)?;
+        file.by_ref().take(512).read_to_end(&mut first)?;
         file.rewind()?;
         if read::is_text(&first) { Ok(Box::new(TextReader::new(Stoppable(file)))) } else { read::from_reader(file) }
     };

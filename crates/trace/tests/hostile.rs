@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use proptest::prelude::*;
+use vruntime_trace::Tracepoint;
 use vruntime_trace::read::{Error, Place, Summary, TextReader, open};
 use vruntime_trace::recording::Recording;
 
@@ -141,6 +142,62 @@ fn holes_in_text_are_unreadable_lines() {
     let other = "a-1 [000] 5.000000: sched_w\u{fc}king: comm=b pid=2\n".to_owned() + line;
     let (summary, reader) = summary(other.as_bytes());
     assert_eq!((summary.events(), reader.notes().not_understood.count), (1, 1), "a name is an identifier");
+}
+
+/// Returns the losses of a text: time in us, CPU.
+fn losses_of(text: &[u8]) -> Vec<(i64, u32)> {
+    let (mut reader, mut losses) = (TextReader::new(text), Vec::new());
+    while let Some(record) = reader.next_record().unwrap() {
+        if let Tracepoint::Lost { events: None } = record.point {
+            losses.push((record.at / 1000, record.cpu));
+        }
+    }
+    losses
+}
+
+/// An unreadable line may have been any CPU's event. A part of a line with its CPU was that CPU's.
+#[test]
+fn unreadable_lines_are_losses_of_cpus() {
+    let line =
+        |cpu: u32, at: u32| format!("a-1 [{cpu:03}] 5.{at:06}: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n");
+    let before = line(0, 1) + &line(2, 2);
+    for hole in ["\0\0\0", "a-1 [002] 5.0000\0\0\0 sched_waking: comm=b\n\0\n"] {
+        let text = format!("{before}{hole}\n{}{}", line(1, 3), line(2, 4));
+        assert_eq!(losses_of(text.as_bytes()), [(5_000_002, 0), (5_000_002, 2)], "{hole:?}");
+        let end = format!("{before}{hole}");
+        assert_eq!(losses_of(end.as_bytes()), [(5_000_002, 0), (5_000_002, 2)], "at the end: {hole:?}");
+    }
+    let part = format!("{before}a-1 [002] d..2. 5.00\n{}", line(0, 3));
+    assert_eq!(losses_of(part.as_bytes()), [(5_000_002, 2)]);
+    // Notes and continued marks are no events, and before the first event nothing is known.
+    for other in ["a note of somebody\n", "xyz = 0x0 abc = 0x0\n"] {
+        assert_eq!(losses_of(format!("{before}{other}{}", line(0, 3)).as_bytes()), []);
+    }
+    assert_eq!(losses_of(format!("\0\n{before}").as_bytes()), []);
+    let lost = format!("{before}\0\nCPU:2 [LOST 3 EVENTS]\n{}", line(2, 4));
+    assert_eq!(losses_of(lost.as_bytes()), [(5_000_002, 0), (5_000_002, 2)]);
+}
+
+/// Addresses in programs may be short, and atrace prints lines before the trace.
+#[test]
+fn stacks_and_marks_are_no_damage() {
+    let found = |text: &str| {
+        let (summary, reader) = summary(text.as_bytes());
+        (summary, reader.notes().not_understood.count)
+    };
+    let event = "a 1 [000] 5.000001: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+    let stack = "\t             993 main (/root/noploop)\n\t            f7eb __libc_recv (/lib/libpthread.so)\n\
+                 \t              10 [unknown] ([unknown])\n";
+    let (summary, unknown) = found(&format!("{event}{stack}\n{event}"));
+    assert_eq!((summary.events(), unknown), (2, 0));
+    let marks = "capturing trace... done\nTRACE:\n# tracer: nop\n";
+    let (mut summary, unknown) = found(&format!("{marks}a-1 [000] d..2. 5.000001: tracing_mark_write: C|1|x|3\n"));
+    assert_eq!((summary.events(), unknown), (1, 0));
+    // Only the first column names the task.
+    summary.end();
+    let names: Vec<_> = summary.tasks().iter().flat_map(|task| task.comms.clone()).collect();
+    assert_eq!(names, [b"a".to_vec()]);
+    assert_eq!(found(&format!("{event}993 main\n")).1, 1);
 }
 
 /// The number of whole lines.

@@ -60,7 +60,7 @@ pub fn detect(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Whether a file that begins with `bytes` (16 are enough) is read as text, sequentially. Others need seeking, or are
+/// Whether a file that begins with `bytes` (512 are enough) is read as text, sequentially. Others need seeking, or are
 /// rejected.
 pub fn is_text(bytes: &[u8]) -> bool {
     detect(bytes).is_none() && foreign::binary(bytes).is_none()
@@ -83,7 +83,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Events>, Error> {
 /// As [`open`].
 pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Events>, Error> {
     let mut first = Vec::new();
-    reader.by_ref().take(16).read_to_end(&mut first)?;
+    reader.by_ref().take(512).read_to_end(&mut first)?;
     reader.seek(SeekFrom::Start(0))?;
     if let Some(error) = foreign::binary(&first) {
         return Err(error);

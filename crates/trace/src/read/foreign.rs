@@ -6,7 +6,7 @@ use super::notes::Error;
 use super::scan::{digits, trim_start, word};
 
 /// Magic bytes of binary files, their names, and how to get a supported trace.
-const BINARY: [(&[u8], &str, &str); 15] = [
+const BINARY: [(&[u8], &str, &str); 18] = [
     (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
     (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
@@ -24,7 +24,13 @@ const BINARY: [(&[u8], &str, &str); 15] = [
     (b"\xfe\xff", UTF_16, UTF_16_HELP),
     (b"\x78\x9c", ZLIB, ZLIB_HELP),
     (b"\x78\xda", ZLIB, ZLIB_HELP),
+    (b"SIMPLEPERF", "a profile of simpleperf (report-sample)", SIMPLEPERF_HELP),
+    (b"PERFFILE", "a perf.data of the first version", "convert it to text: perf script --ns -i FILE > trace.txt"),
+    (b"\x00\x05\x16\x07", "a file of macOS (AppleDouble) with another file's attributes", "name the file beside it"),
 ];
+
+/// The mark of a tar archive, and its place.
+const TAR: (usize, &[u8]) = (257, b"ustar");
 
 const CTF: &str = "a CTF trace (Common Trace Format: LTTng, `perf data convert --to-ctf`)";
 const CTF_HELP: &str = "if it was made from a perf.data, name that file; else record with trace-cmd, perf or Perfetto: \
@@ -37,6 +43,13 @@ const ATRACE: &str = "what `atrace -z` prints";
 const ATRACE_HELP: &str = "capture without -z (atrace sched freq idle > trace.txt), or uncompress it: \
     python3 -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read().split(b\"TRACE:\\n\", 1)[1]))' \
     < FILE > trace.txt";
+const SIMPLEPERF_HELP: &str =
+    "record the scheduler's events on the device with Perfetto: perfetto -o FILE -t 10s sched freq idle";
+const SAMPLES: &str = "what perf script prints of samples, which are no events of the scheduler,";
+const SAMPLES_HELP: &str = "record its events: perf record -a -e 'sched:*' (or perf sched record)";
+const PROTO: &str = "a Perfetto trace in text (textproto)";
+const PROTO_HELP: &str = "encode it: protoc --encode=perfetto.protos.Trace protos/perfetto/trace/trace.proto < FILE \
+                          > trace.pftrace";
 const TABLE_HELP: &str =
     "perf made it from a perf.data: name that file, or what `perf script --ns -i perf.data` prints";
 const JSON: &str = "a trace in Chrome's JSON format";
@@ -61,8 +74,12 @@ pub(super) fn quoted() -> Error {
     not_read("a trace quoted in a mail", "remove the marks: sed -E 's/^(> ?)+//' FILE > trace.txt")
 }
 
-/// Returns the error for an unsupported binary file that begins with `bytes` (16 are enough).
+/// Returns the error for an unsupported binary file that begins with `bytes` (512 are enough).
 pub(super) fn binary(bytes: &[u8]) -> Option<Error> {
+    let is_tar = bytes.get(TAR.0..).is_some_and(|rest| rest.starts_with(TAR.1));
+    if is_tar {
+        return Some(not_read("a tar archive", "unpack it, and name the trace that it contains: tar -xf FILE"));
+    }
     let &(_, what, help) = BINARY.iter().find(|(magic, ..)| bytes.starts_with(magic))?;
     Some(not_read(what, help))
 }
@@ -114,6 +131,10 @@ impl Foreign {
             Some((ATRACE, ATRACE_HELP))
         } else if self.json && is_chrome(text) {
             Some((JSON, JSON_HELP))
+        } else if is_sample(text) {
+            Some((SAMPLES, SAMPLES_HELP))
+        } else if text == b"packet {" {
+            Some((PROTO, PROTO_HELP))
         } else {
             table(text).map(|what| (what, TABLE_HELP))
         };
@@ -135,7 +156,7 @@ fn table(text: &[u8]) -> Option<&'static str> {
         Some("what `perf sched latency` prints")
     } else if is_map(text) {
         Some("what `perf sched map` prints")
-    } else if text.starts_with(b"# Overhead ") {
+    } else if text.starts_with(b"# Overhead ") || text.starts_with(b"# Children ") && has(&[b"Self", b"Command"]) {
         Some("what `perf report` prints")
     } else {
         None
@@ -155,6 +176,20 @@ fn is_timehist(text: &[u8]) -> bool {
     let cpu = cpu.strip_prefix(b"[").and_then(|cpu| cpu.strip_suffix(b"]"));
     let columns = rest.split(u8::is_ascii_whitespace).rev().filter(|column| !column.is_empty()).take(3);
     is_decimal(time, 6) && cpu.is_some_and(is_number) && columns.filter(|column| is_decimal(column, 3)).count() == 3
+}
+
+/// `gzip 83220/83220 36556.170907:          1 cycles:`, a sample without the CPU
+fn is_sample(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).rev();
+    let Some(event) = words.next().and_then(|word| word.strip_suffix(b":")) else { return false };
+    let starts = event.first().is_some_and(u8::is_ascii_alphabetic);
+    let mut time = words.next();
+    if time.is_some_and(is_number) {
+        time = words.next();
+    }
+    let is_time = |word: &[u8]| word.strip_suffix(b":").is_some_and(|time| is_decimal(time, 6) || is_decimal(time, 9));
+    let is_thread = |word: &[u8]| word.split(|&byte| byte == b'/').all(is_number);
+    starts && time.is_some_and(is_time) && words.next().is_some_and(is_thread)
 }
 
 /// `*A0        6064.602899 secs A0 => migration/0:18`
@@ -259,6 +294,33 @@ mod tests {
         ] {
             let message_of = message_of(text.as_bytes());
             assert!(message_of.contains(what) && message_of.contains("perf script --ns"), "{message_of}");
+        }
+    }
+
+    #[test]
+    fn files_of_other_tools_have_a_name() {
+        let mut tar = [0; 512];
+        tar[..8].copy_from_slice(b"formats/");
+        tar[257..262].copy_from_slice(b"ustar");
+        for (bytes, what, help) in [
+            (&tar[..], "a tar archive is not read", "tar -xf"),
+            (b"SIMPLEPERF\x01\0rest", "a profile of simpleperf", "perfetto"),
+            (b"PERFFILErest", "a perf.data of the first version is not read", "perf script"),
+            (b"\x00\x05\x16\x07\0\x02rest", "a file of macOS", "beside it"),
+            (b"packet {\n  ftrace_events {\n    cpu: 0\n", "a Perfetto trace in text", "protoc --encode"),
+            (
+                b"gzip 83220/83220 36556.170907:          1 cycles: \n\tffff5 a (b)\n",
+                "what perf script prints of samples",
+                "sched",
+            ),
+            (b"gzip-a b  9 198791.127353123: cpu-clock:u: \n", "what perf script prints of samples", "sched"),
+            (b"# Children      Self  Command  Shared Object\n", "what `perf report` prints", "perf script"),
+        ] {
+            let message_of = message_of(bytes);
+            assert!(message_of.starts_with(what) && message_of.contains(help), "{message_of}");
+        }
+        for other in ["a 9 1.5: cycles:\n", "a b 198791.127353: cycles:\n", "a 9 198791.127353: cycles\n"] {
+            assert!(message_of(other.as_bytes()).starts_with("it has no events"), "{other}");
         }
     }
 

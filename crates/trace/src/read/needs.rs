@@ -79,7 +79,9 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     }
     let losses = summary.losses();
     let lost = losses.events.saturating_add(notes.overwritten.unwrap_or(0));
-    if losses.gaps > 0 || lost > 0 {
+    // Unreadable lines of text are gaps, too, which no buffer avoids.
+    let unreadable = notes.not_understood.count > 0 && losses.uncounted == losses.gaps;
+    if lost > 0 || losses.gaps > 0 && !unreadable {
         missing.insert(
             usize::from(!replayable),
             format!(

@@ -121,6 +121,8 @@ pub struct Summary {
     finer_than_us: bool,
     /// Highest CPU in any record, plus one.
     named_cpus: u32,
+    /// Names of tasks that no event of the scheduler named before, by pid.
+    columns: BTreeMap<i32, Vec<u8>>,
 }
 
 impl Summary {
@@ -176,6 +178,14 @@ impl Summary {
         }
         self.turns_up(cpu, record);
         self.point(cpu, record);
+        // Other events than the scheduler's name the running task in their first column only.
+        if record.pid > 0
+            && !record.comm.is_empty()
+            && record.comm != b"<...>"
+            && self.task(record.pid).is_some_and(|task| task.comms.is_empty())
+        {
+            self.columns.entry(record.pid).or_insert_with(|| record.comm.to_vec());
+        }
     }
 
     /// Returns the start of a CPU's first known task: by charged time, if known.
@@ -192,6 +202,11 @@ impl Summary {
     /// Counts running tasks' time up to now. Call it once. Skips CPUs whose last switch was inconsistent or before a
     /// clock jump, and traces without switches.
     pub fn end(&mut self) {
+        for (pid, comm) in std::mem::take(&mut self.columns) {
+            if let Some(task) = self.task(pid).filter(|task| task.comms.is_empty()) {
+                task.renamed(&comm);
+            }
+        }
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
             return;
@@ -260,6 +275,8 @@ impl Summary {
 
     fn point(&mut self, cpu: usize, record: &Record<'_>) {
         match record.point {
+            // The task after it is unknown.
+            Tracepoint::Malformed { .. } if record.name == b"sched_switch" => self.cpus[cpu].current = None,
             Tracepoint::Switch { prev, prev_state, next, .. } => {
                 (self.cpus[cpu].guess, self.cpus[cpu].torn) = (None, false);
                 match self.cpus[cpu].current.replace((next.pid, record.at)) {

@@ -1,6 +1,6 @@
 //! Text traces: of the kernel, trace-cmd and perf script, and in systrace's pages.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
 
 use memchr::{memchr2, memmem};
@@ -33,6 +33,18 @@ pub struct TextReader<R> {
     found: VecDeque<Found>,
     /// Set after an event that is not perf's own.
     began: bool,
+    /// CPUs with events, by number.
+    seen: Vec<bool>,
+    /// Unreadable lines since the last event.
+    torn: Torn,
+}
+
+/// The CPUs whose events unreadable lines may have been.
+#[derive(Debug)]
+enum Torn {
+    Nothing,
+    Of(BTreeSet<u32>),
+    Any,
 }
 
 /// An event or a loss, and its line in the buffer.
@@ -58,7 +70,15 @@ enum Page {
 #[derive(Debug)]
 enum Line {
     Event(Head),
-    Lost { cpu: u32, events: Option<u64> },
+    Lost {
+        cpu: u32,
+        events: Option<u64>,
+    },
+    /// Unreadable lines after `at`.
+    Torn {
+        cpu: u32,
+        at: i64,
+    },
 }
 
 impl<R: Read> TextReader<R> {
@@ -77,6 +97,8 @@ impl<R: Read> TextReader<R> {
             foreign: Foreign::default(),
             found: VecDeque::new(),
             began: false,
+            seen: Vec::new(),
+            torn: Torn::Nothing,
         }
     }
 
@@ -91,10 +113,58 @@ impl<R: Read> TextReader<R> {
     /// As [`next_record`](Self::next_record).
     pub fn begin(&mut self) -> Result<(), Error> {
         if self.events == 0 && self.found.is_empty() {
-            let found = self.find()?;
-            self.found.extend(found);
+            if let Some(found) = self.find()? {
+                self.add(found);
+            }
         }
         Ok(())
+    }
+
+    /// Adds what was found to the list. Losses precede the first event after unreadable lines.
+    fn add(&mut self, found: Found) {
+        if let Line::Event(head) = &found.line {
+            let cpu = head.cpu;
+            self.tell_torn();
+            self.has_event(cpu);
+        }
+        self.found.push_back(found);
+    }
+
+    /// Adds the losses of unreadable lines.
+    fn tell_torn(&mut self) {
+        let at = self.latest;
+        let loss = |cpu| Found { line: Line::Torn { cpu, at }, start: 0, end: 0 };
+        match std::mem::replace(&mut self.torn, Torn::Nothing) {
+            Torn::Nothing => {}
+            Torn::Of(cpus) => {
+                let seen = |cpu: &u32| self.seen.get(*cpu as usize) == Some(&true);
+                self.found.extend(cpus.into_iter().filter(seen).map(loss));
+            }
+            Torn::Any => {
+                self.found.extend(self.seen.iter().zip(0..).filter(|(seen, _)| **seen).map(|(_, cpu)| loss(cpu)))
+            }
+        }
+    }
+
+    #[inline]
+    fn has_event(&mut self, cpu: u32) {
+        let cpu = cpu as usize;
+        if cpu >= self.seen.len() {
+            self.seen.resize(cpu + 1, false);
+        }
+        self.seen[cpu] = true;
+    }
+
+    /// Notes an unreadable line. `cpu`: whose event it was; without it, it may have been any CPU's.
+    fn tear(&mut self, cpu: Option<u32>) {
+        match (&mut self.torn, cpu) {
+            (Torn::Any, _) => {}
+            (torn, None) => *torn = Torn::Any,
+            (Torn::Of(cpus), Some(cpu)) => {
+                cpus.insert(cpu);
+            }
+            (torn, Some(cpu)) => *torn = Torn::Of(BTreeSet::from([cpu])),
+        }
     }
 
     /// Returns the next event or loss.
@@ -160,11 +230,13 @@ impl<R: Read> TextReader<R> {
     /// # Errors
     /// If reading fails, the file has no event, or `perf script` printed it with other columns.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
-        let found = match self.found.pop_front() {
-            Some(found) => Some(found),
-            None => self.find()?,
-        };
-        let Some(Found { line, start, end }) = found else { return Ok(None) };
+        if self.found.is_empty() {
+            match self.find()? {
+                Some(found) => self.add(found),
+                None => self.tell_torn(),
+            }
+        }
+        let Some(Found { line, start, end }) = self.found.pop_front() else { return Ok(None) };
         self.events += 1;
         if matches!(line, Line::Lost { .. }) {
             self.look_ahead()?;
@@ -197,19 +269,14 @@ impl<R: Read> TextReader<R> {
                 self.latest = record.at;
                 record
             }
-            Line::Lost { cpu, events } => Record {
-                at: match self.found.back() {
+            Line::Lost { cpu, events } => {
+                let at = match self.found.back() {
                     Some(Found { line: Line::Event(head), .. }) => head.at,
                     _ => self.latest,
-                },
-                cpu,
-                pid: -1,
-                tgid: None,
-                comm: b"",
-                context: None,
-                name: LOST,
-                point: Tracepoint::Lost { events },
-            },
+                };
+                lost_record(at, cpu, events)
+            }
+            Line::Torn { cpu, at } => lost_record(at, cpu, None),
         }))
     }
 
@@ -219,7 +286,7 @@ impl<R: Read> TextReader<R> {
         const MOST: usize = 8192;
         while self.found.len() < MOST && !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
             match self.find()? {
-                Some(found) => self.found.push_back(found),
+                Some(found) => self.add(found),
                 None => break,
             }
         }
@@ -263,6 +330,8 @@ impl<R: Read> TextReader<R> {
         }
         if overwritten {
             self.notes.not_understood.add(Place::Line(self.lines.number()));
+            // The hole may have had several lines.
+            self.tear(None);
             return None;
         }
         if let Some((cpu, events)) = lost(trimmed) {
@@ -293,10 +362,25 @@ impl<R: Read> TextReader<R> {
                 }
                 let place = Place::Line(self.lines.number());
                 self.notes.not_understood.add(place);
+                if let Some(cpu) = cpu_of_part(trimmed) {
+                    self.tear(Some(cpu));
+                }
             }
         }
         None
     }
+}
+
+/// Returns the CPU of a part of an event's line: `bash-20662 [001] d..2. 455`.
+fn cpu_of_part(text: &[u8]) -> Option<u32> {
+    let mut words = text.split(|byte| *byte == b' ').filter_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    let number = words.find_map(|word| digits(word).filter(|(_, length)| *length == word.len() && *length >= 3));
+    number.and_then(|(cpu, _)| u32::try_from(cpu).ok())
+}
+
+fn lost_record(at: i64, cpu: u32, events: Option<u64>) -> Record<'static> {
+    let point = Tracepoint::Lost { events };
+    Record { at, cpu, pid: -1, tgid: None, comm: b"", context: None, name: LOST, point }
 }
 
 /// Whether `name` can be an event's: an identifier, perhaps with perf's separators. Function tracers print none.
@@ -337,12 +421,16 @@ fn header(text: &[u8]) -> Option<Header> {
     if text.starts_with(b"version = ") || text.starts_with(b"CPU ") && text.ends_with(b" is empty") {
         return Some(Header::TraceCmd);
     }
-    // Stacks of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`) and of perf (an address, then a symbol).
+    // Stacks of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`) and of perf (an address, then a symbol). Addresses
+    // of programs may be short: `993 main (/root/noploop)`.
+    let address = word(text).0;
     let stack = text.starts_with(b"=> ")
         || text.starts_with(b"<stack trace>")
         || text.starts_with(b"<user stack trace>")
-        || word(text).0.len() >= 5 && word(text).0.iter().all(u8::is_ascii_hexdigit);
-    stack.then_some(Header::Other)
+        || address.iter().all(u8::is_ascii_hexdigit) && (address.len() >= 5 || text.ends_with(b")"));
+    // atrace prints these lines before the trace.
+    let atrace = matches!(text, b"TRACE:" | b"capturing trace... done");
+    (stack || atrace).then_some(Header::Other)
 }
 
 /// `#P:8` at the end of a header's line.

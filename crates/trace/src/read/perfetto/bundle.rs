@@ -332,6 +332,8 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
             let text = fields.text(2);
             Tracepoint::Print { text: text.strip_suffix(b"\n").unwrap_or(text) }
         }
+        // Some vendors' traces have another event's message here. A single missing number may be 0.
+        4 if fields.number(2).is_none() && fields.number(6).is_none() => Tracepoint::Malformed { fields: b"" },
         4 => Tracepoint::Switch {
             prev: named(1, 2),
             prev_prio: fields.i32(3),
@@ -411,5 +413,17 @@ mod tests {
         }
         assert_eq!(names.get(1), b"(unknown)");
         assert_eq!(names.get(u64::MAX), b"(unknown)");
+    }
+
+    /// A vendor's Perfetto has another event's message as field 4.
+    #[test]
+    fn a_switch_without_tasks_is_malformed() {
+        fn point(message: &[u8]) -> Tracepoint<'_> {
+            decode(&Names::new(), 4, message, &mut StateBits::default()).1
+        }
+        assert!(matches!(point(b"\x08\x01\x12\x01a\x18\x07"), Tracepoint::Malformed { .. }));
+        let whole = [0x10, 5, 0x18, 120, 0x20, 1, 0x30, 6, 0x38, 120];
+        assert!(matches!(point(&whole), Tracepoint::Switch { next: Named { pid: 6, .. }, .. }));
+        assert!(matches!(point(&whole[2..]), Tracepoint::Switch { next: Named { pid: 6, .. }, .. }), "prev_pid is 0");
     }
 }
