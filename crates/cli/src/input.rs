@@ -15,7 +15,7 @@ use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 
 use crate::examples::{self, Example};
-use crate::{inputs, interrupt};
+use crate::{foreign, inputs, interrupt};
 
 /// Larger files, in bytes, are rejected, so that reading does not fill the memory.
 const MAX_BYTES: u64 = 256 << 20;
@@ -157,6 +157,10 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Load
     if let Some(error) = unsupported(start).filter(|_| !may_be_rtapp && !may_be_scenario) {
         let help = error.help().unwrap_or_default();
         return Err(miette!(help = help, "{name} is no workload: {error}"));
+    }
+    // Scenarios and rt-app files never begin like these.
+    if let Some((what, help)) = foreign::recognized(start).filter(|_| !may_be_scenario && !may_be_rtapp) {
+        return Err(miette!(help = help, "{name} is {what}, and no workload"));
     }
     if is_saved_results(&bytes) {
         let file = path.display();

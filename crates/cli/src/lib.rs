@@ -21,6 +21,7 @@ mod commands;
 mod complaint;
 mod error_place;
 mod examples;
+mod foreign;
 mod input;
 mod inputs;
 mod interrupt;

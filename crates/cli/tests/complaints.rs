@@ -497,8 +497,24 @@ fn a_file_that_is_no_workload_says_what_it_is() {
     for (from, to) in [("ftrace.txt", "ftrace.toml"), ("ftrace.txt", "ftrace.json"), ("perf.data", "perf.toml")] {
         std::fs::copy(traces.join(from), folder.path().join(to)).expect("a copy");
     }
+    for (name, text) in [
+        ("pod.yaml", "# a pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  containers: []\n"),
+        ("compose.yaml", "services:\n  web:\n    cpus: 0.5\n"),
+        ("web.service", "[Unit]\nDescription=Web\n[Service]\nCPUQuota=50%\n"),
+        ("tasks.yaml", "tasks:\n  a:\n    run: 1000\n"),
+        ("cgroup", "12:blkio:/a.slice\n0::/a.slice\n"),
+        ("bench.sh", "#!/bin/sh\nschbench -m 16 -t 32\n"),
+    ] {
+        written(folder.path(), name, text);
+    }
     for command in ["run", "real"] {
         for (name, what, help) in [
+            ("pod.yaml", "is a manifest of Kubernetes, and no workload", "docs/how-to/kubernetes.md"),
+            ("compose.yaml", "is a file of Docker Compose, and no workload", "cpu_shares as `weight`"),
+            ("web.service", "is a unit of systemd, and no workload", "CPUQuota as `max`"),
+            ("tasks.yaml", "is YAML, and no workload", "json.dump(yaml.safe_load"),
+            ("cgroup", "is the list of a process's cgroups, and no workload", "--cgroups FILE"),
+            ("bench.sh", "is a script, and no workload", "vruntime record -- COMMAND"),
             ("ctf", "is no workload: a CTF trace", "trace-cmd record"),
             ("plain", "Is a directory", "name an rt-app file (JSON) or a scenario (TOML)"),
             ("empty", "empty is empty", "vruntime init"),

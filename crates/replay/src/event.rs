@@ -112,6 +112,8 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             What::Connected { socket: state.socket, ports: (state.port, state.peer_port) }
         }
         Tracepoint::Lost { events } => What::Lost { events: *events },
+        // The task after it is unknown.
+        Tracepoint::Malformed { .. } if record.name == b"sched_switch" => What::Lost { events: None },
         _ => return None,
     })
 }

@@ -108,10 +108,12 @@ fn table() -> String {
         "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists which facts",
         unverified.join(", ")
     );
-    format!(
-        "{table}\n{}\nfeatures and tunables of one: vruntime kernels 6.12\nwhat differs: vruntime kernels --behaviours 5.15 6.12\n",
-        fit_text(&note, "")
-    )
+    let more = [
+        "features and tunables of one: vruntime kernels 6.12",
+        "what differs: vruntime kernels --behaviours 5.15 6.12",
+    ];
+    let lines: Vec<String> = [note.as_str()].into_iter().chain(more).map(|line| fit_text(line, "")).collect();
+    format!("{table}\n{}\n", lines.join("\n"))
 }
 
 fn all_features() -> String {

@@ -135,6 +135,11 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
             world.faults.losses.add(events);
             What::Lost
         }
+        // The task after it is unknown.
+        Tracepoint::Malformed { .. } if record.name == b"sched_switch" => {
+            world.faults.losses.add(None);
+            What::Lost
+        }
         Tracepoint::CpuhpEnter { .. } => record.online().map_or(What::Other, What::Online),
         _ => What::Other,
     };

@@ -116,6 +116,21 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     notes.extend(of_cpusets(root, &indexes));
     let capacities = capacities(root, &indexes, &mut notes)?;
     notes.extend(ignored(root));
+    // With sub-NUMA clusters, a cache spans nodes. Linux takes each node's part for a cache.
+    let mut parts = BTreeMap::new();
+    let mut spans = BTreeMap::new();
+    for (_, above) in &walk.cpus {
+        let llc = above.l3.or(above.l2).or(above.die).or(above.package).or(above.node);
+        let next = parts.len() as u32;
+        parts.entry((llc, above.node)).or_insert(next);
+        let nodes: &mut BTreeSet<Option<u32>> = spans.entry(above.l3.or(above.l2)).or_default();
+        nodes.insert(above.node);
+    }
+    if spans.iter().any(|(cache, nodes)| cache.is_some() && nodes.len() > 1) {
+        let note =
+            "caches of the file span NUMA nodes (sub-NUMA clusters): each node's part counts as a cache, as in Linux";
+        notes.push(note.to_owned());
+    }
     let mut ids = BTreeMap::new();
     let mut counts = [0u32; 4];
     let mut id = |kind: usize, key: Option<u32>| {
@@ -126,8 +141,9 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     };
     let cpus_of_machine = walk.cpus.iter().map(|&(index, above)| {
         let core = id(0, Some(above.core.unwrap_or(u32::MAX - index)));
-        // Any cache above the core is shared. Without L3, the object around cores has the last level.
-        let llc = id(2, above.l3.or(above.die).or(above.package).or(above.node));
+        // As Linux: without L3, the L2 is the last level. Without caches in the file, the object around cores has it.
+        let llc = above.l3.or(above.l2).or(above.die).or(above.package).or(above.node);
+        let llc = id(2, Some(parts[&(llc, above.node)]));
         CpuPlace {
             core,
             cluster: id(1, above.l2.or(above.core).or(Some(u32::MAX - index))),
@@ -556,6 +572,39 @@ mod tests {
             assert_eq!(error.message, format!("the LinuxCapacity `{value}` is no capacity"));
             assert!(text[error.offset..].starts_with("<info name=\"LinuxCapacity\""), "{error:?}");
         }
+    }
+
+    /// Sub-NUMA clusters: a package whose L3 spans two nodes, as hwloc describes it.
+    #[test]
+    fn a_cache_that_spans_nodes_is_divided() {
+        let core = |cpu: u32| {
+            format!("<object type='L2Cache'><object type='Core'><object type='PU' os_index='{cpu}'/></object></object>")
+        };
+        let group = |node: u32| {
+            let cores = core(2 * node) + &core(2 * node + 1);
+            format!("<object type='Group'><object type='NUMANode' os_index='{node}'/>{cores}</object>")
+        };
+        let of_package = group(0) + &group(1);
+        let text = format!(
+            "<topology><object type='Machine'><object type='Package'><object type='L3Cache'>{of_package}</object></object></object></topology>"
+        );
+        let Lstopo { topology, notes } = read_lstopo(&text).unwrap();
+        let places = topology.cpus().iter().map(|p| (p.llc, p.node, p.package)).collect::<Vec<_>>();
+        assert_eq!(places, [(0, 0, 0), (0, 0, 0), (1, 1, 0), (1, 1, 0)]);
+        assert!(notes[0].contains("span NUMA nodes"), "{notes:?}");
+        // Knights Landing: no L3, and an L2 of two cores. Its package has several nodes.
+        let tile = |cpu: u32| {
+            let core = |cpu| format!("<object type='Core'><object type='PU' os_index='{cpu}'/></object>");
+            format!("<object type='Cache' depth='2'>{}{}</object>", core(cpu), core(cpu + 1))
+        };
+        let node = |number: u32| {
+            format!("<object type='NUMANode' os_index='{number}'>{}{}</object>", tile(4 * number), tile(4 * number + 2))
+        };
+        let text = format!("<topology><object type='Socket'>{}{}</object></topology>", node(0), node(1));
+        let Lstopo { topology, notes } = read_lstopo(&text).unwrap();
+        let places = topology.cpus().iter().map(|p| (p.llc, p.node)).collect::<Vec<_>>();
+        assert_eq!(places, [(0, 0), (0, 0), (1, 0), (1, 0), (2, 1), (2, 1), (3, 1), (3, 1)]);
+        assert_eq!(notes, Vec::<String>::new());
     }
 
     /// A machine of four CPUs with sets at the outermost object.

@@ -142,7 +142,10 @@ fn top<'a>(problems: &mut Problems, members: &'a [Member], key: &str) -> Option<
 
 fn no_tasks(problems: &mut Problems, root: &Value, members: &[Member]) {
     let part = members.iter().any(|member| matches!(member.key.as_str(), "global" | "resources"));
-    let help = if part {
+    let help = if members.iter().any(|member| member.key == "threads") {
+        "`threads` is a key of rt-muse, a fork of rt-app: write `tasks`, and durations in us instead of loops"
+            .to_owned()
+    } else if part {
         "this looks like a part for rt-app's merge.py: give it with a file that has `tasks`".to_owned()
     } else {
         members.iter().find(|member| did_you_mean(&member.key, ["tasks"]).contains("did")).map_or_else(
