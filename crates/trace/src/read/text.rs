@@ -112,10 +112,11 @@ impl<R: Read> TextReader<R> {
     /// # Errors
     /// As [`next_record`](Self::next_record).
     pub fn begin(&mut self) -> Result<(), Error> {
-        if self.events == 0 && self.found.is_empty() {
-            if let Some(found) = self.find()? {
-                self.add(found);
-            }
+        if self.events == 0
+            && self.found.is_empty()
+            && let Some(found) = self.find()?
+        {
+            self.add(found);
         }
         Ok(())
     }
@@ -141,7 +142,7 @@ impl<R: Read> TextReader<R> {
                 self.found.extend(cpus.into_iter().filter(seen).map(loss));
             }
             Torn::Any => {
-                self.found.extend(self.seen.iter().zip(0..).filter(|(seen, _)| **seen).map(|(_, cpu)| loss(cpu)))
+                self.found.extend(self.seen.iter().zip(0..).filter(|(seen, _)| **seen).map(|(_, cpu)| loss(cpu)));
             }
         }
     }
