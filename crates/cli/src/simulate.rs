@@ -124,8 +124,17 @@ impl From<Failure> for miette::Report {
 /// Runs all jobs with one thread per CPU, and returns the runs in order. After Ctrl-C, running jobs end early, and
 /// others at their start.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
+    all_metered(jobs, &Meter::new(jobs.len()))
+}
+
+/// Runs as [`all`], as a part of a search.
+pub(crate) fn all_of(jobs: &[Job<'_>], budget: &Budget) -> Vec<Result<Done, Failure>> {
+    all_metered(jobs, &Meter::of(budget, jobs.len()))
+}
+
+fn all_metered(jobs: &[Job<'_>], meter: &Meter) -> Vec<Result<Done, Failure>> {
     let spare = cpus() > jobs.len();
-    metered(jobs, |job, watch| one(job, spare, watch))
+    metered(jobs, meter, |job, watch| one(job, spare, watch))
 }
 
 /// Whether a run differs from another one, and its simulated events.
@@ -136,8 +145,8 @@ pub(crate) struct Compared {
 }
 
 /// Runs jobs until they differ from the runs with these marks.
-pub(crate) fn compared(jobs: &[(Job<'_>, &[u64])]) -> Vec<Result<Compared, Failure>> {
-    metered(jobs, |(job, marks), watch| compared_with(job, marks, watch))
+pub(crate) fn compared(jobs: &[(Job<'_>, &[u64])], budget: &Budget) -> Vec<Result<Compared, Failure>> {
+    metered(jobs, &Meter::of(budget, jobs.len()), |(job, marks), watch| compared_with(job, marks, watch))
 }
 
 fn compared_with(job: &Job<'_>, marks: &[u64], watch: &mut dyn FnMut(Progress)) -> Result<Compared, Failure> {
@@ -155,7 +164,7 @@ fn compared_with(job: &Job<'_>, marks: &[u64], watch: &mut dyn FnMut(Progress)) 
 
 /// Runs as [`all`], and returns only the tasks' totals. None where the simulator rejects a job.
 pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
-    metered(jobs, |job, watch| {
+    metered(jobs, &Meter::new(jobs.len()), |job, watch| {
         let mut tally = Tally::default();
         let outcome = match policies::named(&job.kernel) {
             Some((policy, _)) => policy.run(job.workload, &job.config, &mut tally, &mut stoppable(watch)),
@@ -166,15 +175,20 @@ pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
 }
 
 /// Does all jobs with one thread per CPU, with a progress bar.
-fn metered<T: Sync, R: Send>(jobs: &[T], work: impl Fn(&T, &mut dyn FnMut(Progress)) -> R + Sync) -> Vec<R> {
-    let meter = Meter::new(jobs.len());
+fn metered<T: Sync, R: Send>(
+    jobs: &[T],
+    meter: &Meter,
+    work: impl Fn(&T, &mut dyn FnMut(Progress)) -> R + Sync,
+) -> Vec<R> {
     let done = parallel(jobs, |index, job| {
         let done = work(job, &mut |progress| meter.update(index, progress));
         interrupt::finished();
         done
     });
     interrupt::all_finished();
-    meter.bar.finish_and_clear();
+    if meter.spent.is_none() {
+        meter.bar.finish_and_clear();
+    }
     done
 }
 
@@ -200,7 +214,7 @@ pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<R
     let ordered: Vec<(Job<'_>, bool)> =
         order.iter().enumerate().map(|(index, &place)| (jobs[place].clone(), further(index))).collect();
     let spare = cpus() > jobs.len();
-    let done = metered(&ordered, |(job, further), watch| {
+    let done = metered(&ordered, &Meter::new(ordered.len()), |(job, further), watch| {
         let left_out = if *further && interrupt::asked_with_results() { left_out_run(job) } else { None };
         left_out.map_or_else(|| one(job, spare, watch), Ok)
     });
@@ -354,21 +368,55 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The progress bar of all runs. Hidden for the first 2 s, and always if standard error is no terminal.
 struct Meter {
     bar: ProgressBar,
-    /// Thousandths done of each job.
+    /// Thousandths done of each job, or its events if the runs are a part of a search.
     done: Vec<AtomicU64>,
+    /// Of a search: the events before these runs.
+    spent: Option<u64>,
+}
+
+/// The simulated events of a search, and their progress bar. The bar stays over all batches of runs.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bar: ProgressBar,
+    /// The most events.
+    pub(crate) events: u64,
+    /// The events of the runs so far.
+    pub(crate) spent: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(events: u64) -> Self {
+        Self { bar: hidden_bar(events), events, spent: 0 }
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn hidden_bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent} %  {msg}  {eta} left") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 impl Meter {
     fn new(jobs: usize) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1000 * jobs as u64), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent} %  {msg}  {eta} left") {
-            bar.set_style(style);
-        }
-        Self { bar, done: (0..jobs).map(|_| AtomicU64::new(0)).collect() }
+        Self { bar: hidden_bar(1000 * jobs as u64), done: (0..jobs).map(|_| AtomicU64::new(0)).collect(), spent: None }
+    }
+
+    fn of(budget: &Budget, jobs: usize) -> Self {
+        Self { bar: budget.bar.clone(), spent: Some(budget.spent), ..Self::new(jobs) }
     }
 
     fn update(&self, job: usize, progress: Progress) {
-        if let Some(end) = progress.end.filter(|end| *end > 0) {
+        if self.spent.is_some() {
+            self.done[job].store(progress.events, Ordering::Relaxed);
+        } else if let Some(end) = progress.end.filter(|end| *end > 0) {
             let permille = u128::from(progress.now) * 1000 / u128::from(end);
             self.done[job].store(permille as u64, Ordering::Relaxed);
         }
@@ -378,9 +426,12 @@ impl Meter {
             }
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        let sum = self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
-        self.bar.set_position(sum);
-        self.bar.set_message(format!("{:.1} s simulated", progress.now as f64 / 1e9));
+        let sum: u64 = self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+        self.bar.set_position(sum + self.spent.unwrap_or(0));
+        self.bar.set_message(match self.spent {
+            None => format!("{:.1} s simulated", progress.now as f64 / 1e9),
+            Some(spent) => format!("{} million events", (spent + sum) / 1_000_000),
+        });
     }
 }
 
@@ -406,7 +457,7 @@ mod tests {
         let done = done.map_err(|error| format!("{error:?}"))?;
         let run = |kernel: &str| -> Result<Compared, Box<dyn std::error::Error>> {
             let jobs = [(Job::new(&workload, config(kernel)?, kernel), &done.marks[..])];
-            let compared = compared(&jobs).pop().ok_or("no run")?;
+            let compared = compared(&jobs, &Budget::new(1)).pop().ok_or("no run")?;
             Ok(compared.map_err(|error| format!("{error:?}"))?)
         };
         let (same, other, again) = (run("6.12")?, run("6.1")?, run("6.1")?);

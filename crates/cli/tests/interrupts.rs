@@ -220,7 +220,8 @@ fn many_tasks_begin_in_time() {
 #[test]
 fn a_comparison_of_many_groups_begins_no_further_run() {
     let folder = tempfile::tempdir().unwrap();
-    let groups: String = (0..300).map(|group| format!("[groups.\"/g{group}\"]\nweight = 100\n")).collect();
+    let groups: Vec<String> = (0..300).map(|group| format!("[groups.\"/g{group}\"]\nweight = 100\n")).collect();
+    let groups = groups.concat();
     let text = format!("duration = '1ms'\n{groups}[[task]]\nname = 't'\ngroup = '/g7'\nrun = '1ms'\nloops = 1\n");
     fs::write(folder.path().join("groups.toml"), text).unwrap();
     let words = ["compare", "groups.toml", "--kernel", "6.1", "--kernel", "6.12", "--repeat", "1000"];

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_report::{Collector, ReplayCheck, Results};
 use vruntime_sched::class::deadline::SchedError;
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::plan::{self, Input, Overrides, Plan, Trace};
 use vruntime_sim::{Config, Outcome, parallel};
 use vruntime_workload::program::{Partition, Workload};
@@ -327,10 +328,10 @@ pub fn fit(workload: &mut Workload, config: &Config) -> LeftOut {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);
     for group in &mut workload.groups {
-        if !kernel.is_at_least([5, 3, 0]) {
+        if !kernel.behaviours.has(Behaviour::UtilClamps) {
             clamps += usize::from(group.uclamp.take().is_some());
         }
-        if !kernel.is_at_least([5, 0, 0]) {
+        if !kernel.behaviours.has(Behaviour::CpusetPartitions) {
             partitions += usize::from(std::mem::take(&mut group.cpuset.partition) != Partition::default());
         }
     }

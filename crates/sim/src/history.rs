@@ -1,4 +1,4 @@
-//! Rejects features that the kernel lacks, naming the first kernel with them.
+//! Rejects what the kernel lacks, naming the release that introduced it.
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
@@ -9,39 +9,45 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// A feature and its first version.
+/// What a task, group or machine asks for, and the behaviour that it needs.
 struct Novelty {
     what: &'static str,
-    version: [u32; 3],
-    since: &'static str,
+    needs: Behaviour,
 }
 
-const fn novelty(what: &'static str, version: [u32; 3], since: &'static str) -> Novelty {
-    Novelty { what, version, since }
+const fn novelty(what: &'static str, needs: Behaviour) -> Novelty {
+    Novelty { what, needs }
 }
 
-const BATCH: Novelty = novelty("SCHED_BATCH", [2, 6, 16], "2.6.16");
-const IDLE: Novelty = novelty("SCHED_IDLE", [2, 6, 23], "2.6.23");
-const WEIGHT: Novelty = novelty("a weight (cpu.weight)", [2, 6, 24], "2.6.24");
-const GROUPS: Novelty = novelty("a task group", [2, 6, 24], "2.6.24");
-const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", [2, 6, 25], "2.6.25");
-const AUTOGROUP: Novelty = novelty("autogroups", [2, 6, 38], "2.6.38");
-const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", [3, 2, 0], "3.2");
-const DEADLINE: Novelty = novelty("SCHED_DEADLINE", [3, 14, 0], "3.14");
-const RECLAIM: Novelty = novelty("reclaiming of deadline tasks' bandwidth (GRUB)", [4, 13, 0], "4.13");
-const OVERRUN: Novelty = novelty("a signal for a deadline task's overrun", [4, 16, 0], "4.16");
-const PARTITIONS: Novelty = novelty("a cpuset partition", [5, 0, 0], "5.0");
-const BURST: Novelty = novelty("a burst beyond a CPU limit", [5, 14, 0], "5.14");
-const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", [5, 15, 0], "5.15");
-const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
-const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
+impl Novelty {
+    /// Returns the release that introduced it.
+    fn since(&self) -> &'static str {
+        self.needs.row().since.unwrap_or_default()
+    }
+}
+
+const BATCH: Novelty = novelty("SCHED_BATCH", Behaviour::SchedBatch);
+const IDLE: Novelty = novelty("SCHED_IDLE", Behaviour::SchedIdle);
+const WEIGHT: Novelty = novelty("a weight (cpu.weight)", Behaviour::TaskGroups);
+const GROUPS: Novelty = novelty("a task group", Behaviour::TaskGroups);
+const RT_GROUPS: Novelty = novelty("real-time scheduling of groups", Behaviour::RtGroups);
+const AUTOGROUP: Novelty = novelty("autogroups", Behaviour::Autogroups);
+const LIMITS: Novelty = novelty("a CPU limit (cpu.max)", Behaviour::GroupLimits);
+const DEADLINE: Novelty = novelty("SCHED_DEADLINE", Behaviour::SchedDeadline);
+const RECLAIM: Novelty = novelty("reclaiming of deadline tasks' bandwidth (GRUB)", Behaviour::DeadlineReclaims);
+const OVERRUN: Novelty = novelty("a signal for a deadline task's overrun", Behaviour::DeadlineOverruns);
+const PARTITIONS: Novelty = novelty("a cpuset partition", Behaviour::CpusetPartitions);
+const BURST: Novelty = novelty("a burst beyond a CPU limit", Behaviour::LimitBursts);
+const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", Behaviour::IdleGroups);
+const SLICES: Novelty = novelty("a slice of its own", Behaviour::CustomSlices);
+const CLAMPS: Novelty = novelty("a utilisation clamp", Behaviour::UtilClamps);
 
 /// Returns the first task with a slice that the kernel ignores, initially or by a change.
 pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Option<&'a str> {
     let sliced = |settings: &Settings| {
         matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
     };
-    if kernel.behaviours.has(Behaviour::CustomSlices) {
+    if kernel.behaviours.has(SLICES.needs) {
         return None;
     }
     let changed = workload.changes.iter().find_map(|change| match &change.what {
@@ -56,14 +62,16 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
 /// Returns a note on what the kernel ignores.
 pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     let task = ignored_slice(workload, kernel)?;
-    let Novelty { what, since, .. } = SLICES;
+    let (what, since) = (SLICES.what, SLICES.since());
     Some(format!("task `{task}` asks for {what}, which Linux {} ignores: {since} introduced it", kernel.name))
 }
 
 /// Returns a note on the replacement of lazy preemption.
 pub(crate) fn preemption_note(config: &Config) -> Option<String> {
-    (config.preempt == Preempt::Lazy && config.effective_preempt() != Preempt::Lazy)
-        .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", config.kernel.name))
+    (config.preempt == Preempt::Lazy && config.effective_preempt() != Preempt::Lazy).then(|| {
+        let since = Behaviour::LazyPreemption.row().since.unwrap_or_default();
+        format!("lazy preemption came with {since}: Linux {} preempts as with `voluntary`", config.kernel.name)
+    })
 }
 
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
@@ -110,13 +118,12 @@ struct Had<'a> {
 }
 
 impl Had<'_> {
-    /// Rejects a request for `novelty` under an older kernel.
+    /// Rejects a request for `novelty` under a kernel without it.
     fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
-        let Novelty { what, version, since } = *novelty;
-        if !wants || self.kernel.is_at_least(version) {
+        if !wants || self.kernel.behaviours.has(novelty.needs) {
             return Ok(());
         }
-        Err(Error::TooOld { who: who(), what, kernel: self.kernel.name, since })
+        Err(Error::TooOld { who: who(), what: novelty.what, kernel: self.kernel.name, since: novelty.since() })
     }
 
     fn guarantee(&self, wants: bool, group: Option<&Group>) -> Result<(), Error> {

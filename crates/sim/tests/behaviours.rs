@@ -143,3 +143,137 @@ fn a_sleeper_of_an_idle_cpu_decays_up_to_now() {
     assert!((90..=150).contains(&with), "{with}");
     assert!(without > 900, "{without}");
 }
+
+/// `WAKE_RECENT_CPU`: the task's CPU before the previous one is CPU 0, from which it was forked. CPUs 1 and 2 are busy.
+/// Without the behaviour, the search from the target on finds CPU 3.
+#[test]
+fn a_task_returns_to_a_recently_used_cpu() {
+    let woken = pinned(once("t", vec![run(1_000), sleep(30_000), run(10_000)]), &[2]);
+    let hog = |name, cpu| starting(pinned(once(name, vec![run(100_000)]), &[cpu]), 20 * MS);
+    let settings = Settings { cpus: Some(vec![0, 2, 3]), ..Settings::default() };
+    let freed = Change { at: 10 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } };
+    let work = Workload { changes: vec![freed], ..workload(vec![woken, hog("a", 1), hog("b", 2)]) };
+    let cpu = |on| found(&cpus(&work, &config("6.1", "4", Behaviour::RecentCpu, on), 35 * MS), TaskId(0)).0;
+    assert_eq!([cpu(true), cpu(false)], [CpuId(0), CpuId(3)]);
+}
+
+/// The longest time for which a task runs without a switch, nanoseconds.
+fn longest_turn(log: &Log, task: TaskId) -> u64 {
+    let (mut since, mut longest) = (None, 0);
+    for &(at, _, event) in &log.events {
+        let Event::Switch { prev, next, .. } = event else { continue };
+        if prev == Running::Task(task)
+            && let Some(since) = since.take()
+        {
+            longest = longest.max(at - since);
+        }
+        if next == Running::Task(task) {
+            since = Some(at);
+        }
+    }
+    longest
+}
+
+/// `SLICE_LIMITED`: beside 60 tasks of nice 19, the slice of a task of nice 0 is 24 ms. The turn ends at the tick after
+/// the latency target of 6 ms.
+#[test]
+fn a_turn_ends_after_the_latency_target() {
+    let mut tasks = vec![once("hog", vec![run(1_000_000)])];
+    tasks.extend((0..60).map(|number| nice(once(&format!("light-{number}"), vec![run(1_000_000)]), 19)));
+    let work = workload(tasks);
+    let turn = |on| {
+        let config = Config { duration: Some(400 * MS), ..config("6.4", "1", Behaviour::SliceLimited, on) };
+        let mut log = Log::default();
+        simulate(&work, &config, &mut log).unwrap();
+        longest_turn(&log, TaskId(0))
+    };
+    let (with, without) = (turn(true), turn(false));
+    assert!((6 * MS..=12 * MS).contains(&with), "{with}");
+    assert!(without > 20 * MS, "{without}");
+}
+
+/// `SERVER_LINGERS`: the fair server is active from the start, and has its turn at about 950 ms. If it stops with the
+/// first sleep, its period begins at 900 ms, and its turn is at 1850 ms.
+#[test]
+fn a_fair_server_outlives_its_tasks() {
+    let fifo = Policy::Fifo { priority: 10 };
+    let mut hog = starting(once("hog", vec![run(3_000_000)]), 2 * MS);
+    hog.settings.policy = Some(fifo);
+    let starved = once("starved", vec![run(1_000), sleep(899_000), run(10_000)]);
+    let mut first = once("first", vec![run(1)]);
+    first.settings.policy = Some(fifo);
+    let work = workload(vec![starved, hog, first]);
+    let turn = |on| {
+        let config = Config { duration: Some(2_000 * MS), ..config("6.14", "1", Behaviour::ServerLingers, on) };
+        let mut log = Log::default();
+        simulate(&work, &config, &mut log).unwrap();
+        let runs = |event: &Event| matches!(event, Event::Switch { next: Running::Task(TaskId(0)), .. });
+        log.events.iter().find(|(at, _, event)| *at >= 900 * MS && runs(event)).map_or(0, |(at, ..)| at / MS)
+    };
+    let (with, without) = (turn(true), turn(false));
+    assert!((945..=960).contains(&with) && (1845..=1860).contains(&without), "{with} ms, {without} ms");
+}
+
+/// `LIMIT_LAST_FIRST`: the CPU that is throttled last has the next quota first. So one of four hogs has nearly all of a
+/// quota that does not suffice for the debts of all.
+#[test]
+fn a_small_quota_starves_cpus_that_do_not_take_turns() {
+    let mut work =
+        workload((0..4).map(|cpu| pinned(once(&format!("t{cpu}"), vec![run(10_000_000)]), &[cpu])).collect());
+    work.groups = vec![Group { path: "/".to_owned(), weight: 100, ..Group::default() }];
+    let max = Some(Bandwidth { quota: 3 * MS, period: 100 * MS, burst: 0 });
+    work.groups.push(Group { path: "/g".to_owned(), parent: Some(0), weight: 100, max, ..Group::default() });
+    work.tasks.iter_mut().for_each(|task| task.settings.group = Some(1));
+    let shares = |on| {
+        let config = Config { duration: Some(5_000 * MS), ..config("3.18", "4", Behaviour::LimitLastFirst, on) };
+        let mut log = Log::default();
+        let outcome = simulate(&work, &config, &mut log).unwrap();
+        let mut busy: Vec<u64> = outcome.cpus.iter().map(|cpu| cpu.busy / MS).collect();
+        busy.sort_unstable();
+        busy
+    };
+    let (last_first, in_turn) = (shares(true), shares(false));
+    assert!(in_turn[0] > in_turn[3] / 2, "{in_turn:?}");
+    assert!(last_first[0] < last_first[3] / 4, "{last_first:?}");
+}
+
+/// `DEADLINE_BY_CAPACITY`: two small and two big CPUs count for 2.87, of which 95 % may be reserved, or for 4.
+#[test]
+fn deadline_tasks_are_admitted_by_capacity() {
+    let dl = Policy::Deadline { runtime: 9 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
+    let tasks = ["a", "b", "c", "d"].map(|name| {
+        let mut task = once(name, vec![run(1_000)]);
+        task.settings.policy = Some(dl);
+        task
+    });
+    let work = workload(tasks.to_vec());
+    let admitted = |kernel, on| {
+        let phone = "core:4(capacity=446,446,1024,1024)";
+        let config = Config { duration: Some(50 * MS), ..config(kernel, phone, Behaviour::DeadlineByCapacity, on) };
+        simulate(&work, &config, &mut Log::default()).is_ok()
+    };
+    assert!(admitted("5.10", false) && !admitted("5.10", true));
+}
+
+/// Interfaces are behaviours: a request depends on these, and not on the kernel's release.
+#[test]
+fn requests_ask_for_a_behaviour_and_not_for_a_release() {
+    let work = workload(vec![once("t", vec![run(1_000)])]);
+    let ask = |config: Config, policy| {
+        let mut work = work.clone();
+        work.tasks[0].settings.policy = Some(policy);
+        simulate(&work, &config, &mut Log::default())
+    };
+    let dl = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true, overrun: false };
+    assert!(ask(exact("6.12", "1"), dl).is_ok());
+    let refused = |behaviour| ask(config("6.12", "1", behaviour, false), dl).unwrap_err().to_string();
+    assert!(refused(Behaviour::DeadlineReclaims).contains("which Linux 6.12 lacks: 4.13 introduced it"));
+    let mut without = exact("6.12", "1");
+    for behaviour in [Behaviour::DeadlineReclaims, Behaviour::DeadlineOverruns, Behaviour::SchedDeadline] {
+        without.kernel.force(behaviour, false);
+    }
+    without.kernel.check().unwrap();
+    assert!(ask(without, dl).unwrap_err().to_string().contains("3.14 introduced it"));
+    assert!(ask(config("2.6.15", "1", Behaviour::SchedBatch, true), Policy::Batch { nice: 0, slice: None }).is_ok());
+    assert!(ask(exact("2.6.15", "1"), Policy::Batch { nice: 0, slice: None }).is_err());
+}

@@ -26,7 +26,9 @@ fn hog(name: &str) -> Task {
 
 /// CPU time of a task on each of four CPUs between `from` and the end, milliseconds.
 fn where_it_ran(workload: &Workload, kernel: &str, name: &str, from: u64) -> [u64; 4] {
-    let mut config = exact(kernel, PHONE);
+    let mut parts = kernel.split('+');
+    let mut config = exact(parts.next().unwrap(), PHONE);
+    parts.for_each(|part| config.kernel.feature(part).unwrap());
     config.duration = Some(1000 * MS);
     let mut log = Log::default();
     let outcome = simulate(workload, &config, &mut log).unwrap();
@@ -105,6 +107,28 @@ fn groups_bind_their_tasks() {
         let ran = where_it_ran(&with(hog("t"), 2, &nested), kernel, "t", 100 * MS);
         assert_eq!(ran[0], 900, "{kernel}, a child may have no more than its parent: {ran:?}");
     }
+}
+
+/// Up to 5.13 (and early 5.10), a group's `util_min` is an upper bound of what its tasks request. From 5.14 on, it is a lower bound.
+#[test]
+fn a_group_protects_its_tasks_from_5_14_on() {
+    let group = Group {
+        path: "/a".to_owned(),
+        parent: Some(0),
+        uclamp: Some(Clamps { min: 600, max: 1024 }),
+        ..Group::default()
+    };
+    let with = |min| {
+        let mut work = workload(vec![clamped(light("t"), min, None)]);
+        work.groups.push(group.clone());
+        work.tasks[0].settings.group = Some(1);
+        work
+    };
+    let big = |kernel, min| where_it_ran(&with(min), kernel, "t", 0)[2..].iter().sum::<u64>() > 20;
+    // Without a request, the bounds of the group stand for it.
+    let old = "5.10+NO_UCLAMP_GROUP_PROTECTS";
+    assert!(big(old, None) && big("5.15", None));
+    assert!(!big(old, Some(0)) && big("5.15", Some(0)));
 }
 
 /// A real-time task prefers the biggest CPU, unless a bound of the task or the system is lower.

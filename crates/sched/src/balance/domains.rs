@@ -16,7 +16,7 @@ use super::roots::Roots;
 use crate::cpumask::CpuMask;
 use crate::features::Features;
 use crate::ids::CpuId;
-use crate::kernels::Behaviours;
+use crate::kernels::{Behaviour, Behaviours};
 use crate::topology::Topology;
 
 /// What the CPUs of a domain share.
@@ -229,7 +229,8 @@ impl Domains {
         lost: bool,
     ) -> Self {
         let mut builder = Builder::new(topology, behaviours, features, &roots);
-        for (level, span_of) in levels(topology, lost) {
+        let has = |level| level != Level::Cluster || behaviours.has(Behaviour::ClusterDomains);
+        for (level, span_of) in levels(topology, lost).into_iter().filter(|(level, _)| has(*level)) {
             builder.add(level, &*span_of);
         }
         let Builder { mut all, chains, .. } = builder;

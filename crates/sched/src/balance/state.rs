@@ -196,15 +196,17 @@ impl RqBalance {
         (self.dice.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 48) as u16
     }
 
-    pub(crate) fn idle_ended(&mut self, now: u64) {
+    /// Counts the idle time that ends now. Returns whether the CPU was idle.
+    pub(crate) fn idle_ended(&mut self, now: u64) -> bool {
         if self.idle_stamp == 0 {
-            return;
+            return false;
         }
         let delta = now.saturating_sub(self.idle_stamp);
         let most = 2 * self.max_idle_balance_cost;
         let diff = delta as i64 - self.avg_idle as i64;
         self.avg_idle = self.avg_idle.saturating_add_signed(diff / 8).min(most);
         self.idle_stamp = 0;
+        true
     }
 }
 

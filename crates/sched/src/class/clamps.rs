@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use crate::attrs::ClassKind;
 use crate::ids::GroupId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -38,7 +39,12 @@ fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     // Only the system's limits bound tasks of the root.
     if task.group != GroupId::ROOT {
         let group = shared.group(task.group).uclamp.holds();
-        (min, max) = (min.clamp(group.min, group.max), max.clamp(group.min, group.max));
+        (min, max) = if shared.config.has(Behaviour::GroupClampsProtect) {
+            (min.clamp(group.min, group.max), max.clamp(group.min, group.max))
+        } else {
+            // The group's bounds stand for what the task does not request, and lower what it does.
+            (task.uclamp.min.min(group.min), task.uclamp.max.min(group.max))
+        };
     }
     Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
 }

@@ -43,6 +43,8 @@ pub enum Area {
     Kernel,
     /// The kernel's output about itself.
     Debug,
+    /// What programs and groups can ask for. No event depends on it: without it, the simulator rejects the request.
+    Interface,
 }
 
 impl Area {
@@ -63,6 +65,7 @@ impl Area {
             Self::Frequency => "frequency",
             Self::Kernel => "kernel",
             Self::Debug => "debug",
+            Self::Interface => "interface",
         }
     }
 }

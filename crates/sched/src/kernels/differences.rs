@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::behaviours::Certainty;
+use super::behaviours::{Area, Certainty};
 use super::{Behaviour, FEATURES, Impossible, Kernel, PolicyKind, TUNABLES, table};
 use crate::features::{Feature, FeatureRow};
 
@@ -66,6 +66,12 @@ impl Difference {
 }
 
 impl Difference {
+    /// Whether it is something that programs or groups can ask for. A workload that runs under both kernels does not
+    /// depend on it.
+    pub fn is_interface(self) -> bool {
+        matches!(self, Self::Behaviour(behaviour) if behaviour.row().area == Area::Interface)
+    }
+
     /// Returns how its releases are known. `None`: a number.
     pub fn certainty(self) -> Option<Certainty> {
         match self {

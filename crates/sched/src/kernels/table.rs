@@ -53,6 +53,24 @@ const LATE_6_18: &[Later] = &[
     Later { since: [6, 18, 44], part: "-fc-", plus: &[Behaviour::VcpuPack], minus: &[], off: &[] },
 ];
 
+/// RHEL 8.1 and later, by a part of their releases: quotas do not expire. Read in 4.18.0-147.5.1.el8_1; 8.0 has no
+/// such part, or `.el8_0`.
+const LATE_EL8: &[Later] = &[
+    of_el8(".el8_1"),
+    of_el8(".el8_2"),
+    of_el8(".el8_3"),
+    of_el8(".el8_4"),
+    of_el8(".el8_5"),
+    of_el8(".el8_6"),
+    of_el8(".el8_7"),
+    of_el8(".el8_8"),
+    of_el8(".el8_9"),
+];
+
+const fn of_el8(part: &'static str) -> Later {
+    Later { since: [4, 18, 0], part, plus: &[], minus: &[Behaviour::SlicesExpire], off: &[] }
+}
+
 /// Behaviours that were not distinguished when these kernels were added.
 const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];
 const IN_3_17: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat, Behaviour::AnyLoaded];
@@ -158,7 +176,10 @@ fn rows() -> Vec<Kernel> {
             name: "4.18-el8",
             release: "4.18",
             vendor: ".el8",
-            unverified: "the facts are of RHEL 8.0; Red Hat updates the scheduler at minor releases, and later ones were not read",
+            later: LATE_EL8,
+            // In force from 3.17 on, and mended in RHEL 8.1.
+            minus: &[Behaviour::LimitLastFirst],
+            unverified: "the facts are of RHEL 8.0, with some of 8.1; Red Hat updates the scheduler at minor releases, and later ones were not read",
             change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing \
                  compares load averages over ticks (LB_BIAS), and calls a group overloaded by its utilisation. A CPU's unused \
                  quota expires with the period.",
@@ -167,7 +188,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "4.19",
             release: "4.19",
-            minus: &[Behaviour::NewidleBacksOff, Behaviour::SlicesExpire],
+            minus: &[Behaviour::LimitLastFirst, Behaviour::NewidleBacksOff, Behaviour::SlicesExpire],
             unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
                          is not distinguished from 4.18",
             change: "CFS (October 2018), as 4.18 in everything modelled here, except that quotas do not expire, and that \
@@ -186,6 +207,8 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "5.10",
             release: "5.10",
+            // Read in 5.10.135 and 5.10.265.
+            plus: &[Behaviour::KthreadsStay, Behaviour::GroupClampsProtect],
             unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is from memory",
             change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU; the measured cost of \
                  searches bounds both (SIS_PROP). Two tasks may stay together on a node. Real-time tasks no longer borrow \
@@ -274,6 +297,7 @@ fn rows() -> Vec<Kernel> {
                 Behaviour::ForfeitsOnYield,
                 Behaviour::BoostMovesOwn,
                 Behaviour::EmptyKeepsWeight,
+                Behaviour::ServerLingers,
                 Behaviour::SparesBigCpus,
             ],
             minus: &[Behaviour::NarrowSum],

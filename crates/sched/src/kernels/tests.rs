@@ -44,6 +44,21 @@ fn slices_expire_in_two_ranges_of_releases() {
     assert_eq!(["3.12", "3.18", "4.18-el8", "4.19", "5.4"].map(of), [true, false, true, false, false]);
 }
 
+/// RHEL 8.0 is `4.18.0-80.el8` or `4.18.0-80.11.2.el8_0`. 8.1 removed the expiry.
+#[test]
+fn slices_of_rhel_8_expire_in_8_0_only() {
+    for (release, expire) in [
+        ("4.18.0-80.el8.x86_64", true),
+        ("4.18.0-80.11.2.el8_0.x86_64", true),
+        ("4.18.0-147.5.1.el8_1.x86_64", false),
+        ("4.18.0-553.16.1.el8_10.x86_64", false),
+    ] {
+        let mut kernel = kernel(&series(release)).unwrap();
+        kernel.as_of(release);
+        assert_eq!(kernel.behaviours.has(Behaviour::SlicesExpire), expire, "{release}");
+    }
+}
+
 /// A source names commits by 12 hexadecimal digits, and does not end like a sentence.
 #[test]
 fn sources_name_commits() {

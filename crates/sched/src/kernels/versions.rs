@@ -18,17 +18,6 @@ pub struct Neighbours {
 }
 
 impl Kernel {
-    /// Whether its release is that version or a later one. A vendor's kernel has a later release than its name.
-    ///
-    /// ```
-    /// let kernel = vruntime_sched::kernel("2.6.23").unwrap();
-    /// assert!(kernel.is_at_least([2, 6, 23]) && !kernel.is_at_least([3, 0, 0]));
-    /// assert!(vruntime_sched::kernel("5.14-el9").unwrap().is_at_least([5, 15, 0]));
-    /// ```
-    pub fn is_at_least(&self, version: [u32; 3]) -> bool {
-        self::version(self.release).is_some_and(|own| own >= version)
-    }
-
     /// Applies what a stable release (`uname -r`) is known to have beyond its kernel's.
     ///
     /// - 6.18.33+: preemption ([`ForkWaits`](super::Behaviour::ForkWaits) and others that came with 6.19).

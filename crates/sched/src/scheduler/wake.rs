@@ -169,8 +169,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let ends =
             if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
         if ends {
-            rq.balance.idle_ended(self.now);
-            self.shared.idleness(rq.cpu).set_avg_idle(rq.balance.avg_idle);
+            let was_idle = rq.balance.idle_ended(self.now);
+            let idleness = self.shared.idleness(rq.cpu);
+            idleness.set_avg_idle(rq.balance.avg_idle);
+            if was_idle {
+                idleness.begin_aging(rq.balance.avg_idle, self.shared.jiffies.now());
+            }
         }
         time_slice(&mut rq, self.shared, self.host, Again::Joined);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };

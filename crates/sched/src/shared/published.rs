@@ -169,6 +169,10 @@ pub(crate) struct Idleness {
     avg_idle: AtomicU64,
     /// Average cost of searches for an idle CPU (`avg_scan_cost`).
     avg_scan_cost: AtomicU64,
+    /// Half of the average idle time, less what searches took since the last wakeup here. It halves at each tick.
+    aged_idle: AtomicU64,
+    /// The jiffy of that wakeup, or of the last halving.
+    aged_at: AtomicU64,
 }
 
 impl Default for Idleness {
@@ -178,6 +182,8 @@ impl Default for Idleness {
             exit_latency: AtomicU64::new(u64::MAX),
             avg_idle: AtomicU64::new(1_000_000),
             avg_scan_cost: AtomicU64::new(0),
+            aged_idle: AtomicU64::new(1_000_000),
+            aged_at: AtomicU64::new(0),
         }
     }
 }
@@ -205,19 +211,65 @@ impl Idleness {
     }
 
     /// Returns how many of `span` CPUs a search may check (SIS_PROP): in 1/512 of the average idle time, or four.
-    pub(crate) fn scan_budget(&self, span: u32) -> usize {
-        let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
+    ///
+    /// 5.14+ ([`AgesIdle`](crate::kernels::Behaviour::AgesIdle)): in half of the average idle time, which halves at
+    /// each tick after the wakeup that ended the idle time. `jiffy` is the present one.
+    pub(crate) fn scan_budget(&self, span: u32, jiffy: Option<u64>) -> usize {
+        let idle = match jiffy {
+            None => self.avg_idle.load(Relaxed) / 512,
+            Some(jiffy) => self.aged(jiffy),
+        };
         let cost = self.avg_scan_cost.load(Relaxed) + 1;
-        (idle / cost).max(4) as usize
+        (u64::from(span).saturating_mul(idle) / cost).max(4) as usize
     }
 
-    /// Records how many CPUs a search checked.
-    pub(crate) fn scanned(&self, cpus: u64) {
+    fn aged(&self, jiffy: u64) -> u64 {
+        let ticks = jiffy.saturating_sub(self.aged_at.load(Relaxed));
+        let idle = self.aged_idle.load(Relaxed).checked_shr(ticks.min(64) as u32).unwrap_or(0);
+        self.aged_idle.store(idle, Relaxed);
+        self.aged_at.fetch_max(jiffy, Relaxed);
+        idle
+    }
+
+    /// A wakeup ended the CPU's idle time in the jiffy.
+    pub(crate) fn begin_aging(&self, avg_idle: u64, jiffy: u64) {
+        self.aged_idle.store(avg_idle / 2, Relaxed);
+        self.aged_at.store(jiffy, Relaxed);
+    }
+
+    /// Records how many CPUs a search checked. `ages`: its time shortens the [aged](Self::scan_budget) idle time.
+    pub(crate) fn scanned(&self, cpus: u64, ages: bool) {
+        if ages {
+            let rest = self.aged_idle.load(Relaxed).saturating_sub(cpus * LOOK_NS);
+            self.aged_idle.store(rest, Relaxed);
+        }
         let (old, cost) = (self.avg_scan_cost.load(Relaxed) as i64, (cpus * LOOK_NS) as i64);
         self.avg_scan_cost.store((old + (cost - old) / 8) as u64, Relaxed);
     }
 
     pub(crate) fn set_exit_latency(&self, latency: Option<u64>) {
         self.exit_latency.store(latency.unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 5.14+: half of the average idle time, halved at each tick, and shortened by searches. Before, 1/512 of it.
+    #[test]
+    fn the_budget_of_a_search_ages() {
+        let idleness = Idleness::default();
+        // An average search of 10 CPUs costs 200 ns.
+        (0..200).for_each(|_| idleness.scanned(10, false));
+        idleness.begin_aging(819_200, 7);
+        idleness.set_avg_idle(819_200);
+        let cost = idleness.avg_scan_cost.load(Relaxed) + 1;
+        assert_eq!(idleness.scan_budget(64, None), (64 * 1600 / cost) as usize);
+        let budget = |jiffy| idleness.scan_budget(64, Some(jiffy)) as u64;
+        assert_eq!([budget(7), budget(8), budget(10)], [409_600, 204_800, 51_200].map(|idle| 64 * idle / cost));
+        idleness.scanned(160, true);
+        assert_eq!(idleness.aged_idle.load(Relaxed), 48_000);
+        assert_eq!(budget(90), 4, "after many ticks");
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels by name, and settings of kernels and costs.
 
-use vruntime_sched::kernels::{SettingError, TUNABLES, bare_feature, negative};
+use vruntime_sched::kernels::{Behaviour, SettingError, TUNABLES, bare_feature, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_workload::scenario::Scenario;
 
@@ -112,7 +112,7 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
         let value = u64::try_from(given).ok().or_else(|| negative(&setting.name, given));
         let negative = || Error::from(ErrorKind::Negative).at(source, &setting.value.span, "expected 0 or more");
         let value = value.ok_or_else(negative)?;
-        let known = is_autogroup(&setting.name) && kernel.is_at_least(AUTOGROUP_SINCE);
+        let known = is_autogroup(&setting.name) && kernel.behaviours.has(Behaviour::Autogroups);
         let set = if known { autogroup_set_to(value).map(drop) } else { set(&setting.name, value, kernel, costs) };
         set.map_err(|error| {
             let (span, label) = match error.kind() {
@@ -129,8 +129,6 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
     }
     Ok(())
 }
-
-pub(super) const AUTOGROUP_SINCE: [u32; 3] = [2, 6, 38];
 
 /// Whether a setting is `/proc/sys/kernel/sched_autogroup_enabled`.
 pub(super) fn is_autogroup(name: &str) -> bool {

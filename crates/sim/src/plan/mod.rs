@@ -28,6 +28,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::{Kernel, Topology};
 use vruntime_workload::recording::Recording;
 use vruntime_workload::resident::Resident;
@@ -346,7 +347,7 @@ impl Planner<'_> {
         let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
         note::overridden(settings, |(name, _)| name, given, &mut self.notes);
         for (name, value) in settings {
-            if kernel::is_autogroup(name) && kernel.is_at_least(kernel::AUTOGROUP_SINCE) {
+            if kernel::is_autogroup(name) && kernel.behaviours.has(Behaviour::Autogroups) {
                 kernel::autogroup_set_to(*value)?;
                 continue;
             }
@@ -371,7 +372,7 @@ impl Planner<'_> {
 
     fn autogroup(&self, kernel: &Kernel) -> bool {
         let of_trace =
-            self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least(kernel::AUTOGROUP_SINCE));
+            self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.behaviours.has(Behaviour::Autogroups));
         let of_file = self.input.scenario().into_iter().flat_map(|scenario| &scenario.set);
         let of_file = of_file.map(|set| (set.name.as_str(), set.value.value == 1));
         let given = self.overrides.settings.iter().map(|(name, value)| (name.as_str(), *value == 1));

@@ -91,7 +91,9 @@ fn between_kernels(
     };
     let (from, to) = (planned(&bisect.from)?, planned(&bisect.to)?);
     let differences = from.config.kernel.differences(&to.config.kernel);
-    let differences = differences.ok_or_else(|| other_scheduler(&bisect.from, &bisect.to))?;
+    let mut differences = differences.ok_or_else(|| other_scheduler(&bisect.from, &bisect.to))?;
+    // Both kernels have the interfaces that the workload uses.
+    differences.retain(|difference| !difference.is_interface());
     let mut workload = input.workload.clone();
     let mut notes = Vec::new();
     if let Some(trace) = trace {
@@ -134,22 +136,30 @@ fn run(
     of: usize,
     [from, to]: [&str; 2],
     what: &str,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
 ) -> miette::Result<Ended> {
     let searched = searched(&mut sides, figure, of);
     if interrupt::asked() {
         return Ok(Ended::Interrupted);
     }
     let words = sides.space.words(from, to);
-    let (seeds, budget) = (bisect.seeds, budget(bisect));
+    let (seeds, budget, events) = (sides.seeds, budget(bisect), sides.budget.spent);
+    if seeds < bisect.seeds {
+        let asked = counted(bisect.seeds.into(), "seed", "seeds");
+        notes.push(format!(
+            "{seeds} instead of {asked}: the runs of both sides would need more than a third of the budget."
+        ));
+    }
+    // Clears the progress bar.
+    drop(sides);
     match searched? {
         Searched::Silent(changing) => {
-            let silent = Silent { from, to, what, seeds, budget, words, changing, notes };
+            let silent = Silent { from, to, what, seeds, budget, events, words, changing, notes };
             show(bisect, || silent.page(), || silent.json(), || silent.text())
         }
         Searched::Found(figure, found) => {
             let what = what.to_owned();
-            let report = Report { from, to, what, figure: &figure, found: &found, words, seeds, budget, notes };
+            let report = Report { from, to, what, figure: &figure, found: &found, words, seeds, budget, events, notes };
             show(bisect, || report.page(), || report.json(), || report.text())
         }
     }
@@ -183,8 +193,7 @@ enum Searched {
 /// Runs the ends, and searches.
 fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette::Result<Searched> {
     let ends = sides.space.ends();
-    let mut ran = sides.run(&ends, Seeds::All)?;
-    let (Some(mut last), Some(mut first)) = (ran.pop(), ran.pop()) else { return Ok(Searched::Silent(None)) };
+    let [mut first, mut last] = sides.run_ends()?;
     let figure = if figure.is_some() { figure } else { standing_out(sides, &ends, [&first, &last])? };
     sides.keeps_results = false;
     let Some(figure) = figure else { return silent(sides, of, [&first, &last]) };

@@ -18,6 +18,8 @@ pub(super) struct Report<'a> {
     pub(super) seeds: u16,
     /// Millions of events.
     pub(super) budget: u32,
+    /// The simulated events of all runs.
+    pub(super) events: u64,
     /// Unverified facts of the kernels, and notes on a trace.
     pub(super) notes: Vec<String>,
 }
@@ -311,6 +313,7 @@ impl Report<'_> {
             "explained_share": found.differs.then(|| part(found.joint, total)),
             "all_together": found.whole,
             "ended_early": found.stopped,
+            "events": self.events,
             "effects": found.effects.iter().map(effect).collect::<Vec<Value>>(),
             "differences": found.of,
             "combinations": found.combinations,

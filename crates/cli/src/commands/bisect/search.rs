@@ -31,6 +31,15 @@ impl Ran {
         if self.values.is_empty() { 0.0 } else { (most - least) / 2.0 }
     }
 
+    /// Adds the runs with more seeds.
+    pub(super) fn and(mut self, more: Self) -> Self {
+        self.values.extend(more.values);
+        self.digests.extend(more.digests);
+        self.marks.extend(more.marks);
+        self.results.extend(more.results);
+        self
+    }
+
     /// Whether all values are above those of the other, or all below.
     fn is_disjoint(&self, other: &Self) -> bool {
         let above = |a: &Self, b: &Self| a.values.iter().all(|a| b.values.iter().all(|b| a > b));

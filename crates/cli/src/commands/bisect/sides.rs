@@ -13,7 +13,7 @@ use super::search::{Between, Ran, Seeds, Stage};
 use super::settings::Files;
 use crate::args::Bisect;
 use crate::input::Input;
-use crate::simulate::{self, Failure, Job};
+use crate::simulate::{self, Budget, Failure, Job};
 use crate::{error_place, interrupt};
 
 /// A difference in words.
@@ -94,28 +94,35 @@ pub(super) struct Sides<'a> {
     pub(super) figure: Option<Figure>,
     /// Whether runs have their results. Combinations need the figure only.
     pub(super) keeps_results: bool,
-    /// The most events to simulate, and those of the runs so far.
-    pub(super) budget: u64,
-    pub(super) events: u64,
-    pub(super) runs: u64,
-    /// The events of runs that were only compared.
-    pub(super) compared: u64,
+    pub(super) budget: Budget,
+    /// The events of complete runs, and the number of these.
+    events: u64,
+    runs: u64,
 }
+
+/// The fewest seeds with which a figure has a noise.
+const FEWEST_SEEDS: u16 = 2;
 
 impl<'a> Sides<'a> {
     pub(super) fn new(space: Space<'a>, input: &'a Input, bisect: &Bisect) -> Self {
-        let budget = u64::from(super::budget(bisect)) * 1_000_000;
-        Self {
-            space,
-            input,
-            seeds: bisect.seeds,
-            figure: None,
-            keeps_results: true,
-            budget,
-            events: 0,
-            runs: 0,
-            compared: 0,
-        }
+        let budget = Budget::new(u64::from(super::budget(bisect)) * 1_000_000);
+        Self { space, input, seeds: bisect.seeds, figure: None, keeps_results: true, budget, events: 0, runs: 0 }
+    }
+
+    /// Runs the two sides with all seeds.
+    ///
+    /// Both run with the seeds, and again with other ones. If these runs would need more than a third of the budget,
+    /// there are fewer seeds.
+    pub(super) fn run_ends(&mut self) -> miette::Result<[Ran; 2]> {
+        let ends = self.space.ends();
+        let first = self.run(&ends, Seeds::First)?;
+        let of_seed = 4 * self.events.div_ceil(self.runs.max(1));
+        let affordable = (self.budget.events / 3).checked_div(of_seed).unwrap_or(u64::MAX);
+        let fewest = self.seeds.min(FEWEST_SEEDS);
+        self.seeds = self.seeds.min(u16::try_from(affordable).unwrap_or(u16::MAX)).max(fewest);
+        let rest = self.run(&ends, Seeds::Rest)?;
+        let mut both = first.into_iter().zip(rest).map(|(first, rest)| first.and(rest));
+        Ok([both.next().unwrap_or_default(), both.next().unwrap_or_default()])
     }
 
     /// Returns complete runs.
@@ -160,9 +167,11 @@ impl<'a> Between for Sides<'a> {
             return Ok(vec![Ran::default(); variants.len()]);
         }
         let jobs: Vec<Job<'_>> = variants.iter().flat_map(|variant| jobs(variant, &seeds)).collect();
-        let done = self.done(simulate::all(&jobs))?;
+        let done = self.done(simulate::all_of(&jobs, &self.budget))?;
+        let events = done.iter().map(|run| run.outcome.events).sum::<u64>();
         self.runs += done.len() as u64;
-        self.events += done.iter().map(|run| run.outcome.events).sum::<u64>();
+        self.events += events;
+        self.budget.spent += events;
         let of_variants = done.chunks(seeds.len()).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
             let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
@@ -184,15 +193,15 @@ impl<'a> Between for Sides<'a> {
         let marks = || range.clone().filter_map(|seed| base.marks.get(seed as usize).map(Vec::as_slice));
         let jobs = variants.iter().flat_map(|variant| jobs(variant, &seeds).into_iter().zip(marks()));
         let jobs: Vec<(Job<'_>, &[u64])> = jobs.collect();
-        let done = self.done(simulate::compared(&jobs))?;
-        self.compared += done.iter().map(|run| run.events).sum::<u64>();
+        let done = self.done(simulate::compared(&jobs, &self.budget))?;
+        self.budget.spent += done.iter().map(|run| run.events).sum::<u64>();
         Ok(done.chunks(seeds.len()).map(|runs| runs.iter().any(|run| run.differs)).collect())
     }
 
     /// Expects of each run the mean events of the complete runs so far.
     fn left(&self, seeds: Seeds, stage: Stage) -> usize {
         let seeds = self.numbers(seeds).count() as u64;
-        let events = (self.budget / 3 * stage.thirds()).saturating_sub(self.events + self.compared);
+        let events = (self.budget.events / 3 * stage.thirds()).saturating_sub(self.budget.spent);
         let of_combination = self.events.div_ceil(self.runs.max(1)).saturating_mul(seeds);
         events.checked_div(of_combination).map_or(usize::MAX, |left| left as usize)
     }

@@ -15,6 +15,8 @@ pub(super) struct Silent<'a> {
     pub(super) seeds: u16,
     /// Millions of events.
     pub(super) budget: u32,
+    /// The simulated events of all runs.
+    pub(super) events: u64,
     /// Descriptions of all differences.
     pub(super) words: Vec<Words>,
     /// `None`: no event differs between the sides.
@@ -73,6 +75,7 @@ impl Silent<'_> {
             "from": {"kernel": self.from}, "to": {"kernel": self.to},
             "answer": self.answer(), "within_noise": true, "explained_by": [],
             "events_differ": self.changing.is_some(),
+            "events": self.events,
             "ended_early": self.changing.as_ref().is_some_and(|changing| changing.stopped),
             "effects": self.differences().map(described).collect::<Vec<_>>(),
             "differences": self.words.len(), "notes": self.notes,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::parallel;
 use vruntime_trace::{CpuId, Event, MigrateCause, Running, Sink, TaskId, TaskInfo};
 
@@ -16,7 +17,7 @@ const SEEDS: u64 = 5;
 /// Counts `sched_migrate_task` by the command on its CPU, as `perf record -e`.
 #[derive(Debug, Default)]
 struct Commands {
-    /// The samples of each fork. Up to 4.5, `sched_fork` and `wake_up_new_task` each record one, whether or not the CPU
+    /// The samples of each fork. Up to 4.7, `sched_fork` and `wake_up_new_task` each record one, whether or not the CPU
     /// changes.
     of_fork: u64,
     classes: Vec<String>,
@@ -99,7 +100,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
              search of a domain takes 5 us. As in perf, a migration is counted for the task that ran on the CPU that made it: \
              migration/N is the stopper of CPU N."
                 .to_owned(),
-            "Most of the published 20 are sysbench's own: its first thread creates the others. Up to Linux 4.5, each fork records two \
+            "Most of the published 20 are sysbench's own: its first thread creates the others. Up to Linux 4.7, each fork records two \
              samples, even on the same CPU. The other tasks are those of the document, which does not state their load."
                 .to_owned(),
         ],
@@ -119,7 +120,7 @@ impl Migrations {
             }
         }
         let runs = parallel(&jobs, |_, (workload, config)| {
-            let of_fork = if config.kernel.is_at_least([4, 6, 0]) { 0 } else { 2 };
+            let of_fork = if config.kernel.behaviours.has(Behaviour::ForkCountsMigrations) { 2 } else { 0 };
             let mut commands = Commands { of_fork, ..Commands::default() };
             simulate(workload, config, &mut commands).map(|_| commands)
         });

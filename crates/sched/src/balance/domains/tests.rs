@@ -76,3 +76,13 @@ fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
     let (_, top) = domains.of(CpuId(5)).next_back().unwrap();
     assert_eq!(top.groups[0].cpus[0], CpuId(0), "as it was: what the first CPU sees is for all");
 }
+
+/// `CLUSTER_DOMAINS`: two clusters of four CPUs in one cache are a level of their own from 5.16 on.
+#[test]
+fn clusters_are_a_level_from_5_16_on() {
+    let place = |cpu: u32| CpuPlace { core: cpu, cluster: cpu / 4, llc: 0, package: 0, node: 0, capacity: 1024 };
+    let topology = Topology::new((0..8).map(place).collect(), None).unwrap();
+    let levels = |release| Domains::new(&topology, Behaviours::at(release), Features::default()).describe(CpuId(0));
+    assert_eq!(levels("5.15"), [(Level::Mc, 8)]);
+    assert_eq!(levels("5.16"), [(Level::Cluster, 4), (Level::Mc, 8)]);
+}

@@ -6,7 +6,8 @@
 //! period's start while they starve. If a fair task still runs after the tick that throttled the server, a new deferred
 //! period begins. Its turn is 950 ms after the last one's end.
 //!
-//! Without fair tasks, the server stays active until its turn, and then stops (as in the stable releases, 6.12.117).
+//! 6.17+, and stable 6.12.117: without fair tasks, the server stays active until its turn, and then stops. Earlier
+//! kernels stop it when the last fair task leaves.
 
 use alloc::boxed::Box;
 
@@ -16,6 +17,7 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
 /// What depends on the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a behaviour of its own")]
 pub struct ServerRules {
     /// Whether a server that had to run, if restarted before its deadline, begins a new period and wait (6.18.15).
     /// Otherwise it keeps the deadline, with its share's runtime (6.12.117, 6.19.14, 7.0.13, 7.1.13; assumed for late
@@ -26,6 +28,8 @@ pub struct ServerRules {
     pub waits: bool,
     /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).
     pub stays: bool,
+    /// Whether a server without fair tasks stays active until its turn (6.17+, 6.12.117), or stops at once.
+    pub lingers: bool,
 }
 
 /// Least time by which a timer is deferred.
@@ -177,7 +181,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    const FORGETS: ServerRules = ServerRules { forgets: true, waits: true, stays: true };
+    const FORGETS: ServerRules = ServerRules { forgets: true, waits: true, stays: true, lingers: true };
 
     fn env(now_ms: u64) -> Env {
         let domain = RootDomain::new(core::iter::once(1024), GlobalLimit::default());

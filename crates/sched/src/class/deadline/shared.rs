@@ -13,8 +13,13 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::shared::locations::Table;
 use crate::sync::AtomicBool;
-use crate::topology::Topology;
+use crate::topology::{CpuPlace, Topology};
 use crate::tunables::Tunables;
+
+/// Returns the capacity for which a CPU counts at admission. Up to 5.8, all CPUs count alike.
+fn counted(capacity: u32, by_capacity: bool) -> u32 {
+    if by_capacity { capacity } else { 1024 }
+}
 
 /// State of the class that all CPUs share.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub(crate) struct DlShared {
     pub(crate) periods: PeriodLimits,
     pub(crate) server: Option<ServerLimits>,
     pub(crate) server_rules: ServerRules,
+    /// Whether CPUs count by their capacity, or all alike.
+    by_capacity: bool,
     /// Whether a real-time or deadline task has existed, so that fair servers are in place.
     pub(crate) servers_started: AtomicBool,
 }
@@ -45,7 +52,11 @@ impl DlShared {
         };
         let DlTunables { periods, server } = tunables.deadline();
         let server = (config.has(Behaviour::FairServer) && server.runtime > 0).then_some(server);
-        let capacities = || roots.iter().zip(topology.cpus()).map(|((_, root), place)| (root, place.capacity));
+        let by_capacity = config.has(Behaviour::DeadlineByCapacity);
+        let capacities = || {
+            let capacity = |place: &CpuPlace| counted(place.capacity, by_capacity);
+            roots.iter().zip(topology.cpus()).map(move |((_, root), place)| (root, capacity(place)))
+        };
         let first = capacities().filter(|(root, _)| *root == Root::default()).map(|(_, capacity)| capacity);
         let domain = RootDomain::new(first, limit);
         if let Some(server) = server {
@@ -64,7 +75,9 @@ impl DlShared {
                 forgets: config.has(Behaviour::ServerForgets),
                 waits: config.has(Behaviour::ServerWaits),
                 stays: config.has(Behaviour::ServerStays),
+                lingers: config.has(Behaviour::ServerLingers),
             },
+            by_capacity,
             servers_started: AtomicBool::new(false),
         };
         for (root, capacity) in capacities().filter(|(root, _)| *root != Root::default()) {
@@ -93,13 +106,14 @@ impl DlShared {
 
     /// As [`RootDomain::may_lose`].
     pub(crate) fn may_lose(&self, root: Root, capacity: u32) -> Result<(), (u64, u64)> {
-        self.domain(root).may_lose(capacity, self.server_bandwidth())
+        self.domain(root).may_lose(counted(capacity, self.by_capacity), self.server_bandwidth())
     }
 
     pub(crate) fn set_root(&self, capacity: u32, from: Root, to: Root) {
         if from == to {
             return;
         }
+        let capacity = counted(capacity, self.by_capacity);
         if from != Root::Offline {
             self.domain(from).set_online(capacity, self.server_bandwidth(), false);
         }

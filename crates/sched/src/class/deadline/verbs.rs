@@ -488,7 +488,7 @@ fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
         if rq.dl.server_start(&env) {
             server_queued(rq);
         }
-    } else if active && !wanted && !rq.online {
+    } else if active && !wanted && !(rq.online && shared.dl.server_rules.lingers) {
         rq.dl.server_stop(env.now);
     }
 }

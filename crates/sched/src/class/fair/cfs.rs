@@ -2,7 +2,7 @@
 //!
 //! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon. It
 //! preempts if a wakeup granularity behind the running task. The tick reschedules an entity that has used up its slice,
-//! or is a slice ahead of the first.
+//! or is a slice ahead of the first. 6.3+ ([`Behaviour::SliceLimited`]): it also reschedules after the latency target.
 
 use super::discipline::{Discipline, FairCpu, FairShared};
 use super::entity::{CfsRq, Entity, ROOT, Se};
@@ -223,7 +223,10 @@ impl Discipline for CfsOrder {
         if rq.class.groups[cfs].cfs.nr_queued <= 1 {
             return;
         }
-        let ideal = sched_slice(rq, shared, curr);
+        let mut ideal = sched_slice(rq, shared, curr);
+        if shared.config.has(Behaviour::SliceLimited) {
+            ideal = ideal.min(shared.config.tunables.latency_ns());
+        }
         let entity = rq.se(curr);
         let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
         if ran > ideal {

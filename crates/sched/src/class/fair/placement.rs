@@ -264,7 +264,8 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     if prev_is_good && is_near(prev) {
         return prev;
     }
-    let recent_is_good = recent != prev
+    let recent_is_good = shared.config.has(Behaviour::RecentCpu)
+        && recent != prev
         && recent != target
         && domains.share_cache(recent, target)
         && good(recent)
@@ -322,7 +323,8 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
     if !shared.config.has(Behaviour::SearchOnce) || (by_cost && !has_idle_core) {
         if by_cost {
-            budget = shared.idleness(on).scan_budget(llc.weight);
+            let tick = shared.config.has(Behaviour::AgesIdle).then(|| shared.jiffies.now());
+            budget = shared.idleness(on).scan_budget(llc.weight, tick);
         }
         return search_in_turn(rq, shared, task, (on, target), free, has_idle_core, budget);
     }
@@ -379,7 +381,7 @@ fn scan<D: Discipline, T: Tunables>(
 ) -> Option<CpuId> {
     let mut seen = 0;
     let found = cpus.take(budget).inspect(|_| seen += 1).find(|&cpu| free.is(shared.cpu(cpu)));
-    shared.idleness(on).scanned(seen);
+    shared.idleness(on).scanned(seen, shared.config.has(Behaviour::AgesIdle));
     found
 }
 

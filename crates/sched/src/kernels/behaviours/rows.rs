@@ -44,7 +44,7 @@ behaviours! {
     Early BALANCE_EARLY: OldBalance "2.6.0".."2.6.24" Read
         "balance by the domains' own numbers, without task groups"
         from "task groups came with commit 29f59db3a74b (2.6.24, sched: group-scheduler core)";
-    CountsTasks BALANCE_COUNTS_TASKS: OldBalance "2.6.0".."2.6.18" Remembered
+    CountsTasks BALANCE_COUNTS_TASKS: OldBalance "2.6.0".."2.6.18" Read
         "balance numbers of tasks instead of their weights (smpnice)"
         from "removed by commit 2dd73a4f09be (2.6.18, sched: implement smpnice)";
     PowerPerThread POWER_PER_THREAD: OldBalance "2.6.0".."2.6.17" Remembered
@@ -178,6 +178,30 @@ behaviours! {
     WakeIdleCores WAKE_IDLE_CORES: Wakeup "4.9".."" Read
         "search for an idle core, then an idle CPU, then a sibling thread; WA_IDLE and WA_WEIGHT are features"
         from "commit 10e2f1acd010 (4.9, sched/core: Rewrite and improve select_idle_siblings())";
+    RecentCpu WAKE_RECENT_CPU: Wakeup "4.16".."" Read
+        "prefer the CPU before the previous one if that is idle, and target and previous CPU are not"
+        from "commit 32e839dda3ba (4.16, sched/fair: Use a recently used CPU as an idle candidate and the basis for SIS); \
+            4.15.18 has it not, 4.16.13 has it";
+    LimitLastFirst LIMIT_LAST_FIRST: Limits "3.17".."4.20" Read
+        "give the quota of a new period to the CPUs that were throttled last first"
+        from "commit c06f04c70489 (3.17; 3.16 has it not); removed by commit baa9be4ffb55 (4.20, sched/fair: Fix throttle_list \
+            starvation with low CFS quota), which 4.19.40 and RHEL 8.1 have, too";
+    DeadlineByCapacity DEADLINE_BY_CAPACITY: Deadline "5.9".."" Read
+        "admit deadline tasks by the capacity of the CPUs, not by their number"
+        from "commit 60ffd5edc5e4 (5.9, sched/deadline: Improve admission control for asymmetric CPU capacities)";
+    GroupClampsProtect UCLAMP_GROUP_PROTECTS: Frequency "5.14".."" Read
+        "raise a task's clamps to the group's util_min; earlier a group only lowers them"
+        from "commit 0213b7083e81 (5.14, sched/uclamp: Fix uclamp_tg_restrict()), which 5.10.135 has, too; 5.10.13 and \
+            5.12.9 have it not";
+    AgesIdle WAKE_AGES_IDLE: Wakeup "5.14".."6.7" Read
+        "bound idle-CPU searches by half of the average idle time, halved at each tick, not by 1/512 of it"
+        from "commit 94aafc3ee31d (5.14, sched/fair: Age the average idle time); removed with SIS_PROP (6.7)";
+    ClusterDomains CLUSTER_DOMAINS: Balance "5.16".."" Read
+        "balance within clusters that share a cache below the last level"
+        from "commit 778c558f49a2 (5.16, sched: Add cluster scheduler level in core and related Kconfig for ARM64)";
+    SliceLimited SLICE_LIMITED: Cfs "6.3".."" Read
+        "end a turn after the latency target, also where the task's slice is longer"
+        from "commit 79ba1e607d68 (6.3, sched/fair: Limit sched slice duration); 6.2.1 has it not, 6.3.8 has it";
     NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Read
         "bring the averages of idle CPUs up to date every 32 ms"
         from "commit b7031a02ec75 (4.17, sched/fair: Add NOHZ_STATS_KICK)";
@@ -415,6 +439,10 @@ behaviours! {
     ServerWaits SERVER_WAITS_PERIOD: Deadline "6.17".."" Read
         "let a fair server that is late begin its next period after a whole one"
         from "commit 421fc59cf58c (6.17, sched/deadline: Fix RT task potential starvation when expiry time passed)";
+    ServerLingers SERVER_LINGERS: Deadline "6.17".."" Read
+        "keep a fair server active when the last fair task has left, until its turn finds none"
+        from "commit cccb45d7c429 (6.17, sched/deadline: Less agressive dl_server handling); 6.12 and 6.14 stop it at once, \
+            stable 6.12.117 does not";
     ServerForgets SERVER_FORGETS_DEADLINE: Deadline "6.18".."6.19" Read
         "let a fair server that returns begin a new period";
     ServerStays SERVER_STAYS_ON_IDLE: Deadline "6.18".."6.19" Read
@@ -484,6 +512,9 @@ behaviours! {
         from "2.6.20, sched: remove lb_stopbalance counter; the commit's id was not found";
     Schedstat15 SCHEDSTAT_15: Debug "2.6.30".."" Read "print version 15 of /proc/schedstat"
         from "2.6.24 prints 14, and 2.6.34-rc7 prints 15; the commit's id was not looked up";
+    ForkCountsMigrations FORK_COUNTS_MIGRATIONS: Debug "2.6.34".."4.8" Read
+        "count two migrations at each fork, whether or not the CPU changes"
+        from "4.6.2 has it, and 4.8.15 has it not; its first release was not looked up";
     Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Read "print version 16 of /proc/schedstat"
         from "commit 11b0bfa5d463 (6.10, sched/debug: Increase SCHEDSTAT_VERSION to 16)";
     Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Read "print version 17 of /proc/schedstat"
@@ -496,6 +527,47 @@ behaviours! {
     DebugFolder DEBUG_FOLDER: Debug "5.13".."" Read
         "have features and tunables in a folder of debugfs, not in a file and in sysctls"
         from "commit 8a99b6833c88 (5.13, sched: Move SCHED_DEBUG sysctl to debugfs)";
+
+    // What programs and groups can ask for. `sim/src/history.rs` rejects what a kernel lacks.
+    SchedBatch SCHED_BATCH: Interface "2.6.16".."" Remembered
+        "know SCHED_BATCH"
+        from "commit b0a9499c3dd5 (2.6.16, sched: add new SCHED_BATCH policy)";
+    SchedIdle SCHED_IDLE: Interface "2.6.23".."" Read
+        "know SCHED_IDLE"
+        from "commit 0e6aca43e08a (2.6.23, sched: add SCHED_IDLE policy)";
+    TaskGroups TASK_GROUPS: Interface "2.6.24".."" Read
+        "divide CPU time between groups of tasks, by weight"
+        from "commit 29f59db3a74b (2.6.24, sched: group-scheduler core)";
+    RtGroups RT_GROUPS: Interface "2.6.25".."" Read
+        "limit the real-time tasks of each group, where it is configured"
+        from "commit 6f505b16425a (2.6.25, sched: rt group scheduling)";
+    Autogroups AUTOGROUPS: Interface "2.6.38".."" Read
+        "make a group for each session" by "kernel.sched_autogroup_enabled=0"
+        from "commit 5091faa449ee (2.6.38, sched: Add 'autogroup' scheduling feature: automated per session task groups)";
+    GroupLimits GROUP_LIMITS: Interface "3.2".."" Read
+        "limit the CPU time of a group in each period (cpu.max)"
+        from "commit ab84d31e1550 (3.2, sched: Introduce primitives to account for CFS bandwidth tracking)";
+    SchedDeadline SCHED_DEADLINE: Interface "3.14".."" Read
+        "know SCHED_DEADLINE"
+        from "commit aab03e05e8f7 (3.14, sched/deadline: Add SCHED_DEADLINE structures & implementation)";
+    DeadlineReclaims DEADLINE_RECLAIMS: Interface "4.13".."" Read
+        "let deadline tasks reclaim unused bandwidth (SCHED_FLAG_RECLAIM)"
+        from "commit 2d4283e9d583 (4.13, sched/deadline: Make GRUB a task's flag)";
+    DeadlineOverruns DEADLINE_OVERRUN_SIGNALS: Interface "4.16".."" Read
+        "send a deadline task a signal at its overrun (SCHED_FLAG_DL_OVERRUN)"
+        from "commit 34be39305a77 (4.16, sched/deadline: Implement \"runtime overrun signal\" support)";
+    CpusetPartitions CPUSET_PARTITIONS: Interface "5.0".."" Read
+        "make partitions of cpusets (cpuset.cpus.partition)"
+        from "commit ee8dde0cd2ce (5.0, cpuset: Add new v2 cpuset.sched.partition flag)";
+    UtilClamps UTIL_CLAMPS: Interface "5.3".."" Read
+        "clamp the utilisation of tasks"
+        from "commit 69842cba9ace (5.3, sched/uclamp: Add CPU's clamp buckets refcounting)";
+    LimitBursts LIMIT_BURSTS: Interface "5.14".."" Read
+        "save unused quota of a group up to a burst (cpu.max.burst)"
+        from "commit f4183717b370 (5.14, sched/fair: Introduce the burstable CFS controller)";
+    IdleGroups IDLE_GROUPS: Interface "5.15".."" Read
+        "make a group idle (cpu.idle)"
+        from "commit 304000390f88 (5.15, sched: Cgroup SCHED_IDLE support)";
 
     // Single kernels.
     VcpuPack VCPU_PACK: Wakeup ""..""  Recorded

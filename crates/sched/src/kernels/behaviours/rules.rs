@@ -31,9 +31,17 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::ServerStays, With(Behaviour::FairServer)),
     (Behaviour::ServerForgets, With(Behaviour::FairServer)),
     (Behaviour::ServerWaits, With(Behaviour::FairServer)),
+    (Behaviour::ServerLingers, With(Behaviour::FairServer)),
     (Behaviour::ByType, With(Behaviour::WakeIdleCores)),
     (Behaviour::VcpuPack, With(Behaviour::ByType)),
     (Behaviour::LazyOrFull, With(Behaviour::LazyPreemption)),
+    (Behaviour::RtGroups, With(Behaviour::TaskGroups)),
+    (Behaviour::Autogroups, With(Behaviour::TaskGroups)),
+    (Behaviour::GroupLimits, With(Behaviour::TaskGroups)),
+    (Behaviour::IdleGroups, With(Behaviour::TaskGroups)),
+    (Behaviour::LimitBursts, With(Behaviour::GroupLimits)),
+    (Behaviour::DeadlineReclaims, With(Behaviour::SchedDeadline)),
+    (Behaviour::DeadlineOverruns, With(Behaviour::SchedDeadline)),
     (Behaviour::NumaPair, Without(Behaviour::NumaQuarter)),
     (Behaviour::NumaPair, Without(Behaviour::NumaByCaches)),
     (Behaviour::NumaQuarter, Without(Behaviour::NumaByCaches)),
@@ -106,6 +114,9 @@ impl Behaviours {
         if self.has(Behaviour::Early) != early {
             return Err(Impossible::OtherPolicy(Behaviour::Early, policy));
         }
+        if self.has(Behaviour::SchedIdle) && policy == PolicyKind::O1 {
+            return Err(Impossible::OtherPolicy(Behaviour::SchedIdle, policy));
+        }
         Ok(())
     }
 }
@@ -128,6 +139,9 @@ impl Behaviour {
         match (self.row().area, policy) {
             (Area::Debug | Area::Kernel, _) => true,
             (Area::O1, _) => policy == PolicyKind::O1,
+            (Area::Interface, PolicyKind::O1 | PolicyKind::Cfs2007) => {
+                matches!(self, Self::SchedBatch | Self::SchedIdle)
+            }
             (Area::Cfs, _) => policy == PolicyKind::Cfs,
             (Area::Eevdf, _) => policy == PolicyKind::Eevdf,
             (_, PolicyKind::Cfs | PolicyKind::Eevdf) => self != Self::Early,

@@ -7,6 +7,7 @@
 //! What kernels do differently:
 //! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with its period. Each CPU keeps up to 1 ms, so groups
 //!   with little work on many CPUs lose quota.
+//! - **3.17**, **3.18**: the CPU that was throttled last is unthrottled first, so a small quota starves others.
 //! - **6.1**: throttling dequeues the group's entity, with all below, and stops its PELT clock. A queue throttled while
 //!   empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
@@ -210,7 +211,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return false;
         }
         let cpu = self.cpu;
-        self.pool(shared, cfs, |pool| pool.wait(cpu));
+        let first = shared.config.has(Behaviour::LimitLastFirst);
+        self.pool(shared, cfs, |pool| pool.wait(cpu, first));
         let by_task = shared.config.has(Behaviour::TaskThrottle);
         let pelt = self.clock.pelt();
         self.each_from(cfs, |rq, group| {

@@ -243,9 +243,10 @@ impl Pool {
         (amount, arm)
     }
 
-    pub(crate) fn wait(&mut self, cpu: CpuId) {
+    /// Lists a throttled CPU: behind the others, or before them (`first`).
+    pub(crate) fn wait(&mut self, cpu: CpuId, first: bool) {
         debug_assert!(!self.waiting.contains(&cpu));
-        self.waiting.push(cpu);
+        self.waiting.insert(if first { 0 } else { self.waiting.len() }, cpu);
     }
 
     /// `throttled` is the counted time.
@@ -389,8 +390,8 @@ mod tests {
     fn waiting_cpus_are_paid_in_order_and_just_enough() {
         let mut pool = pool(10, 100, 0);
         pool.assign(0, 10 * MS, 0);
-        pool.wait(CpuId(3));
-        pool.wait(CpuId(1));
+        pool.wait(CpuId(3), false);
+        pool.wait(CpuId(1), false);
         assert_eq!(pool.waiting(), [CpuId(3), CpuId(1)]);
         assert!(pool.period_timer(100 * MS).throttled);
         assert_eq!(pool.pay(-3_999_999), 4 * MS);
@@ -406,7 +407,7 @@ mod tests {
     fn missed_periods_are_counted_and_refilled_once() {
         let mut pool = pool(10, 100, 0);
         pool.assign(0, 10 * MS, 0);
-        pool.wait(CpuId(0));
+        pool.wait(CpuId(0), false);
         assert_eq!(pool.period_timer(350 * MS).periods, 3);
         assert_eq!((pool.stat.nr_periods, pool.stat.nr_throttled, pool.runtime), (3, 3, 10 * MS));
         assert_eq!(pool.next_period(), Some(400 * MS));
@@ -432,7 +433,7 @@ mod tests {
     fn a_group_that_waits_keeps_the_timer_running() {
         let mut pool = pool(10, 100, 0);
         pool.assign(0, 10 * MS, 0);
-        pool.wait(CpuId(0));
+        pool.wait(CpuId(0), false);
         for period in 1..5 {
             assert!(pool.period_timer(period * 100 * MS).throttled);
             // Debts beyond the quota.
@@ -462,7 +463,7 @@ mod tests {
         pool.assign(0, 20 * MS, 0);
         // No CPU waits.
         assert_eq!(pool.give_back(3 * MS, 5 * MS, 10 * MS), None);
-        pool.wait(CpuId(2));
+        pool.wait(CpuId(2), false);
         // Less than a slice is not worth it.
         assert_eq!(pool.give_back(2 * MS, 5 * MS, 10 * MS), None);
         assert_eq!(pool.give_back(MS, 5 * MS, 10 * MS), Some(15 * MS));
