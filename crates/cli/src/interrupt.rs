@@ -53,16 +53,12 @@ fn watch() {
 
     let time = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
     let times = move || [ClockId::Monotonic, ClockId::ProcessCPUTime].map(time);
-    let mut begin = times();
+    let begin = times();
     let watching = move || loop {
         std::thread::sleep(Duration::from_millis(50));
-        if CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0 {
-            // What is finished has its own time to be printed.
-            begin = times();
-            continue;
-        }
+        let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
         let spent = times().into_iter().zip(begin).all(|(now, begin)| now.saturating_sub(begin) > BUSY);
-        if spent {
+        if spent && !keeps {
             crate::output::note("interrupted: further results would take more than a second, and are left out");
             end();
         }
@@ -106,11 +102,6 @@ pub(crate) fn asked() -> bool {
         NOTICED.store(true, Ordering::Relaxed);
     }
     asked
-}
-
-/// Whether the run must stop, and finished runs wait to be printed.
-pub(crate) fn asked_with_results() -> bool {
-    asked() && FINISHED.load(Ordering::Relaxed) > 0
 }
 
 /// Writes files and prints results. Files come first, so that a closed pipe loses none. After a request, results come

@@ -209,28 +209,10 @@ fn stoppable(watch: &mut dyn FnMut(Progress)) -> impl FnMut(Progress) -> Control
 pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
     let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));
     let order: Vec<usize> = of_sides.chain(sides * seeds..jobs.len()).collect();
-    // The first seed of each side shows what it runs.
-    let further = |index: usize| (sides..sides * seeds).contains(&index);
-    let ordered: Vec<(Job<'_>, bool)> =
-        order.iter().enumerate().map(|(index, &place)| (jobs[place].clone(), further(index))).collect();
-    let spare = cpus() > jobs.len();
-    let done = metered(&ordered, &Meter::new(ordered.len()), |(job, further), watch| {
-        let left_out = if *further && interrupt::asked_with_results() { left_out_run(job) } else { None };
-        left_out.map_or_else(|| one(job, spare, watch), Ok)
-    });
-    let mut runs: Vec<_> = order.into_iter().zip(done).collect();
+    let ordered: Vec<Job<'_>> = order.iter().map(|&place| jobs[place].clone()).collect();
+    let mut runs: Vec<_> = order.into_iter().zip(all(&ordered)).collect();
     runs.sort_by_key(|(place, _)| *place);
     runs.into_iter().map(|(_, run)| run).collect()
-}
-
-/// Returns the run of a job that Ctrl-C prevents: it ends before it begins, without tasks. Building its machine could take
-/// longer than a user waits.
-fn left_out_run(job: &Job<'_>) -> Option<Done> {
-    let nothing = Workload::default();
-    let empty = Job::new(&nothing, job.config.clone(), &job.kernel);
-    let mut done = one(&empty, false, &mut |_| ()).ok()?;
-    done.outcome.interrupted = true;
-    Some(done)
 }
 
 /// Returns the number of threads that can run at once.
@@ -464,18 +446,6 @@ mod tests {
         assert_eq!((same.differs, same.events), (false, done.outcome.events));
         assert!(other.differs && other.events < done.outcome.events / 2, "{other:?} of {}", done.outcome.events);
         assert_eq!(other.events, again.events);
-        Ok(())
-    }
-
-    /// A run that Ctrl-C prevents takes no time, and has an end.
-    #[test]
-    fn a_prevented_run_is_stopped_at_its_start() -> Result<(), Box<dyn std::error::Error>> {
-        let program = Phase::forever(vec![Op::Run { work: 5_000_000 }]);
-        let workload = Workload { tasks: vec![Task::new("t", [program]); 9], ..Workload::default() };
-        let spec = MachineSpec::new(parse_topology("2")?);
-        let config = Config { duration: Some(1_000_000_000), ..Config::new(vruntime_sched::kernel("6.12")?, spec) };
-        let done = left_out_run(&Job::new(&workload, config, "6.12")).ok_or("no run")?;
-        assert!(done.outcome.interrupted && done.outcome.end == 0 && done.results.tasks.is_empty(), "{done:?}");
         Ok(())
     }
 

@@ -215,30 +215,3 @@ fn many_tasks_begin_in_time() {
     let status = end_of(&mut child, 3 * FOR_EVER).expect("the time does not grow with the square of the tasks");
     assert_eq!(status.code(), Some(0));
 }
-
-/// After Ctrl-C, `compare` begins no further seeds, and prints the finished ones.
-#[test]
-fn a_comparison_of_many_groups_begins_no_further_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let groups: Vec<String> = (0..300).map(|group| format!("[groups.\"/g{group}\"]\nweight = 100\n")).collect();
-    let groups = groups.concat();
-    let text = format!("duration = '1ms'\n{groups}[[task]]\nname = 't'\ngroup = '/g7'\nrun = '1ms'\nloops = 1\n");
-    fs::write(folder.path().join("groups.toml"), text).unwrap();
-    let words = ["compare", "groups.toml", "--kernel", "6.1", "--kernel", "6.12", "--repeat", "1000"];
-    let out = folder.path().join("out.txt");
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
-        .current_dir(folder.path())
-        .args(words)
-        .stdout(fs::File::create(&out).unwrap())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // Long enough for some runs, and too short for all.
-    std::thread::sleep(Duration::from_secs(8));
-    assert!(child.try_wait().unwrap().is_none(), "2,000 runs take longer");
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let status = end_of(&mut child, FOR_EVER).expect("further runs are left out");
-    assert_eq!(status.code(), Some(130));
-    let printed = fs::read_to_string(out).unwrap();
-    assert!(printed.contains("of 1000 seeds: stopped early"), "{printed}");
-}

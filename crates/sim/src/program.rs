@@ -6,7 +6,7 @@ mod phases;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits};
+use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{
     Change, Changed, CpuMax, Follow, MemRun, Op, Phase, Policy, Repeat, Room, Settings, Task, TimerMode, WaitMode,
@@ -220,6 +220,15 @@ pub(crate) struct Programs {
     pub(crate) notes: Vec<String>,
 }
 
+/// When a task requests its settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Before it starts: a refusal is an error of the file.
+    Start,
+    /// In a phase, or by a change: the run handles a refusal.
+    Later,
+}
+
 struct Compiler<'a> {
     workload: &'a Workload,
     cpus: usize,
@@ -297,7 +306,7 @@ pub(crate) fn compile(
         compiler.out.entry.push(entry);
         let initial = match last {
             Some((settings, index)) if *settings == task.settings => index,
-            _ => compiler.settings(task, &task.settings)?,
+            _ => compiler.settings(task, &task.settings, At::Start)?,
         };
         last = Some((&task.settings, initial));
         compiler.out.initial.push(initial);
@@ -390,7 +399,7 @@ impl<'a> Compiler<'a> {
                 let mut index = 0;
                 for &task in tasks {
                     let task = &workload.tasks[check("task", task, workload.tasks.len())?];
-                    index = self.settings(task, settings)?;
+                    index = self.settings(task, settings, At::Later)?;
                     if let Some(nice) = *nice {
                         nice_of(Who::Task(task.name.clone()), nice)?;
                     }
@@ -588,7 +597,7 @@ impl<'a> Compiler<'a> {
         run.count.saturating_mul(if hits { self.costs.mem_hit_ns } else { self.costs.mem_miss_ns })
     }
 
-    fn settings(&mut self, task: &'a Task, settings: &Settings) -> Result<u32, Error> {
+    fn settings(&mut self, task: &'a Task, settings: &Settings, at: At) -> Result<u32, Error> {
         let who = || Who::Task(task.name.clone());
         let range = |what, value: i64, least, most, expected| {
             let fine = (least..=most).contains(&value);
@@ -611,8 +620,14 @@ impl<'a> Compiler<'a> {
             Some(Policy::RoundRobin { priority }) => realtime(SchedPolicy::RoundRobin, priority)?,
             Some(Policy::Deadline { runtime, deadline, period, reclaim, overrun }) => {
                 let wanted = DlAttrs { runtime, deadline, period, reclaim, overrun_signal: overrun };
-                // The kernel refuses the call when it is made, also that of a task's start.
-                let deadline = wanted.checked(self.periods).unwrap_or(wanted);
+                let deadline = match wanted.checked(self.periods) {
+                    Err(error) if at == At::Start => {
+                        let error = SchedError::Params(error);
+                        return Err(Error::Refused { task: task.name.clone(), now: 0, errno: "EINVAL", error });
+                    }
+                    // The call is refused when it is made.
+                    checked => checked.unwrap_or(wanted),
+                };
                 Some(SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() })
             }
         };

@@ -247,24 +247,6 @@ fn a_change_with_refused_parameters_changes_nothing() {
     }
 }
 
-/// A task whose first policy has refused parameters runs as an ordinary task, as after a failed `sched_setattr`.
-#[test]
-fn a_refused_first_policy_leaves_an_ordinary_task() {
-    let policy =
-        Policy::Deadline { runtime: 20 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
-    let mut task = hog("a", 1);
-    task.settings.policy = Some(policy);
-    let workload = grouped(vec![task, hog("b", 1)], vec![]);
-    let config = Config { duration: Some(100 * MS), end_if_refused: false, ..exact("6.12", "1") };
-    let notes = simulate(&workload, &config, &mut Log::default()).unwrap().notes;
-    let [note] = &notes[..] else { panic!("{notes:?}") };
-    assert!(note.contains("task `a`:") && note.contains("(EINVAL)"), "{note}");
-    assert!(note.contains("the task kept its settings"), "{note}");
-    let strict = Config { end_if_refused: true, ..config };
-    let error = simulate(&workload, &strict, &mut Log::default()).unwrap_err();
-    assert!(matches!(error, Error::Refused { now: 0, errno: "EINVAL", .. }), "{error}");
-}
-
 /// The error of a refused admission names its number.
 #[test]
 fn a_refused_admission_names_its_number() {

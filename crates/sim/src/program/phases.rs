@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vruntime_workload::program::{Op, Phase, Repeat, Settings, Task};
 
-use super::{Code, Compiler, times};
+use super::{At, Code, Compiler, times};
 use crate::error::Error;
 use crate::sync::answers::Answers;
 
@@ -14,7 +14,7 @@ impl<'a> Compiler<'a> {
         if loops == 0 {
             return Ok(());
         }
-        let settings = self.settings(task, &phase.settings)?;
+        let settings = self.settings(task, &phase.settings, At::Later)?;
         if !self.out.settings[settings as usize].is_empty() {
             self.out.code.push(Code::Settings(settings));
         }
