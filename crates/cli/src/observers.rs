@@ -16,7 +16,7 @@ pub(crate) enum Observer<'scope, S> {
     /// On the run's thread.
     Here(S),
     /// On its own thread, which returns it.
-    Apart(SyncSender<Arc<Batch>>, ScopedJoinHandle<'scope, S>),
+    OnThread(SyncSender<Arc<Batch>>, ScopedJoinHandle<'scope, S>),
 }
 
 impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
@@ -32,14 +32,14 @@ impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
             }
             sink
         };
-        Ok(Self::Apart(sender, thread::Builder::new().spawn_scoped(scope, listen)?))
+        Ok(Self::OnThread(sender, thread::Builder::new().spawn_scoped(scope, listen)?))
     }
 
     pub(crate) fn hear(&mut self, batch: &Arc<Batch>) {
         match self {
             Self::Here(sink) => batch.tell(sink),
             // Fails only if the thread panicked, which `end` propagates.
-            Self::Apart(sender, _) => drop(sender.send(Arc::clone(batch))),
+            Self::OnThread(sender, _) => drop(sender.send(Arc::clone(batch))),
         }
     }
 
@@ -47,7 +47,7 @@ impl<'scope, S: Sink + Send + 'scope> Observer<'scope, S> {
     pub(crate) fn end(self) -> S {
         match self {
             Self::Here(sink) => sink,
-            Self::Apart(sender, thread) => {
+            Self::OnThread(sender, thread) => {
                 drop(sender);
                 thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
             }

@@ -137,7 +137,7 @@ pub(crate) fn mistaken(error: &clap::Error) {
         tell(&[mistake(error.kind(), error.render().to_string().trim_end())]);
     } else {
         // A failure cannot be reported.
-        let _told = error.print();
+        let _written = error.print();
     }
 }
 
@@ -171,7 +171,7 @@ fn tell(messages: &[Complaint]) {
 
 /// Prints to standard error, and ignores failures.
 fn write_message(text: &str) {
-    let _told = writeln!(io::stderr(), "{text}");
+    let _written = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

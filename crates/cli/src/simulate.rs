@@ -150,16 +150,16 @@ pub(crate) fn compared(jobs: &[(Job<'_>, &[u64])], budget: &Budget) -> Vec<Resul
 }
 
 fn compared_with(job: &Job<'_>, marks: &[u64], watch: &mut dyn FnMut(Progress)) -> Result<Compared, Failure> {
-    let is_apart = AtomicBool::new(false);
-    let mut follower = Follower::new(marks, &is_apart);
+    let has_diverged = AtomicBool::new(false);
+    let mut follower = Follower::new(marks, &has_diverged);
     let mut watch = stoppable(watch);
     // The run's own thread notices, so it ends at the same event each time.
     let mut watch = |progress: Progress| {
-        if is_apart.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { watch(progress) }
+        if has_diverged.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { watch(progress) }
     };
     let outcome = vruntime_sim::run_dyn(job.workload, &job.config, &mut follower, &mut watch);
     let outcome = outcome.map_err(Failure::Refused)?;
-    Ok(Compared { differs: is_apart.load(Ordering::Relaxed) || follower.differs(), events: outcome.events })
+    Ok(Compared { differs: has_diverged.load(Ordering::Relaxed) || follower.differs(), events: outcome.events })
 }
 
 /// Runs as [`all`], and returns only the tasks' totals. None where the simulator rejects a job.

@@ -38,17 +38,17 @@ impl Sink for Trail {
     }
 }
 
-/// Compares a run with the marks of another, and notes when they are apart.
+/// Compares a run with the marks of another, and notes when they diverge.
 #[derive(Debug)]
 pub(crate) struct Follower<'a> {
     trail: Trail,
     other: &'a [u64],
-    is_apart: &'a AtomicBool,
+    has_diverged: &'a AtomicBool,
 }
 
 impl<'a> Follower<'a> {
-    pub(crate) fn new(other: &'a [u64], is_apart: &'a AtomicBool) -> Self {
-        Self { trail: Trail::default(), other, is_apart }
+    pub(crate) fn new(other: &'a [u64], has_diverged: &'a AtomicBool) -> Self {
+        Self { trail: Trail::default(), other, has_diverged }
     }
 
     /// Whether the complete run differs from the other.
@@ -63,7 +63,7 @@ impl Sink for Follower<'_> {
         let before = self.trail.marks.len();
         self.trail.event(at, cpu, event);
         if self.trail.marks.len() > before && self.trail.marks.last() != self.other.get(before) {
-            self.is_apart.store(true, Ordering::Relaxed);
+            self.has_diverged.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_apart_at_the_mark_after_the_first_other_event() {
+    fn a_run_diverges_at_the_mark_after_the_first_other_event() {
         const COUNT: u64 = 3 * EVERY + 7;
         let marks = fed(Trail::default(), COUNT, None).into_marks();
         assert_eq!(marks.len(), 4);
@@ -95,19 +95,19 @@ mod tests {
             (Some(EVERY), Some(2 * EVERY), true),
             (Some(COUNT - 1), None, true),
         ] {
-            let is_apart = AtomicBool::new(false);
+            let has_diverged = AtomicBool::new(false);
             let noticed_at = (1..=COUNT).find(|&count| {
-                is_apart.store(false, Ordering::Relaxed);
-                fed(Follower::new(&marks, &is_apart), count, other);
-                is_apart.load(Ordering::Relaxed)
+                has_diverged.store(false, Ordering::Relaxed);
+                fed(Follower::new(&marks, &has_diverged), count, other);
+                has_diverged.load(Ordering::Relaxed)
             });
             assert_eq!(noticed_at, noticed, "{other:?}");
-            assert_eq!(fed(Follower::new(&marks, &is_apart), COUNT, other).differs(), differs, "{other:?}");
+            assert_eq!(fed(Follower::new(&marks, &has_diverged), COUNT, other).differs(), differs, "{other:?}");
         }
         // A shorter run differs, and so does a longer one.
-        let is_apart = AtomicBool::new(false);
+        let has_diverged = AtomicBool::new(false);
         for count in [0, COUNT - 1, COUNT + 1, 4 * EVERY, 5 * EVERY] {
-            assert!(fed(Follower::new(&marks, &is_apart), count, None).differs(), "{count}");
+            assert!(fed(Follower::new(&marks, &has_diverged), count, None).differs(), "{count}");
         }
     }
 }

@@ -604,10 +604,11 @@ mod tests {
         check.tasks[0].habit = "recorded".to_owned();
         (check.tasks[0].recorded.switches, check.tasks[0].replayed.switches) = (900, 500);
         assert_eq!((check.switches_off(), check.all_switches_off()), (Some(0.0), Some(-0.4)));
-        let told = check.summary();
+        let summary = check.summary();
         assert!(
-            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("Trust only changes"),
-            "{told}"
+            summary.contains("differ by +0.0 % (all tasks together: -40.0 %)")
+                && summary.contains("Trust only changes"),
+            "{summary}"
         );
     }
 
@@ -617,11 +618,11 @@ mod tests {
         check.charged_ns = 405_000_000;
         assert_eq!(check.unplaced(), None);
         check.charged_ns = 800_000_000;
-        let told = check.summary();
+        let summary = check.summary();
         assert!(
-            told.contains(" 50.00 % of the charged CPU time is assigned to no task")
-                && told.contains("Trust only changes"),
-            "{told}"
+            summary.contains(" 50.00 % of the charged CPU time is assigned to no task")
+                && summary.contains("Trust only changes"),
+            "{summary}"
         );
     }
 

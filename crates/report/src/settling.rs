@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_change_nothing_is_said() {
+    fn after_a_change_there_is_no_sentence() {
         let mut settling = Settling::default();
         settling.disturb();
         assert!(!settling.due(u64::MAX - 1));

@@ -40,8 +40,8 @@ pub(crate) fn three(value: f64) -> String {
 
 /// Joules, with three significant digits also below 1: short runs take millijoules.
 pub(crate) fn joules(value: f64) -> String {
-    let places = -value.abs().log10().floor();
-    if (1.0..=9.0).contains(&places) { format!("{value:.*}", places as usize + 2) } else { three(value) }
+    let zeros = -value.abs().log10().floor();
+    if (1.0..=9.0).contains(&zeros) { format!("{value:.*}", zeros as usize + 2) } else { three(value) }
 }
 
 /// A count, mean or rate of counts. Large ones have k or M.

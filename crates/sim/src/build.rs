@@ -17,7 +17,7 @@ use crate::background;
 use crate::changes::limit;
 use crate::config::{Config, MachineSpec};
 use crate::cpu::NEVER;
-use crate::cpusets::Told;
+use crate::cpusets::ReportedCpusets;
 use crate::energy;
 use crate::error::{Error, Who};
 use crate::events::MAX_SOURCES;
@@ -90,11 +90,11 @@ fn check(spec: &MachineSpec) -> Result<(), Error> {
 }
 
 fn programs<P: Policy>(workload: &Workload, spec: &MachineSpec, shared: &Shared<P>) -> Result<Programs, Error> {
-    let places = spec.topology.cpus();
+    let cpu_places = spec.topology.cpus();
     let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
-    let clamps_matter = governed || places.iter().any(|place| place.capacity != places[0].capacity);
+    let clamps_matter = governed || cpu_places.iter().any(|place| place.capacity != cpu_places[0].capacity);
     let periods = shared.config.tunables.deadline().periods;
-    compile(workload, places.len(), &spec.costs, periods, clamps_matter)
+    compile(workload, cpu_places.len(), &spec.costs, periods, clamps_matter)
 }
 
 /// Returns the known end of the run, and the time from which tasks end after their instruction.
@@ -130,11 +130,11 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
     Ok((end, stop_at))
 }
 
-fn cores(places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
-    let mut core_of = Vec::with_capacity(places.len());
+fn cores(cpu_places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
+    let mut core_of = Vec::with_capacity(cpu_places.len());
     let mut cores: Vec<Vec<u32>> = Vec::new();
     let mut known = BTreeMap::new();
-    for (cpu, place) in places.iter().enumerate() {
+    for (cpu, place) in cpu_places.iter().enumerate() {
         let core = *known.entry(place.core).or_insert_with(|| {
             cores.push(Vec::new());
             cores.len() - 1
@@ -201,14 +201,14 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         host: Option<Box<Hypervisor<'a>>>,
     ) -> Result<Self, Error> {
         let spec = &config.machine;
-        let places = spec.topology.cpus();
-        let cpus = places.len();
+        let cpu_places = spec.topology.cpus();
+        let cpus = cpu_places.len();
         let sources = sources(workload, cpus)?;
         check(spec)?;
         let programs = programs(workload, spec, &shared)?;
         crate::hotplug::check(&workload.hotplug, cpus, &spec.isolated)?;
         let (end, stop_at) = ends(workload, config, own)?;
-        let (core_of, cores) = cores(places);
+        let (core_of, cores) = cores(cpu_places);
         let mut rng = Rng::new(config.seed);
         let tick_period = 1_000_000_000 / u64::from(spec.hz);
         let mut notes = programs.notes.clone();
@@ -234,13 +234,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             groups: Vec::with_capacity(workload.groups.len()),
             autogroups: Vec::new(),
             group_states: group_states(workload),
-            cpusets_told: Told::default(),
+            reported_cpusets: ReportedCpusets::default(),
             changed: 0,
             core_of,
             cores,
             smt_speed_permille: spec.smt_speed_permille,
             stop_at,
-            capacity: places.iter().map(|place| place.capacity).collect(),
+            capacity: cpu_places.iter().map(|place| place.capacity).collect(),
             tick_period,
             tick_phase: first_ticks(config, tick_period, &mut rng),
             timer_slack: spec.timer_slack_ns,

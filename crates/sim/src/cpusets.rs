@@ -15,7 +15,7 @@ const NOTES: usize = 16;
 
 /// The last reported cpusets.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedCpusets {
     /// By the workload's group.
     groups: Vec<Option<CpusetView>>,
     roots: (Vec<CpuMask>, CpuMask),
@@ -134,8 +134,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     fn note_cpuset(&mut self, note: String) {
-        self.cpusets_told.notes += 1;
-        match self.cpusets_told.notes {
+        self.reported_cpusets.notes += 1;
+        match self.reported_cpusets.notes {
             ..=NOTES => self.notes.push(note),
             more if more == NOTES + 1 => self.notes.push("… and more of cpusets".to_owned()),
             _ => {}
@@ -147,17 +147,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let now = self.core.now;
         let roots = self.shared.root_domains();
         let several = |roots: &(Vec<CpuMask>, CpuMask)| roots.0.len() > 1 || !roots.1.is_empty();
-        if roots != self.cpusets_told.roots && (several(&roots) || several(&self.cpusets_told.roots)) {
+        if roots != self.reported_cpusets.roots && (several(&roots) || several(&self.reported_cpusets.roots)) {
             let domains = self.domains();
             self.core.sink.domains(now, &domains);
             self.core.sink.root_domains(now, &roots.0, &roots.1);
         }
-        self.cpusets_told.roots = roots;
-        self.cpusets_told.groups.resize(self.groups.len(), None);
+        self.reported_cpusets.roots = roots;
+        self.reported_cpusets.groups.resize(self.groups.len(), None);
         let mut notes = Vec::new();
         for (index, &id) in self.groups.iter().enumerate().skip(1) {
             let view = self.shared.cpuset(id);
-            let reported = &mut self.cpusets_told.groups[index];
+            let reported = &mut self.reported_cpusets.groups[index];
             if view == *reported {
                 continue;
             }

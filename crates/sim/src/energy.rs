@@ -16,12 +16,16 @@ pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
 pub(crate) fn note(config: &Config) -> Option<String> {
     let spec = &config.machine;
     spec.energy.as_ref()?;
-    let places = spec.topology.cpus();
+    let cpu_places = spec.topology.cpus();
     let why = if looked_at(spec).is_none() {
         "another governor than schedutil chooses the frequencies".to_owned()
-    } else if places.iter().all(|place| place.capacity == places[0].capacity) {
+    } else if cpu_places.iter().all(|place| place.capacity == cpu_places[0].capacity) {
         "all CPUs have the same capacity".to_owned()
-    } else if places.iter().enumerate().any(|(cpu, place)| places[..cpu].iter().any(|other| other.core == place.core)) {
+    } else if cpu_places
+        .iter()
+        .enumerate()
+        .any(|(cpu, place)| cpu_places[..cpu].iter().any(|other| other.core == place.core))
+    {
         "its cores have several threads".to_owned()
     } else if !config.kernel.behaviours.has(Behaviour::Eas) {
         format!("Linux {} does not do so yet", config.kernel.name)

@@ -110,7 +110,7 @@ mod tests {
         assert!(!endless(&[&[work], &[Op::Fork(1)]]), "nobody starts it");
         assert!(!endless(&[&[wait.clone(), Op::Fork(0)]]), "as many as are let");
         assert!(endless(&[&[Op::Fork(0), wait]]));
-        assert!(!endless(&[&[Op::Fork(7)]]), "no such task: that is told elsewhere");
+        assert!(!endless(&[&[Op::Fork(7)]]), "no such task: an error reports it elsewhere");
     }
 
     #[test]

@@ -70,13 +70,13 @@ pub(crate) struct Core<'a, S> {
 
 impl<'a, S> Core<'a, S> {
     pub(crate) fn new(spec: &MachineSpec, sources: usize, end: Option<u64>, sink: &'a mut S) -> Self {
-        let places = spec.topology.cpus();
+        let cpu_places = spec.topology.cpus();
         Self {
             now: 0,
             end,
-            queue: Queue::new(places.len(), sources),
+            queue: Queue::new(cpu_places.len(), sources),
             timers: Timers::default(),
-            cpus: places.iter().map(|place| Cpu::new(place.capacity)).collect(),
+            cpus: cpu_places.iter().map(|place| Cpu::new(place.capacity)).collect(),
             costs: spec.costs.clone(),
             idle_depths: spec.idle_depths.clone(),
             executing: CpuId(0),

@@ -29,7 +29,7 @@ use vruntime_workload::program::Workload;
 
 use crate::config::{Outcome, Progress};
 use crate::cpu::NEVER;
-use crate::cpusets::Told;
+use crate::cpusets::ReportedCpusets;
 use crate::error::Error;
 use crate::exit_group::ExitGroups;
 use crate::frequency::Clocks;
@@ -74,7 +74,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// The default session's autogroup, then those of the workload's sessions; empty without autogroups.
     pub(crate) autogroups: Vec<GroupId>,
     pub(crate) group_states: Vec<GroupState>,
-    pub(crate) cpusets_told: Told,
+    pub(crate) reported_cpusets: ReportedCpusets,
     /// Changes made so far.
     pub(crate) changed: usize,
     /// SMT siblings: each CPU's core, and each core's CPUs.

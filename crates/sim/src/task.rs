@@ -99,8 +99,9 @@ pub(crate) struct Task {
     pub(crate) soft: u32,
     /// Its task in the workload.
     pub(crate) template: u32,
-    /// The first of its contended mutexes with priority inheritance. The next is [`crate::sync::Mutex::next_held`].
-    pub(crate) held: u32,
+    /// The first of its contended mutexes with priority inheritance. The next is
+    /// [`crate::sync::Mutex::next_contended`].
+    pub(crate) first_contended: u32,
 
     /// When its sleep is due, or when its wait for an object began.
     pub(crate) due: u64,
@@ -125,7 +126,7 @@ impl Task {
             ahead: NOBODY,
             timer: SleepTimer::default(),
             timer_cpu: 0,
-            held: NOBODY,
+            first_contended: NOBODY,
             loops: 0,
             rounds,
             loop_start: 0,

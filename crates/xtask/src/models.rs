@@ -203,7 +203,7 @@ impl Benchmark {
         let printed: Value =
             serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime run --json printed no JSON")?;
         let numbers = printed.pointer("/observed/0/benchmarks/0/numbers");
-        let figure = numbers.and_then(|numbers| numbers[self.figure.number()].as_f64());
+        let figure = numbers.and_then(|numbers| numbers[self.figure.json_key()].as_f64());
         figure.ok_or_else(|| miette!("{} did not come to its end simulated", self.model))
     }
 }

@@ -161,7 +161,7 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// Announces an event at this time, perhaps no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
     /// Reports a fact on groups or weights.
-    fn update(&mut self, _told: Update, _world: &World) {}
+    fn update(&mut self, _update: Update, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
     /// Returns caveats and omissions, each with a count.
     fn notes(&self) -> Vec<(u64, &'static str)> {

@@ -190,8 +190,8 @@ fn migrations_of_a_trace_that_has_no_event_of_them() {
         assert_eq!(cell(&tables[0], cause, "count"), 1, "{}", tables[0].json());
     }
     assert_eq!(cell(&tables[1], "a-7", "migrations"), 2);
-    let said = analyses.sentences().concat();
-    assert!(said.contains("at least 2 migrations"), "{said}");
+    let sentences = analyses.sentences().concat();
+    assert!(sentences.contains("at least 2 migrations"), "{sentences}");
     let still = [switch(0, 1_000, IDLE, "R", A), switch(0, 2_000, A, "S", IDLE)].concat();
     let analyses = analyse(&[AnalysisKind::Migrations], &AnalysisOptions::default(), &still);
     assert!(analyses.tables()[0].text(Shown::rows(5)).contains("record sched_migrate_task"));
@@ -345,8 +345,8 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
     for (name, class) in
         [("web", "web"), ("web-", "web"), ("web-7x", "web"), ("other-7", "web"), ("web-99999999999", "web")]
     {
-        let told = shown(&mut world, name, class);
-        assert_eq!(told, format!("{name}-{0} {name} {0}", world.tasks()), "it is no name of a replay");
+        let shown_name = shown(&mut world, name, class);
+        assert_eq!(shown_name, format!("{name}-{0} {name} {0}", world.tasks()), "it is no name of a replay");
     }
 }
 
@@ -491,14 +491,14 @@ fn who_came_unseen_was_not_woken_either() {
 fn a_fork_reported_twice_is_one() {
     let news = "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
     let fork = "  a-7 [000] 0.002001: sched_process_fork: comm=a pid=7 child_comm=a child_pid=9\n";
-    let tasks = |told: &str| {
+    let tasks = |events: &str| {
         let begin = [switch(0, 1000, IDLE, "R", C), switch(0, 1500, C, "X", A)].concat();
         let end = [
             wake("sched_wakeup_new", 0, 2002, A, ("a", 9), 0),
             switch(0, 3000, A, "S", ("a", 9)),
             switch(0, 5000, ("a", 9), "X", IDLE),
         ];
-        let text = format!("{begin}{told}{}", end.concat());
+        let text = format!("{begin}{events}{}", end.concat());
         let analyses = analyse(&[AnalysisKind::Latency], &Options { each_task: true, ..Options::default() }, &text);
         analyses.tables()[0].json().to_string()
     };
@@ -551,6 +551,6 @@ fn what_a_table_leaves_out_is_noted() {
     let [table, _] = &analyses.tables()[..] else { panic!("there are two tables") };
     assert_eq!(table.rows.len(), 1 << 20);
     let note = "switches that the table timehist leaves out (it has the first 1048576): 10";
-    assert!(analyses.notes().iter().any(|told| told == note), "{:?}", analyses.notes());
-    assert!(analyses.json()["notes"].as_array().is_some_and(|notes| notes.iter().any(|told| told == note)));
+    assert!(analyses.notes().iter().any(|found| found == note), "{:?}", analyses.notes());
+    assert!(analyses.json()["notes"].as_array().is_some_and(|notes| notes.iter().any(|found| found == note)));
 }

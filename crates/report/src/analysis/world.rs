@@ -593,7 +593,7 @@ mod tests {
         let mut world = World::default();
         let (a, b) = (world.task(7, b"a").unwrap(), world.task(8, b"b").unwrap());
         world.apply(&step(10, 0, On::Task(a), What::Waking { task: b, cpu: Some(1) }));
-        assert_eq!(world.state(a).state, State::Running, "who runs when the trace begins is told by its first event");
+        assert_eq!(world.state(a).state, State::Running, "its first event shows which task runs when the trace begins");
         assert!(world.state(b).placing);
         world.apply(&step(11, 0, On::Task(a), What::Migrate { task: b, from: 1, to: 0, cause: None, realtime: false }));
         world.apply(&step(12, 0, On::Task(a), What::Woken { task: b, cpu: Some(0), new: false }));

@@ -94,7 +94,7 @@ fn fits(text: &str) {
 }
 
 #[test]
-fn what_differs_is_shown_and_what_stands_out_is_said() {
+fn what_differs_is_shown_and_stands_out() {
     let base = variant("6.1", &[(300, 1000), (302, 1010), (301, 990)]);
     let other = variant("6.12", &[(280, 4000), (281, 4100), (279, 3900)]);
     let comparison = Comparison::new(vec![base, other]).unwrap();
@@ -133,12 +133,12 @@ fn a_change_is_what_lies_between_the_spreads() {
             line.split_whitespace().rev().nth(1).unwrap().to_owned(),
         )
     };
-    let said = |nothing, change: &str| (nothing, change.to_owned());
-    assert_eq!(compared(&[(300, 10), (400, 10)], &[(400, 10), (500, 10)]), said(true, "~+10.00"));
-    assert_eq!(compared(&[(300, 10), (398, 10)], &[(400, 10), (500, 10)]), said(true, "+10.10"));
-    assert_eq!(compared(&[(300, 10), (390, 10)], &[(400, 10), (500, 10)]), said(false, "+10.50"));
-    assert_eq!(compared(&[(400, 10), (500, 10)], &[(300, 10), (390, 10)]), said(false, "-10.50"));
-    assert_eq!(compared(&[(300, 10), (340, 10)], &[(310, 10), (330, 10)]), said(true, "0"));
+    let expected = |nothing, change: &str| (nothing, change.to_owned());
+    assert_eq!(compared(&[(300, 10), (400, 10)], &[(400, 10), (500, 10)]), expected(true, "~+10.00"));
+    assert_eq!(compared(&[(300, 10), (398, 10)], &[(400, 10), (500, 10)]), expected(true, "+10.10"));
+    assert_eq!(compared(&[(300, 10), (390, 10)], &[(400, 10), (500, 10)]), expected(false, "+10.50"));
+    assert_eq!(compared(&[(400, 10), (500, 10)], &[(300, 10), (390, 10)]), expected(false, "-10.50"));
+    assert_eq!(compared(&[(300, 10), (340, 10)], &[(310, 10), (330, 10)]), expected(true, "0"));
 }
 
 /// A change must reach the floor, and 1 % of the larger value.
@@ -203,7 +203,7 @@ fn one_variant_is_no_comparison() {
 }
 
 #[test]
-fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
+fn a_variant_without_runs_has_no_values_and_no_sentence() {
     let two = Comparison::new(vec![variant("6.1", &[(300, 1000), (310, 1010)]), variant("6.12", &[])]).unwrap();
     assert_eq!(two.sentence(), "No run of 6.12 was completed, so it has no values.");
     let table = two.table();
@@ -242,7 +242,7 @@ fn json_has_mean_and_range_of_every_cell() {
 }
 
 #[test]
-fn runs_without_a_class_in_common_are_said_to_have_none() {
+fn runs_without_a_class_in_common_have_a_sentence() {
     let mut other = variant("b", &[(100, 5)]);
     for class in &mut other.runs[0].classes {
         class.name.push_str("-other");
@@ -340,8 +340,8 @@ fn what_has_most_cpu_time_leads() {
     let (sentence, table) = (comparison.sentence(), comparison.table());
     assert!(sentence.replace('\n', " ").contains("`web` is 9.00 times as high"), "{sentence}");
     assert!(!sentence.contains("perf"), "its change is larger, and it hardly computes: {sentence}");
-    let places = ["\nweb ", "\nsmall ", "\nperf "].map(|name| table.find(name).expect(name));
-    assert!(places.is_sorted(), "{table}");
+    let positions = ["\nweb ", "\nsmall ", "\nperf "].map(|name| table.find(name).expect(name));
+    assert!(positions.is_sorted(), "{table}");
     assert!(!table.contains("\nlone") && table.contains("all rows of idler, lone"), "{table}");
     let alone = compared(false).sentence();
     assert!(alone.contains("perf"), "if nobody else is there to be named: {alone}");

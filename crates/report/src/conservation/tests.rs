@@ -143,7 +143,7 @@ fn a_cpu_that_is_offline_is_not_idle() {
 }
 
 #[test]
-fn root_domains_are_apart() {
+fn root_domains_do_not_share_tasks() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.root_domains(0, &[mask(0..2), mask(2..4)], &CpuMask::new(), |_, _| false);
     watch.goes_idle(0, CpuId(3));

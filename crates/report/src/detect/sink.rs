@@ -60,9 +60,9 @@ impl Sink for Detector {
 
     fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
         self.advance(at);
-        let places: Vec<Place> = self.tasks.iter().map(Task::place).collect();
+        let task_places: Vec<Place> = self.tasks.iter().map(Task::place).collect();
         let waiting = || {
-            let tasks = (0u32..).map(TaskId).zip(&places);
+            let tasks = (0u32..).map(TaskId).zip(&task_places);
             tasks.filter(|(_, place)| matches!(place.state, State::Waiting | State::Throttled))
         };
         for (task, place) in waiting() {

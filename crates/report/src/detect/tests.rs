@@ -76,10 +76,10 @@ fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
     assert_eq!((violation.idle_cpu, violation.idle_cpus, violation.waiting_cpu), (0, 2, 2));
     assert_eq!((violation.idle_side.cpus.as_str(), violation.waiting_side.cpus.as_str()), ("0-1", "2-3"));
     assert!((violation.waiting_side.busy - 2.0).abs() < 1e-9 && violation.idle_side.busy.abs() < 1e-9);
-    let told = violation.to_string();
+    let text = violation.to_string();
     assert!(
-        told.starts_with("0.000 s to 0.300 s, group imbalance: CPU 0 was idle while tasks waited on CPU 2"),
-        "{told}"
+        text.starts_with("0.000 s to 0.300 s, group imbalance: CPU 0 was idle while tasks waited on CPU 2"),
+        "{text}"
     );
 }
 

@@ -111,11 +111,11 @@ fn what_makes_no_difference_is_noted() {
     let features = ["RUN_TO_PARITY", "NO_RUN_TO_PARITY", "LB_BIAS"].map(str::to_owned).to_vec();
     let kernel = Some("6.12+WA_BIAS+NO_WA_BIAS".to_owned());
     let plan = planned("", &Overrides { kernel, features, ..Overrides::default() });
-    let told: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
+    let notes: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
     let kernel = "6.12+WA_BIAS+NO_WA_BIAS";
-    assert_eq!(told[0], format!("+WA_BIAS of {kernel} has no effect: +NO_WA_BIAS of {kernel} overrides it"));
-    assert_eq!(told[1], "RUN_TO_PARITY has no effect: NO_RUN_TO_PARITY overrides it");
-    assert!(told[2].starts_with("Linux 6.12 has no LB_BIAS: "), "{told:?}");
+    assert_eq!(notes[0], format!("+WA_BIAS of {kernel} has no effect: +NO_WA_BIAS of {kernel} overrides it"));
+    assert_eq!(notes[1], "RUN_TO_PARITY has no effect: NO_RUN_TO_PARITY overrides it");
+    assert!(notes[2].starts_with("Linux 6.12 has no LB_BIAS: "), "{notes:?}");
     assert!(matches!(plan.notes[2], Note::NotHere { kernel: "6.12", feature: "LB_BIAS", .. }));
 }
 
@@ -152,14 +152,17 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
     assert_eq!(refused("machine = \"laptopp\"", &none).2, "did you mean `laptop`?");
     // The kernel's own names are listed, and those of others only suggested.
     let help = |head: &str| refused(head, &none).2;
-    let told = help("features = [\"RUN_TO_PARTY\"]");
-    assert!(told.starts_with("did you mean `RUN_TO_PARITY`? Linux 6.12 has PLACE_LAG, "), "{told}");
+    let advice = help("features = [\"RUN_TO_PARTY\"]");
+    assert!(advice.starts_with("did you mean `RUN_TO_PARITY`? Linux 6.12 has PLACE_LAG, "), "{advice}");
     assert!(
-        told.contains(", NI_RANDOM, ") && !told.contains("GENTLE_FAIR_SLEEPERS") && !told.contains("CPU_RC"),
-        "{told}"
+        advice.contains(", NI_RANDOM, ") && !advice.contains("GENTLE_FAIR_SLEEPERS") && !advice.contains("CPU_RC"),
+        "{advice}"
     );
-    let told = help("features = [\"GENTLE_SLEEPERS\"]");
-    assert!(told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "), "{told}");
+    let advice = help("features = [\"GENTLE_SLEEPERS\"]");
+    assert!(
+        advice.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 lacks? Linux 6.12 has "),
+        "{advice}"
+    );
     assert_eq!(help("features = [\"XYZZY\"]\nkernel = \"2.6.15\""), "Linux 2.6.15 has no features");
     assert!(help("[set]\nxyzzy = 3").starts_with("tunables of Linux 6.12 are base_slice_ns, migration_cost_ns, "));
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
@@ -172,19 +175,19 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
 
 #[test]
 fn what_may_follow_a_kernels_plus_is_reported() {
-    let told = |text: &str| {
+    let help_of = |text: &str| {
         let error = parse_kernel(text).unwrap_err();
         format!("{error}; {}", error.help())
     };
-    let nothing = told("6.12+");
+    let nothing = help_of("6.12+");
     assert!(
         nothing.starts_with("a + of `6.12+` is followed by nothing; a + is followed by a feature, as in "),
         "{nothing}"
     );
     let value =
         "the tunable `base_slice_ns` has no value; write base_slice_ns=NUMBER, as in 6.12+base_slice_ns=3000000";
-    assert_eq!(told("6.12+base_slice_ns"), value);
-    assert!(told("6.12+NOTHING").starts_with("there is no feature `NOTHING`; "));
+    assert_eq!(help_of("6.12+base_slice_ns"), value);
+    assert!(help_of("6.12+NOTHING").starts_with("there is no feature `NOTHING`; "));
 }
 
 #[test]

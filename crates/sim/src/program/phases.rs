@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
         // A partner may be a phase ahead of others, which have no settings of their own then.
         let index = self.talks.get(&inbox).copied().filter(|_| phase.settings == Settings::default()).unwrap_or(next);
         if index == next {
-            self.out.answers.push(Answers::apart());
+            self.out.answers.push(Answers::per_waker());
             self.talks.insert(inbox, index);
         }
         self.out.answers[index as usize].add(waits, phase.repeat == Repeat::Forever);

@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 /// No waits for several wakers: the task continues in place.
 pub(crate) const NO_ANSWERS: u32 = u32::MAX;
 
-/// The places of each waker's waits.
-type Places = BTreeMap<u32, Vec<u32>>;
+/// The positions of each waker's waits.
+type Positions = BTreeMap<u32, Vec<u32>>;
 
 /// Waits at one inbox, if some are for several wakers.
 #[derive(Debug)]
 pub(crate) enum Answers {
     /// A phase's waits. All wakers repeat them together.
-    Together { waits: Places, last: u32, count: u64 },
+    Together { waits: Positions, last: u32, count: u64 },
     /// A task's waits. Each waker repeats its own.
-    Apart { once: Places, again: Places },
+    PerWaker { once: Positions, again: Positions },
 }
 
 impl Answers {
@@ -30,24 +30,24 @@ impl Answers {
         if waits.iter().all(|&(_, other)| other == from) {
             return None;
         }
-        let mut places = Places::new();
+        let mut positions = Positions::new();
         for &(at, from) in waits {
-            places.entry(from).or_default().push(at);
+            positions.entry(from).or_default().push(at);
         }
-        Some(Self::Together { waits: places, last, count: waits.len() as u64 })
+        Some(Self::Together { waits: positions, last, count: waits.len() as u64 })
     }
 
     /// Returns answers without waits.
-    pub(crate) const fn apart() -> Self {
-        Self::Apart { once: Places::new(), again: Places::new() }
+    pub(crate) const fn per_waker() -> Self {
+        Self::PerWaker { once: Positions::new(), again: Positions::new() }
     }
 
     /// Adds a phase's waits to those of a task with connections. `repeats`: the phase never ends.
     pub(crate) fn add(&mut self, waits: &[(u32, u32)], repeats: bool) {
-        let Self::Apart { once, again } = self else { return };
-        let places = if repeats { again } else { once };
+        let Self::PerWaker { once, again } = self else { return };
+        let positions = if repeats { again } else { once };
         for &(at, from) in waits {
-            places.entry(from).or_default().push(at);
+            positions.entry(from).or_default().push(at);
         }
     }
 }
@@ -80,7 +80,7 @@ impl Given {
                 let before = if over { 0 } else { self.count };
                 (at != *last || before + 1 == *count).then_some(at)
             }
-            Answers::Apart { once, again } => {
+            Answers::PerWaker { once, again } => {
                 let (once, again) = (once.get(&from), again.get(&from));
                 let first = once.map_or(0, Vec::len);
                 match (once.and_then(|once| once.get(given)), again) {
@@ -103,7 +103,7 @@ impl Given {
     fn is_over(&self, index: u32, answers: &Answers) -> bool {
         match answers {
             Answers::Together { count, .. } => self.answers != index || self.count == *count,
-            Answers::Apart { .. } => self.answers != index,
+            Answers::PerWaker { .. } => self.answers != index,
         }
     }
 }

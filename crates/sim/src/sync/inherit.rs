@@ -41,7 +41,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(super) fn wait_and_lend(&mut self, cpu: usize, task: u32, mutex: u32) {
         let owner = self.objects.mutexes[mutex as usize].owner;
         if self.objects.mutexes[mutex as usize].waiters.is_empty() {
-            self.note_held(owner, mutex);
+            self.add_contended(owner, mutex);
         }
         self.queue_by_urgency(task, mutex);
         if self.objects.mutexes[mutex as usize].waiters.first() == Some(task) {
@@ -57,9 +57,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         this.owner = waiter.unwrap_or(NOBODY);
         let others_wait = !this.waiters.is_empty();
         let new = waiter?;
-        self.forget_held(old, mutex);
+        self.remove_contended(old, mutex);
         if others_wait {
-            self.note_held(new, mutex);
+            self.add_contended(new, mutex);
         }
         self.adjust(cpu, old);
         self.adjust(cpu, new);
@@ -78,8 +78,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let contended = !this.waiters.is_empty();
         if contended {
-            self.forget_held(heir, mutex);
-            self.note_held(task, mutex);
+            self.remove_contended(heir, mutex);
+            self.add_contended(task, mutex);
         }
         self.objects.mutexes[mutex as usize].owner = task;
         self.adjust(cpu, heir);
@@ -92,24 +92,24 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         owner.next == Next::ReturnLock && mutex_of(self.programs.code[owner.pc as usize]) == mutex
     }
 
-    fn note_held(&mut self, owner: u32, mutex: u32) {
-        let held = &mut self.tasks[owner as usize].held;
-        self.objects.mutexes[mutex as usize].next_held = *held;
-        *held = mutex;
+    fn add_contended(&mut self, owner: u32, mutex: u32) {
+        let first = &mut self.tasks[owner as usize].first_contended;
+        self.objects.mutexes[mutex as usize].next_contended = *first;
+        *first = mutex;
     }
 
-    fn forget_held(&mut self, owner: u32, mutex: u32) {
-        let after = self.objects.mutexes[mutex as usize].next_held;
-        let first = &mut self.tasks[owner as usize].held;
+    fn remove_contended(&mut self, owner: u32, mutex: u32) {
+        let after = self.objects.mutexes[mutex as usize].next_contended;
+        let first = &mut self.tasks[owner as usize].first_contended;
         if *first == mutex {
             *first = after;
             return;
         }
         let mut at = *first;
         while at != NOBODY {
-            let next = self.objects.mutexes[at as usize].next_held;
+            let next = self.objects.mutexes[at as usize].next_contended;
             if next == mutex {
-                self.objects.mutexes[at as usize].next_held = after;
+                self.objects.mutexes[at as usize].next_contended = after;
                 return;
             }
             at = next;
@@ -125,9 +125,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn owed(&self, task: u32) -> Lent {
         let some = |mutex: u32| (mutex != NOBODY).then_some(mutex);
-        let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_held);
-        let held = std::iter::successors(some(self.tasks[task as usize].held), next);
-        let first_waiters = held.filter_map(|mutex| self.objects.mutexes[mutex as usize].waiters.first());
+        let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_contended);
+        let contended = std::iter::successors(some(self.tasks[task as usize].first_contended), next);
+        let first_waiters = contended.filter_map(|mutex| self.objects.mutexes[mutex as usize].waiters.first());
         let urgent = first_waiters.map(|waiter| (urgency(&self.rqs, &self.shared, waiter), waiter)).min();
         match urgent {
             Some(((prio, _), waiter)) if prio < 0 => Lent { prio, by: waiter },

@@ -22,13 +22,13 @@ pub(crate) struct Mutex {
     pub(crate) inherits: bool,
     /// Whether an unlock gives it to the longest waiter.
     hands_over: bool,
-    /// The owner's next contended mutex: see [`crate::task::Task::held`].
-    pub(crate) next_held: u32,
+    /// The owner's next contended mutex: see [`crate::task::Task::first_contended`].
+    pub(crate) next_contended: u32,
 }
 
 impl Mutex {
     pub(crate) fn new(inherits: bool, hands_over: bool) -> Self {
-        Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, hands_over, next_held: NOBODY }
+        Self { owner: NOBODY, waiters: WaitQueue::default(), inherits, hands_over, next_contended: NOBODY }
     }
 
     fn take(&mut self, task: u32) -> bool {

@@ -357,12 +357,12 @@ fn by_levels(words: &[Word], total: usize, value: &str) -> Result<Vec<(usize, us
         words.iter().position(|word| word.level == *level)
     };
     let named = |name: &str| place(name).ok_or_else(|| format!("the description has no level `{name}`"));
-    let places = value.split(':').map(named).collect::<Result<Vec<usize>, String>>()?;
+    let levels = value.split(':').map(named).collect::<Result<Vec<usize>, String>>()?;
     let each = |&place: &usize| {
-        let above = places.iter().filter(|other| **other < place).max();
+        let above = levels.iter().filter(|other| **other < place).max();
         (total / width(place), width(place) / above.map_or(1, |above| width(*above)))
     };
-    Ok(places.iter().map(each).collect())
+    Ok(levels.iter().map(each).collect())
 }
 
 fn is_bytes(value: &str) -> bool {

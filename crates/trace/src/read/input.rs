@@ -107,6 +107,7 @@ impl<R: Read + Seek> Input<R> {
         Ok(())
     }
 
+    /// Reads a piece of a header.
     pub(super) fn piece(&mut self, size: u64, expected: &str) -> Result<Vec<u8>, Error> {
         // Nothing is allocated for a length that the file cannot have.
         let left =
@@ -119,6 +120,7 @@ impl<R: Read + Seek> Input<R> {
         Ok(piece)
     }
 
+    /// Reads a number of `size` bytes, at most 8.
     pub(super) fn number(&mut self, size: usize, expected: &str) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.exact(&mut bytes[..size], expected)?;

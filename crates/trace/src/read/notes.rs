@@ -1,4 +1,5 @@
-//! The kind of a trace's file, and what is lost of it.
+//! What a reader of a trace finds beside the events ([`Notes`]): the kind of the file, the machine, lost and damaged
+//! parts. Also the errors of readers ([`Error`]).
 
 use std::sync::Arc;
 use std::{fmt, io};

@@ -1,4 +1,5 @@
-//! Benchmarks that exist as programs and models.
+//! Benchmarks that exist as a program and as a model: `perf bench sched pipe` and `hackbench`. Runs the program, and
+//! reads its figure; writes the scenario with the model.
 
 use std::fmt::Write as _;
 
@@ -6,6 +7,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::command::command;
 
+/// A benchmark, with the program's command line and the model's name.
 #[derive(Clone, Debug)]
 pub(super) struct Benchmark {
     pub(super) program: &'static str,
@@ -17,10 +19,11 @@ pub(super) struct Benchmark {
     pub(super) figure: Figure,
 }
 
+/// The figure that program and model have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// `perf bench sched pipe`: microseconds of a round trip.
-    Turn,
+    RoundTrip,
     /// `hackbench`: seconds until all messages are sent.
     Time,
 }
@@ -28,22 +31,22 @@ pub(super) enum Figure {
 impl Figure {
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::Turn => "us",
+            Self::RoundTrip => "us",
             Self::Time => "s",
         }
     }
 
     /// The figure's key in `vruntime run --json`.
-    pub(super) fn number(self) -> &'static str {
+    pub(super) fn json_key(self) -> &'static str {
         match self {
-            Self::Turn => "usecs_per_loop",
+            Self::RoundTrip => "usecs_per_loop",
             Self::Time => "time_s",
         }
     }
 
     fn read(self, text: &str) -> Option<f64> {
         text.lines().find_map(|line| match self {
-            Self::Turn => line.trim().strip_suffix("usecs/op")?.trim().parse().ok(),
+            Self::RoundTrip => line.trim().strip_suffix("usecs/op")?.trim().parse().ok(),
             Self::Time => line.trim().strip_prefix("Time:")?.trim().parse().ok(),
         })
     }
@@ -56,7 +59,7 @@ pub(super) fn all(groups: &[u64], loops: u64, messages: u64) -> Vec<Benchmark> {
         arguments: ["bench", "sched", "pipe", "-l"].map(str::to_owned).into_iter().chain([loops.to_string()]).collect(),
         package: "linux-perf",
         model: format!("pipe-test {loops}"),
-        figure: Figure::Turn,
+        figure: Figure::RoundTrip,
     };
     let mut all = vec![pipe];
     for pipes in [true, false] {
@@ -132,11 +135,11 @@ mod tests {
     #[test]
     fn figures_are_those_the_programs_print() {
         let perf = "# Running 'sched/pipe' benchmark:\n\n     Total time: 0.125 [sec]\n\n       6.274050 usecs/op\n         159386 ops/sec\n";
-        assert_eq!(Figure::Turn.read(perf), Some(6.27405));
+        assert_eq!(Figure::RoundTrip.read(perf), Some(6.27405));
         let hackbench =
             "Running in process mode with 1 groups\nEach sender will pass 200 messages of 100 bytes\nTime: 0.074\n";
         assert_eq!(Figure::Time.read(hackbench), Some(0.074));
-        assert_eq!((Figure::Time.read(perf), Figure::Turn.read(hackbench)), (None, None));
+        assert_eq!((Figure::Time.read(perf), Figure::RoundTrip.read(hackbench)), (None, None));
     }
 
     #[test]

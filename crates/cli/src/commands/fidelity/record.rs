@@ -432,7 +432,7 @@ mod tests {
         let added = super::super::json_files(&ADDED);
         let suite = suite(scenarios(added.iter()).unwrap(), &host, Suite::Full, None).expect("all can be read");
         assert_eq!(suite.len(), added.len());
-        let arguments = Arguments::try_parse_from(["vruntime", "fidelity"]).expect("it can be said");
+        let arguments = Arguments::try_parse_from(["vruntime", "fidelity"]).expect("fidelity needs no arguments");
         let Command::Fidelity(fidelity) = arguments.command else { panic!("it is another command") };
         for (name, mut file) in suite {
             file.duration_s = 1;

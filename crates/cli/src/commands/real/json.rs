@@ -1,4 +1,5 @@
-//! Measurements as JSON in the format of simulations. Unknown values are null.
+//! Results of `vruntime real` as JSON, in the format of `vruntime run --json`. Figures that only a simulation has are
+//! null, and so are figures that were not measured.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,9 @@ use serde_json::{Value, json};
 use vruntime_linux::Measured;
 use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json, spread_json};
 
-/// Of tasks and classes only a simulation knows these.
+/// Figures of tasks and classes that only a simulation has.
 const OF_TASKS: [&str; 3] = ["user_ns", "system_ns", "idle_waits"];
-/// And of groups these.
+/// Figures of groups that only a simulation has.
 const OF_GROUPS: [&str; 2] = ["entitled_ns", "cpu.pressure"];
 
 pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Value {

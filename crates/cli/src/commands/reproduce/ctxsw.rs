@@ -1,4 +1,9 @@
-//! The cost of a context switch under O(1), and under the first CFS with knobs and with constants.
+//! A published experiment: what a context switch costs under O(1) (2.6.22) and under the first CFS (2.6.23).
+//!
+//! CFS is measured twice: with *knobs*, tunables that are read from memory at each use, and with *constants*, tunables
+//! compiled in. Two processes pass a byte to each other (`lat_ctx`, `pipe-test`). A script of their scheduler calls is
+//! recorded in the simulator, and the scheduler's own code is measured while a player repeats the script. 6.12 is
+//! measured the same way. `hackbench` is simulated.
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
 use vruntime_sim::{Config, MachineSpec, parallel, parse_topology};
@@ -14,9 +19,9 @@ use super::{percent_more, simulate, table};
 const LAT_CTX: &str = "lat_ctx -s 0 2";
 const PIPE_TEST: &str = "pipe-test";
 const MESSAGING: &str = "hackbench 50";
-/// Rows of the document's table.
+/// Rows of the document's table: runs of `lat_ctx`.
 const RUNS: usize = 10;
-/// Turns per value, which is their mean.
+/// Measurements in each value, which is their mean. All subjects are measured in turn.
 const TURNS: usize = 5;
 /// Calls per script.
 const CALLS: usize = 30_000;

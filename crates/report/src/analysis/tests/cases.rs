@@ -120,8 +120,8 @@ fn timehist_has_the_name_of_that_time() {
     let analyses = default(&[AnalysisKind::TimeHist], text);
     let expected = [(1_000_100, "sh"), (1_002_000, "sh"), (1_004_000, "gzip")].map(|(at, name)| (at, name.to_owned()));
     assert_eq!(names_of_20(&analyses), expected);
-    let told = analyses.text(Shown::rows(100));
-    assert!(told.contains("1.002000 [0000]  sh[20]") && told.contains("1.004000 [0000]  gzip[20]"), "{told}");
+    let text = analyses.text(Shown::rows(100));
+    assert!(text.contains("1.002000 [0000]  sh[20]") && text.contains("1.004000 [0000]  gzip[20]"), "{text}");
 }
 
 /// A worker takes the name of each job.

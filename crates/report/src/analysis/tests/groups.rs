@@ -11,13 +11,13 @@ use crate::table::has_room_in;
 const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling];
 
 #[derive(Debug, Default)]
-struct Said {
+struct KnownGroups {
     threads: BTreeMap<i32, &'static str>,
     groups: BTreeMap<&'static str, GroupInfo<'static>>,
     affinities: BTreeMap<i32, Vec<u32>>,
 }
 
-impl MachineGroups for Said {
+impl MachineGroups for KnownGroups {
     fn hierarchy(&self) -> i32 {
         4
     }
@@ -36,13 +36,13 @@ fn weighing(weight: u32, max: Option<(u64, u64)>) -> GroupInfo<'static> {
     GroupInfo { weight, max, ..GroupInfo::default() }
 }
 
-fn analyse_with(said: Said, text: &str) -> Analyses {
-    analyse_as_said(&BOTH, said, text)
+fn analyse_with(known: KnownGroups, text: &str) -> Analyses {
+    analyse_kinds(&BOTH, known, text)
 }
 
-fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
+fn analyse_kinds(kinds: &[AnalysisKind], known: KnownGroups, text: &str) -> Analyses {
     let mut reader = TextReader::new(text.as_bytes());
-    let mut analyses = Analyses::new(kinds, &AnalysisOptions::default()).with_groups(Arc::new(said));
+    let mut analyses = Analyses::new(kinds, &AnalysisOptions::default()).with_groups(Arc::new(known));
     while let Some(record) = reader.next_record().expect("it is a trace") {
         analyses.add(&record);
     }
@@ -64,27 +64,27 @@ fn halves() -> String {
 
 #[test]
 fn what_groups_used_is_set_against_what_they_were_entitled_to() {
-    let said = Said {
+    let known = KnownGroups {
         threads: [(7, "/heavy"), (8, "/light/below")].into(),
         groups: [("/heavy", weighing(300, None)), ("/light", weighing(100, None))].into(),
-        ..Said::default()
+        ..KnownGroups::default()
     };
-    let analyses = analyse_with(said, &halves());
+    let analyses = analyse_with(known, &halves());
     let tables = analyses.tables();
     let cells = |key: &str| ["/", "/heavy", "/light", "/light/below"].map(|path| cell(&tables[0], path, key));
     assert_eq!(cells("cpu_ns"), [400, 200, 200, 200].map(|ms| Value::from(ms * 1_000_000)));
     assert_eq!(cells("weight"), [Value::Null, 300.into(), 100.into(), Value::Null]);
-    let entitled = cells("entitled_ns").map(|ns| ns.as_f64().expect("it is told") / 1e6);
+    let entitled = cells("entitled_ns").map(|ns| ns.as_f64().expect("it is known") / 1e6);
     for (entitled, expected) in entitled.into_iter().zip([400.0, 300.0, 100.0, 100.0]) {
         assert!((entitled - expected).abs() < 0.01, "{entitled} for {expected}");
     }
     assert_eq!(cells("run_delay_ns")[1], 200_000_000, "it waits for ten milliseconds of each round");
     assert!(tables[1].rows.is_empty(), "none has a limit");
     assert_eq!(analyses.lacks(), None);
-    let said = analyses.sentences();
+    let sentences = analyses.sentences();
     assert!(
-        said.iter().any(|line| line.contains("furthest below its entitlement is /heavy: it got 66.67 %")),
-        "{said:?}"
+        sentences.iter().any(|line| line.contains("furthest below its entitlement is /heavy: it got 66.67 %")),
+        "{sentences:?}"
     );
 }
 
@@ -121,8 +121,8 @@ fn groups_are_inherited_and_left() {
     text += &switch(0, 30_000, A, "S", B);
     text += "  b-8 [000] 0.035000: cgroup_attach_task: dst_root=4 dst_id=1 dst_level=0 dst_path=/ pid=8 comm=b\n";
     text += &switch(0, 40_000, B, "X", IDLE);
-    let said = Said { groups: [("/web", weighing(100, None))].into(), ..Said::default() };
-    let analyses = analyse_with(said, &text);
+    let known = KnownGroups { groups: [("/web", weighing(100, None))].into(), ..KnownGroups::default() };
+    let analyses = analyse_with(known, &text);
     let table = &analyses.tables()[0];
     assert_eq!(cell(table, "/web", "cpu_ns"), 25_000_000);
     assert_eq!(cell(table, "/", "cpu_ns"), 40_000_000);
@@ -148,12 +148,12 @@ fn a_recorded_limit_shows_in_what_is_used_of_it() {
     text += &switch(0, 1_000_000, C, "S", A);
     text += &switch(0, 1_010_000, A, "S", IDLE);
     text += &wake("sched_waking", 1, 1_350_000, B, C, 0);
-    let said = Said {
+    let known = KnownGroups {
         threads: [(7, "/capped/below")].into(),
         groups: [("/capped", weighing(100, Some((20_000_000, 100_000_000))))].into(),
-        ..Said::default()
+        ..KnownGroups::default()
     };
-    let analyses = analyse_with(said, &text);
+    let analyses = analyse_with(known, &text);
     let table = &analyses.tables()[1];
     assert_eq!(table.rows.len(), 1, "a group below has no limit of its own");
     let of = |key: &str| cell(table, "/capped", key);
@@ -220,11 +220,11 @@ fn who_may_not_run_there_cannot() {
     .concat();
     let could = |affinity: Option<Vec<u32>>| {
         let affinities = affinity.map(|cpus| (A.1 as i32, cpus)).into_iter().collect();
-        let said = Said { affinities, ..Said::default() };
-        let analyses = analyse_as_said(&[AnalysisKind::IdleWhileWaiting], said, &text);
+        let known = KnownGroups { affinities, ..KnownGroups::default() };
+        let analyses = analyse_kinds(&[AnalysisKind::IdleWhileWaiting], known, &text);
         analyses.tables()[0].json()[0]["could_ns"].as_u64()
     };
-    assert_eq!(could(None), Some(5_000_000), "nothing is said of it");
+    assert_eq!(could(None), Some(5_000_000), "nothing is known of it");
     assert_eq!(could(Some(vec![0, 1])), Some(5_000_000));
     assert_eq!(could(Some(vec![0])), None);
 }

@@ -14,9 +14,9 @@ fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn
     let mut live = Analyses::new(kinds, options);
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
     let mut text = FtraceWriter::new(Vec::new(), 2).nanoseconds();
-    run(&mut |told| {
-        told.to(&mut live);
-        told.to(&mut text);
+    run(&mut |update| {
+        update.to(&mut live);
+        update.to(&mut text);
     });
     let text = String::from_utf8(text.finish_writing().unwrap()).unwrap();
     [live, analyse(kinds, options, &text)]
@@ -97,11 +97,14 @@ fn who_is_throttled_is_delayed_by_nobody() {
     for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
         let expected = [("(throttled: /pod)".to_owned(), 60), ("noise".to_owned(), 3)];
         assert_eq!(waits(&analyses), expected);
-        let said = analyses.sentences().concat();
+        let sentences = analyses.sentences().concat();
         let sentence =
             "api waited most while the limit of /pod throttled it: 60.0 ms in total, 95.24 % of its waiting time.";
-        assert!(said.contains(sentence), "{said}");
-        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit on average ("), "{said}");
+        assert!(sentences.contains(sentence), "{sentences}");
+        assert!(
+            sentences.contains("Tasks waited") && sentences.contains(" for a CPU or a limit on average ("),
+            "{sentences}"
+        );
     }
 }
 
@@ -195,7 +198,7 @@ fn a_run_may_have_any_number_of_groups() {
     let mut live = Analyses::new(&kinds, &AnalysisOptions::default());
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
     {
-        let mut tell = |told: Update<'_>| told.to(&mut live);
+        let mut tell = |update: Update<'_>| update.to(&mut live);
         for id in 0..70_000 {
             let path = if id == 0 { "/".to_owned() } else { format!("/g{id}") };
             let parent = (id > 0).then_some(GroupId(0));
