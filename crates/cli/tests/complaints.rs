@@ -684,20 +684,3 @@ fn json_messages_have_notes_and_warnings() {
     assert_eq!((told.len(), &told[0]["level"]), (1, &"note".into()), "{told:?}");
     assert!(told[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
 }
-
-/// Files that describe no machine and no rule are named as such.
-#[test]
-fn other_files_are_no_machines_and_no_rules() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
-    let empty = written(folder.path(), "empty.xml", "");
-    let said = fails(&["machines", &empty]);
-    assert!(said.contains("the file is empty") && said.contains("lstopo --of xml"), "{said}");
-    let there = folder.path().display().to_string();
-    for (name, what) in [(&trace, "is a file with another ending"), (&there, "is a folder")] {
-        let said = fails(&["run", "beat.json", "--machine", name]).replace("\n  │ ", " ");
-        assert!(said.contains(what), "{said}");
-    }
-    let said = fails(&["run", "beat.json", "--machine", "2", "--map", &trace]).replace("\n  │ ", " ");
-    assert!(said.contains("is a file whose name does not end with .toml"), "{said}");
-}

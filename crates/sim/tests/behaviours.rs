@@ -157,41 +157,6 @@ fn a_task_returns_to_a_recently_used_cpu() {
     assert_eq!([cpu(true), cpu(false)], [CpuId(0), CpuId(3)]);
 }
 
-/// The longest time for which a task runs without a switch, nanoseconds.
-fn longest_turn(log: &Log, task: TaskId) -> u64 {
-    let (mut since, mut longest) = (None, 0);
-    for &(at, _, event) in &log.events {
-        let Event::Switch { prev, next, .. } = event else { continue };
-        if prev == Running::Task(task)
-            && let Some(since) = since.take()
-        {
-            longest = longest.max(at - since);
-        }
-        if next == Running::Task(task) {
-            since = Some(at);
-        }
-    }
-    longest
-}
-
-/// `SLICE_LIMITED`: beside 60 tasks of nice 19, the slice of a task of nice 0 is 24 ms. The turn ends at the tick after
-/// the latency target of 6 ms.
-#[test]
-fn a_turn_ends_after_the_latency_target() {
-    let mut tasks = vec![once("hog", vec![run(1_000_000)])];
-    tasks.extend((0..60).map(|number| nice(once(&format!("light-{number}"), vec![run(1_000_000)]), 19)));
-    let work = workload(tasks);
-    let turn = |on| {
-        let config = Config { duration: Some(400 * MS), ..config("6.4", "1", Behaviour::SliceLimited, on) };
-        let mut log = Log::default();
-        simulate(&work, &config, &mut log).unwrap();
-        longest_turn(&log, TaskId(0))
-    };
-    let (with, without) = (turn(true), turn(false));
-    assert!((6 * MS..=12 * MS).contains(&with), "{with}");
-    assert!(without > 20 * MS, "{without}");
-}
-
 /// `SERVER_LINGERS`: the fair server is active from the start, and has its turn at about 950 ms. If it stops with the
 /// first sleep, its period begins at 900 ms, and its turn is at 1850 ms.
 #[test]

@@ -109,7 +109,8 @@ fn groups_bind_their_tasks() {
     }
 }
 
-/// Up to 5.13 (and early 5.10), a group's `util_min` is an upper bound of what its tasks request. From 5.14 on, it is a lower bound.
+/// Up to 5.13 (and early 5.10), a group's `util_min` is an upper bound of what its tasks request. From 5.14 on, it is a
+/// lower bound.
 #[test]
 fn a_group_protects_its_tasks_from_5_14_on() {
     let group = Group {

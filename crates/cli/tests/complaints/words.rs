@@ -96,3 +96,20 @@ fn a_refused_policy_of_a_phase_is_a_note() {
     assert!(told.contains("the task kept its settings"), "{told}");
     assert!(fails(&["run", &file, "--strict"]).contains("EINVAL"));
 }
+
+/// Files that describe no machine and no rule are named as such.
+#[test]
+fn other_files_are_no_machines_and_no_rules() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
+    let empty = written(folder.path(), "empty.xml", "");
+    let said = fails(&["machines", &empty]);
+    assert!(said.contains("the file is empty") && said.contains("lstopo --of xml"), "{said}");
+    let there = folder.path().display().to_string();
+    for (name, what) in [(&trace, "is a file with another ending"), (&there, "is a folder")] {
+        let said = fails(&["run", "beat.json", "--machine", name]).replace("\n  │ ", " ");
+        assert!(said.contains(what), "{said}");
+    }
+    let said = fails(&["run", "beat.json", "--machine", "2", "--map", &trace]).replace("\n  │ ", " ");
+    assert!(said.contains("is a file whose name does not end with .toml"), "{said}");
+}

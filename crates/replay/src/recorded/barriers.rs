@@ -16,8 +16,8 @@ const FEWEST: usize = 20;
 /// Wakeups belong together with at most this much work between them.
 const TOGETHER_NS: u64 = 30_000;
 /// The percentage of groups of wakeups that must be of all others. It is 95 for three threads of OpenMP, and at most 28
-/// for seven other programs with several wakeups at once (x264, pigz, Ruby, Java's streams, `sysbench mutex`, Node.js,
-/// Python's pool).
+/// for seven other programs with several wakeups at once. These are x264, pigz, Ruby, Java's streams, `sysbench mutex`,
+/// Node.js and Python's pool.
 const MOSTLY_PCT: usize = 75;
 
 /// The percentage of them that one thread may make. One that distributes work makes all.

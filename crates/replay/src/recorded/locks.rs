@@ -83,8 +83,8 @@ struct Hit {
 }
 
 impl Locks {
-    /// Finds the locks for which pool members waited. Takes pools with a [`regular`] lock out of `pools`, and those with
-    /// an [`exclusive`] one.
+    /// Finds the locks for which pool members waited. Takes pools with a [`regular`] lock, or an [`exclusive`]
+    /// one, out of `pools`.
     pub(super) fn new(causes: &Causes<'_>, pools: &mut Pools) -> Self {
         let mut this = Self::of_preempted_holders(causes, pools);
         this.add_exclusive(causes, pools);

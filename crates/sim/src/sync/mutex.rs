@@ -1,8 +1,8 @@
 //! Mutexes.
 //!
 //! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
-//! and a woken task may have to wait again. One that hands over gives it to the longest waiter. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
-//! rt_mutex) is handed to the most urgent waiter: see `inherit`.
+//! and a woken task may have to wait again. One that hands over gives it to the longest waiter. A mutex with priority
+//! inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's rt_mutex) is handed to the most urgent waiter: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};

@@ -422,8 +422,8 @@ fn header(text: &[u8]) -> Option<Header> {
     if text.starts_with(b"version = ") || text.starts_with(b"CPU ") && text.ends_with(b" is empty") {
         return Some(Header::TraceCmd);
     }
-    // Stacks of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`) and of perf (an address, then a symbol). Addresses
-    // of programs may be short: `993 main (/root/noploop)`.
+    // Stacks of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`) and of perf (an address, then a symbol).
+    // Addresses of programs may be short: `993 main (/root/noploop)`.
     let address = word(text).0;
     let stack = text.starts_with(b"=> ")
         || text.starts_with(b"<stack trace>")

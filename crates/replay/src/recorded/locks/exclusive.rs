@@ -14,8 +14,8 @@ use crate::recorded::causes::{Cause, Causes};
 use crate::recorded::lives::{End, Thread};
 use crate::recorded::pools::Pools;
 
-/// Two members work together at most this often, relative to independent threads: 1 of so many. Python's threads have
-/// 0.03 to 0.04, threads of 20 other programs 0.21 (`zstd -T2`) to 1.9.
+/// Two members work together for at most one part in this many of what independent threads would. Python's threads have
+/// 0.03 to 0.04 of it, threads of 20 other programs 0.21 (`zstd -T2`) to 1.9.
 const SELDOM: u64 = 12;
 /// The time for which independent threads would work together. In less, nothing shows.
 const FEWEST_NS: u64 = 50_000_000;

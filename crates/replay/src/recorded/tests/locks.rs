@@ -73,8 +73,8 @@ fn processes_that_wait_for_locks_of_each_other_share_their_work() {
     assert_eq!((certain(15 * US), certain(3 * MS)), (1, 0));
 }
 
-/// In each round of 10 ms the first worker works for 5 ms on CPU 0, and the second for 5 ms on CPU 1, from `later` on.
-/// Each wakes the other. Before it gets the lock, the second looks for it once, after 2 ms.
+/// In each round of 10 ms the first worker works for 5 ms on CPU 0. The second works on CPU 1 from `later` on. Each
+/// wakes the other. The second looks for the lock once before, after 2 ms.
 fn turns(later: u64) -> Recorded {
     let mut script = Script::default();
     script.wake(0, 0, FIRST).switch(0, 0, Left::Runnable, Some(FIRST));

@@ -201,8 +201,8 @@ fn a_member_takes_wakeups_of_all_wakers_alike() {
     assert_eq!(from.len(), 1, "{from:?}");
 }
 
-/// In each round of 10 ms, three workers work for 4, 6 and 10 ms on CPUs of their own, and the last is another in each
-/// round. The last wakes both others, or one, which wakes the other.
+/// In each round of 10 ms, three workers work for 4, 6 and 10 ms on CPUs of their own. Another is last in each round. It
+/// wakes both others, or one, which wakes the other.
 fn meeting(all: bool) -> Vec<String> {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
     let workers = [WORKERS[0], WORKERS[1], FORKED];

@@ -1,5 +1,5 @@
-//! Programs that no rule of the replay was made with when they were added (`cargo xtask whatif --set fresh`). They use the
-//! loopback interface only, with fixed ports from 18101 on.
+//! Programs that no rule of the replay was made with when they were added (`cargo xtask whatif --set fresh`). They use
+//! the loopback interface only, with fixed ports from 18101 on.
 
 use super::{ALL, Program};
 
