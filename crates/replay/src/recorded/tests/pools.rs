@@ -201,7 +201,7 @@ fn a_member_takes_wakeups_of_all_wakers_alike() {
     assert_eq!(from.len(), 1, "{from:?}");
 }
 
-/// In each round of 10 ms, three workers work for 4, 6 and 10 ms on CPUs of their own. Another is last in each round. It
+/// In each round of 10 ms, three workers work for 4, 6 and 10 ms on CPUs of their own. Each is last in turn. The last
 /// wakes both others, or one, which wakes the other.
 fn meeting(all: bool) -> Vec<String> {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
