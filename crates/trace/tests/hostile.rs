@@ -170,7 +170,7 @@ fn unreadable_lines_are_losses_of_cpus() {
     let part = format!("{before}a-1 [002] d..2. 5.00\n{}", line(0, 3));
     assert_eq!(losses_of(part.as_bytes()), [(5_000_002, 2)]);
     // Notes and continued marks are no events, and before the first event nothing is known.
-    for other in ["a note of somebody\n", "xyz = 0x0 abc = 0x0\n"] {
+    for other in ["a note of a user\n", "xyz = 0x0 abc = 0x0\n"] {
         assert_eq!(losses_of(format!("{before}{other}{}", line(0, 3)).as_bytes()), []);
     }
     assert_eq!(losses_of(format!("\0\n{before}").as_bytes()), []);

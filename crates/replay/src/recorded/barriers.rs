@@ -19,7 +19,6 @@ const TOGETHER_NS: u64 = 30_000;
 /// for seven other programs with several wakeups at once. These are x264, pigz, Ruby, Java's streams, `sysbench mutex`,
 /// Node.js and Python's pool.
 const MOSTLY_PCT: usize = 75;
-
 /// The percentage of them that one thread may make. One that distributes work makes all.
 const BY_ONE_PCT: usize = 80;
 

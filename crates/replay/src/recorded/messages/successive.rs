@@ -24,7 +24,7 @@ struct Span {
 }
 
 /// Gives the messages of connections that follow each other the numbers of the first one. `began` says whether a
-/// connection began in the trace. Returns the number of the talk of each such connection.
+/// connection began in the trace. Returns the number of the first one for each such connection.
 pub(super) fn join(all: &mut [Message], began: &dyn Fn(usize) -> bool) -> BTreeMap<usize, usize> {
     let mut spans: BTreeMap<usize, Option<Span>> = BTreeMap::new();
     for message in all.iter().filter(|message| began(message.connection)) {
