@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 use vruntime_sim::{Config, both, parallel};
+use vruntime_workload::program::{Follow, Op, Task, Workload};
 
 use crate::Error;
 use crate::check::FirstNames;
@@ -17,7 +18,8 @@ use crate::replay::Runner;
 use crate::source::Source;
 use crate::tally::TaskTotals;
 
-/// Thousandths of the time from which a session counts. With fewer than two, autogroups change nothing.
+/// Thousandths of the time from which a session or a pool counts, or the tasks of a coupling. With fewer than two
+/// sessions, autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
 /// How much autogroups must lower the error. The error counts CPU time twice, at the task that lacks it and at the one
 /// that has it. So this is 1 % of all CPU time.
@@ -332,18 +334,17 @@ fn nearest_of(
     }
     let trial = Trial::new(source, (plan, reads), how, (whole, &all));
     let distances = |ways: &[How]| -> Vec<(How, f64)> {
-        let all = parallel(ways, |_, how| {
-            let recorded = trial.programs(&plan.config, *how);
-            let ran = run(&[(&recorded.workload, plan)]).pop()??;
-            Some((*how, distance(how.goes_on, &recorded, &ran)))
-        });
+        // Ways with the same pools are neighbours. Their programs exist at the same time.
+        let all = ways.chunk_by(|one, next| one.pools == next.pools).flat_map(|ways| trial.distances(ways, plan, run));
+        let all = all.collect();
         trial.forget();
-        all.into_iter().flatten().collect()
+        all
     };
 
     let always = if how.goes_on { all.counts.certain_pools } else { how.pools };
     let how = How { pools: always, ..how };
-    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && all.counts.together > 0);
+    let couples = all.counts.together > 0 && couples(&all);
+    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && couples);
     let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
     let mut tried = distances(&ways);
     // The first of equally near ones.
@@ -448,6 +449,22 @@ impl<'a> Trial<'a> {
         self.prepared.synchronizes(self.renumbered(how).pools, how.goes_on)
     }
 
+    /// Returns the distances of replays from the recording. Leaves out rejected ones. Equal programs run once.
+    fn distances(&self, ways: &[How], plan: &Plan, run: &Runner<'_>) -> Vec<(How, f64)> {
+        let made = parallel(ways, |_, how| self.programs(&plan.config, *how));
+        let equals = |one: usize, other: usize| have_equal_operations(&made[one].workload, &made[other].workload);
+        let first_equal = |index: usize| (0..index).find(|&first| equals(first, index));
+        let firsts: Vec<usize> = (0..made.len()).map(|index| first_equal(index).unwrap_or(index)).collect();
+        let different: Vec<usize> = (0..made.len()).filter(|&index| firsts[index] == index).collect();
+        let found = parallel(&different, |_, &index| {
+            let ran = run(&[(&made[index].workload, plan)]).pop()??;
+            Some(distance(ways[index].goes_on, &made[index], &ran))
+        });
+        let found: BTreeMap<usize, Option<f64>> = different.into_iter().zip(found).collect();
+        let each = ways.iter().zip(&firsts);
+        each.filter_map(|(&how, first)| Some((how, found.get(first).copied()??))).collect()
+    }
+
     fn programs(&self, config: &Config, how: How) -> Cow<'_, Recorded> {
         let how = self.renumbered(how);
         let (made, ready) = &self.ready;
@@ -488,6 +505,21 @@ impl<'a> Trial<'a> {
     fn forget(&self) {
         self.bases.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// Whether the tasks that a coupling concerns had enough time to make a difference.
+fn couples(together: &Recorded) -> bool {
+    let follows = |op: &Op| matches!(op, Op::InboxWake { follow: Follow::Together, .. });
+    let tasks = &together.workload.tasks;
+    let wakes = |task: usize| tasks[task].phases.iter().any(|phase| phase.ops.iter().any(follows));
+    let concerned = together.threads.iter().filter(|thread| thread.task.is_some_and(wakes));
+    concerned.map(|thread| thread.cpu_ns).sum::<u64>() >= together.duration_ns / 1000 * LARGE_PERMILLE
+}
+
+/// Whether programs of one recording differ in no operation. Of other choices, they have the same tasks and objects.
+fn have_equal_operations(one: &Workload, other: &Workload) -> bool {
+    let equal = |(one, other): (&Task, &Task)| Arc::ptr_eq(&one.phases, &other.phases) || one.phases == other.phases;
+    one.inboxes == other.inboxes && one.leads == other.leads && one.tasks.iter().zip(&other.tasks).all(equal)
 }
 
 /// Returns the beginning's number of each pool of the whole, or none for a missing pool with little work. Returns no

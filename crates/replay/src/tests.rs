@@ -82,6 +82,59 @@ fn ping_pong(rounds: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// As [`ping_pong`], but beside a hog, and every `every` microseconds.
+fn rare_ping_pong(rounds: u64, every: u64) -> Vec<u8> {
+    let (client, server, hog) = (("client", 11), ("server", 12), ("hog", 10));
+    let mut text = String::new();
+    for round in 0..rounds {
+        let (one, other) = if round % 2 == 0 { (client, server) } else { (server, client) };
+        let line = |us: u64, (comm, pid): (&str, i32), event: &str| {
+            let at = round * every + us;
+            format!("{comm:>16}-{pid} [000] d..2. {}.{:06}: {event}\n", at / 1_000_000, at % 1_000_000)
+        };
+        let switch = |us: u64, prev: (&str, i32), state: char, next: (&str, i32)| {
+            let to = format!("next_comm={} next_pid={} next_prio=120", next.0, next.1);
+            let event = format!(
+                "sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> {to}",
+                prev.0, prev.1
+            );
+            line(us, prev, &event)
+        };
+        let waking = format!("sched_waking: comm={} pid={} prio=120 target_cpu=000", other.0, other.1);
+        text += &(switch(5, hog, 'R', one) + &line(15, one, &waking) + &switch(19, one, 'S', hog));
+    }
+    text.into_bytes()
+}
+
+/// Tasks with less than 1 % of a CPU make no difference, however close they stay.
+#[test]
+fn couplings_are_tried_if_their_tasks_have_time() {
+    for (every, tried) in [(1000, Coupling::ALL.len()), (2000, 1)] {
+        let trace = rare_ping_pong(500, every);
+        let recording = Recording::from_bytes("rare.txt", &trace, &ReadOptions::default()).unwrap();
+        let replay = Replay::new(&recording, &Setup::default()).unwrap();
+        let of_kinds = |sync| replay.choice.tried.iter().filter(|tried| tried.sync == sync).count();
+        assert_eq!((of_kinds(false), of_kinds(true)), (tried, 1), "{every} us: {:?}", replay.choice);
+    }
+}
+
+/// A choice that changes no operation needs no run of its own.
+#[test]
+fn equal_programs_run_once() {
+    let trace = ping_pong(60_000);
+    let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
+    let workloads = std::sync::Mutex::new(Vec::new());
+    let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
+        workloads.lock().unwrap().extend(jobs.iter().map(|(workload, _)| (*workload).clone()));
+        crate::replay::run_all(jobs)
+    };
+    let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
+    let workloads = workloads.into_inner().unwrap();
+    let again = (1..workloads.len()).find(|&index| workloads[..index].contains(&workloads[index]));
+    assert_eq!(again, None, "of {} runs", workloads.len());
+    assert!(workloads.len() < replay.choice.tried.len(), "{} runs: {:?}", workloads.len(), replay.choice);
+}
+
 #[test]
 fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
     for (rounds, of_beginning) in [(60_000, false), (110_000, true)] {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use super::lives::{Act, Thread};
 use super::pools::Pools;
+use super::threads::{Act, Thread};
 
 /// With two threads, each wakeup is of all others.
 const FEWEST_THREADS: usize = 3;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_workload::program::Op;
 
-use super::lives::Act;
 use super::messages::Message;
+use super::threads::Act;
 
 /// Ends everything that a program puts off, before its next wait at the inbox. The task catches up before anything
 /// else that may take long, and at the end. Wakers from the number `links` on send messages.

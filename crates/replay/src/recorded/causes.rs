@@ -7,7 +7,7 @@ use vruntime_sim::plan::Ticks;
 
 use super::Context;
 use super::habits::Rhythm;
-use super::lives::{Act, End, Stretch, Thread, Waker};
+use super::threads::{Act, End, Stretch, Thread, Waker};
 
 /// The effects of a tick happen within this time.
 const TICK_NS: u64 = 150_000;

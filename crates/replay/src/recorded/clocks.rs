@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Lateness;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
-use super::lives::{End, Stretch, Thread};
+use super::threads::{End, Stretch, Thread};
 
 /// The fewest stretches that show a clock-bounded thread beyond chance.
 const MIN_TELLING: usize = 4;

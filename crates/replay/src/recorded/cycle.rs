@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::causes::{Cause, Causes};
 use super::exits::Exits;
 use super::habits::Rhythm;
-use super::lives::{End, Stretch, Thread};
 use super::pools::Pools;
+use super::threads::{End, Stretch, Thread};
 use super::{Closed, seams};
 
 /// Fewer sleeps show no loop.
@@ -43,19 +43,19 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// Finds the loops. `repeats`: whether driven threads continue. `said`: the user's statements on threads, which
+    /// Finds the loops. `repeats`: whether driven threads continue. `by_rule`: the user's statements on threads, which
     /// override their sleeps.
     pub(super) fn new(
         causes: &Causes<'_>,
         (pools, exits): (&Pools, &Exits),
         (duration_ns, repeats): (u64, bool),
-        said: &dyn Fn(usize) -> Option<Closed>,
+        by_rule: &dyn Fn(usize) -> Option<Closed>,
     ) -> Self {
         let threads = causes.threads;
-        let by_itself = driven(causes, (&Pools::default(), exits), duration_ns, said);
-        let driven = driven(causes, (pools, exits), duration_ns, said);
+        let by_itself = driven(causes, (&Pools::default(), exits), duration_ns, by_rule);
+        let driven = driven(causes, (pools, exits), duration_ns, by_rule);
         let closed = |index: usize| {
-            said(index).map_or_else(|| driven[index] || paced(causes, index), |said| said == Closed::Yes)
+            by_rule(index).map_or_else(|| driven[index] || paced(causes, index), |by_rule| by_rule == Closed::Yes)
         };
         let lasts: Vec<bool> = (0..threads.len())
             .map(|index| {
@@ -105,10 +105,10 @@ fn driven(
     causes: &Causes<'_>,
     (pools, exits): (&Pools, &Exits),
     duration_ns: u64,
-    said: &dyn Fn(usize) -> Option<Closed>,
+    by_rule: &dyn Fn(usize) -> Option<Closed>,
 ) -> Vec<bool> {
     let threads = causes.threads;
-    let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
+    let mut driven: Vec<bool> = (0..threads.len()).map(|index| by_rule(index) != Some(Closed::No)).collect();
     // A unit has the number of its first thread.
     let mut first_of_pool = BTreeMap::new();
     let unit_of: Vec<usize> = (0..threads.len())
@@ -162,7 +162,7 @@ fn driven(
     let mut asked: Vec<usize> = (0..units.len()).filter(|&unit| !units[unit].is_empty()).collect();
     while let Some(unit) = asked.pop() {
         let is = units[unit].iter().any(|&index| driven[index]);
-        if is && units[unit].iter().all(|&index| said(index) != Some(Closed::Yes)) && !is_driven(unit, &driven) {
+        if is && units[unit].iter().all(|&index| by_rule(index) != Some(Closed::Yes)) && !is_driven(unit, &driven) {
             for &index in &units[unit] {
                 driven[index] = false;
             }

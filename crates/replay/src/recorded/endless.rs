@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Context;
-use super::lives::{Act, End, Stretch, Thread, Waker};
+use super::threads::{Act, End, Stretch, Thread, Waker};
 
 /// Fewer wakeups show no partner.
 const FEWEST: usize = 8;

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::causes::{Cause, Causes};
 use super::habits::percentile;
 use super::leads::{Placed, place, starts};
-use super::lives::{Act, End, Thread};
 use super::progress::Progress;
 use super::roles::Roles;
+use super::threads::{Act, End, Thread};
 
 /// Fewer sleeps show no flow.
 const FEWEST: usize = 50;

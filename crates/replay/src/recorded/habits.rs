@@ -1,8 +1,8 @@
 //! How a thread sleeps, judged by its wakeups.
 
-use super::lives::{End, Stretch, Thread, Waker};
 use super::progress::Progress;
 use super::rounds::{lengths, whole};
+use super::threads::{End, Stretch, Thread, Waker};
 use super::{Context, How, Lateness, Reads};
 
 /// How a thread's sleeps are replayed.

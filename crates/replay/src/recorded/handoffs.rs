@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::causes::{Cause, Causes};
-use super::lives::{Act, End, Thread};
 use super::progress::Progress;
+use super::threads::{Act, End, Thread};
 
 /// Fewer visible handoffs show no habit.
 const FEWEST: u64 = 8;

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::causes::Causes;
-use super::lives::{Act, End, Thread};
 use super::progress::Progress;
 use super::roles::Roles;
+use super::threads::{Act, End, Thread};
 
 /// The leader's least work of a step.
 const STEP_NS: u64 = 10_000;

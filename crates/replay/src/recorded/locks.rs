@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use vruntime_workload::program::Op;
 
 use super::causes::{Cause, Causes};
-use super::lives::{Act, End, Stretch, Thread};
 use super::pools::Pools;
 use super::progress::Progress;
+use super::threads::{Act, End, Stretch, Thread};
 
 /// The most work in a critical section.
 const SHORT_NS: u64 = 100_000;
@@ -45,8 +45,8 @@ pub(super) struct Locks {
     sections: BTreeMap<(usize, usize), Vec<Section>>,
     /// Waits after which a thread found the lock taken, and slept again.
     in_vain: BTreeSet<(usize, usize)>,
-    /// Threads with a [`regular`] lock, or an [`exclusive`] one.
-    regular: BTreeSet<usize>,
+    /// Threads that lock in every round ([`regular`]), or whenever they work ([`exclusive`]).
+    always: BTreeSet<usize>,
     pub(super) names: Vec<String>,
     /// The [`exclusive`] locks.
     exclusive: BTreeSet<usize>,
@@ -61,8 +61,8 @@ struct Wait {
     by: usize,
 }
 
-/// A lock's last holder and time, while locks are distinguished.
-struct Held {
+/// A lock with its holders, while locks are distinguished.
+struct Lock {
     number: usize,
     times: Vec<(u64, u64, usize)>,
     /// The thread that members wake only under it.
@@ -95,12 +95,12 @@ impl Locks {
     fn of_preempted_holders(causes: &Causes<'_>, pools: &Pools) -> Self {
         let hits = hits(causes, pools);
         let mut this = Self::default();
-        let mut of_pool: BTreeMap<usize, Vec<Held>> = BTreeMap::new();
+        let mut of_pool: BTreeMap<usize, Vec<Lock>> = BTreeMap::new();
         let names = pools.names_of_all();
         let guarded = guarded(causes.threads, pools, &hits);
         for &(pool, woken) in guarded.keys() {
             let all = of_pool.entry(pool).or_default();
-            all.push(Held { number: this.names.len(), times: Vec::new(), guards: Some(woken) });
+            all.push(Lock { number: this.names.len(), times: Vec::new(), guards: Some(woken) });
             this.names.push(format!("{} {}", names[pool], all.len() - 1));
         }
         for Hit { wait, at, section, since, inherited, .. } in &hits {
@@ -108,7 +108,7 @@ impl Locks {
             let stretch = &causes.threads[wait.by].stretches[*at];
             let own = inherited.then(|| this.waits.get(&(wait.by, *at)).copied()).flatten();
             let all = of_pool.entry(pool).or_default();
-            let guard = all.iter().position(|held| held.guards.is_some_and(|woken| wakes(stretch, woken, section)));
+            let guard = all.iter().position(|one| one.guards.is_some_and(|woken| wakes(stretch, woken, section)));
             let sections = this.sections.entry((wait.by, *at)).or_default();
             let number = match sections.last_mut() {
                 // It holds one lock at a time, so that no two tasks wait for each other.
@@ -118,24 +118,24 @@ impl Locks {
                 }
                 _ => {
                     let lock = own.or(guard.map(|guard| all[guard].number)).unwrap_or_else(|| {
-                        let free = all.iter().find(|held| held.guards.is_none() && held.is_free(wait.by, *since));
-                        free.map_or(this.names.len(), |held| held.number)
+                        let free = all.iter().find(|one| one.guards.is_none() && one.is_free(wait.by, *since));
+                        free.map_or(this.names.len(), |one| one.number)
                     });
                     if lock == this.names.len() {
                         this.names.push(format!("{} {}", names[pool], all.len()));
-                        all.push(Held { number: lock, times: Vec::new(), guards: None });
+                        all.push(Lock { number: lock, times: Vec::new(), guards: None });
                     }
                     sections.push(Section { lock, ..*section });
                     lock
                 }
             };
-            if let Some(held) = all.iter_mut().find(|held| held.number == number) {
-                held.times.push((*since, wait.until, wait.by));
+            if let Some(lock) = all.iter_mut().find(|one| one.number == number) {
+                lock.times.push((*since, wait.until, wait.by));
             }
             this.waits.insert((wait.thread, wait.stretch), number);
         }
         for ((pool, woken), after) in guarded {
-            let lock = of_pool[&pool].iter().find(|held| held.guards == Some(woken)).map(|held| held.number);
+            let lock = of_pool[&pool].iter().find(|one| one.guards == Some(woken)).map(|one| one.number);
             let members = (0..causes.threads.len()).filter(|&thread| pools.of(thread) == Some(pool));
             for (member, lock) in members.filter_map(|member| Some((member, lock?))) {
                 this.guard(causes.threads, member, woken, after, lock);
@@ -206,14 +206,14 @@ impl Locks {
         self.exclusive.contains(&lock)
     }
 
-    /// Whether a thread has a [`regular`] lock, or an [`exclusive`] one.
-    pub(super) fn is_regular(&self, thread: usize) -> bool {
-        self.regular.contains(&thread)
+    /// Whether a thread locks in every round ([`regular`]), or whenever it works ([`exclusive`]).
+    pub(super) fn locks_always(&self, thread: usize) -> bool {
+        self.always.contains(&thread)
     }
 
     /// As [`Self::edges`], for a stretch that is repeated after that much of its work.
     pub(super) fn edges_after(&self, thread: usize, stretch: usize, work: u64) -> Edges<'_> {
-        let sections = if self.is_regular(thread) { self.sections(thread, stretch) } else { &[] };
+        let sections = if self.locks_always(thread) { self.sections(thread, stretch) } else { &[] };
         Edges { rest: &sections[sections.partition_point(|section| section.from < work)..], inside: false }
     }
 
@@ -258,10 +258,10 @@ impl Edges<'_> {
     }
 }
 
-impl Held {
+impl Lock {
     /// Whether only `by` has held it since that time.
     fn is_free(&self, by: usize, since: u64) -> bool {
-        self.times.iter().rev().take_while(|held| held.1 > since).all(|held| held.2 == by)
+        self.times.iter().rev().take_while(|one| one.1 > since).all(|one| one.2 == by)
     }
 }
 

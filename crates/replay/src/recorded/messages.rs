@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::Cause;
 use super::habits::percentile;
-use super::lives::{Act, Place, Thread, Transfer};
+use super::threads::{Act, Place, Thread, Transfer};
 use super::{Connection, batches, causes};
 use batches::{Answers, Manner};
 use by_stretch::ByStretch;

@@ -30,7 +30,6 @@ mod flows;
 mod habits;
 mod handoffs;
 mod leads;
-mod lives;
 mod locks;
 mod messages;
 mod pairs;
@@ -51,13 +50,14 @@ mod sync;
 mod talks;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod ticks;
 
 pub use habits::Habit;
-pub use lives::Reason;
 pub use pairs::Coupling;
 pub(crate) use pairs::recoupled;
 pub(crate) use prepared::Prepared;
+pub use threads::Reason;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ use vruntime_trace::read::Losses;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::{Policy, Workload};
 
-use lives::Lives;
+use threads::Activity;
 use ticks::TickFinder;
 pub use vruntime_trace::Context;
 
@@ -385,7 +385,7 @@ pub struct Recorded {
 /// Takes a trace's events.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    lives: Lives,
+    activity: Activity,
     ticks: TickFinder,
     how: How,
     cpus: usize,
@@ -470,7 +470,7 @@ impl Recorder {
     /// Sets the capacities of the trace's CPUs, of 1024: small ones do less work.
     #[must_use]
     pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
-        self.lives.capacities = capacities;
+        self.activity.capacities = capacities;
         self
     }
 
@@ -478,7 +478,7 @@ impl Recorder {
     /// event's CPU.
     #[must_use]
     pub fn with_event_cost(mut self, ns: u64) -> Self {
-        self.lives.event_ns = ns;
+        self.activity.event_ns = ns;
         self
     }
 
@@ -486,7 +486,7 @@ impl Recorder {
     /// must charge [`Recorder::costs_while_recording`]. The recording of other events stays in the work.
     #[must_use]
     pub fn charge_switches(mut self, costs: SwitchCosts) -> Self {
-        self.lives.charge_switches(costs);
+        self.activity.charge_switches(costs);
         self.how.charges_switches = true;
         self
     }
@@ -494,21 +494,21 @@ impl Recorder {
     /// Sets the CPUs' highest frequencies, kHz; 0: unknown. The trace may show higher ones.
     #[must_use]
     pub fn with_highest_frequencies(mut self, khz: Vec<u32>) -> Self {
-        self.lives.highest_khz = khz;
+        self.activity.highest_khz = khz;
         self
     }
 
     /// Takes the CPUs' highest frequencies, full speed, from `other`, which has read this trace.
     #[must_use]
     pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
-        self.lives.highest_khz.clone_from(&other.lives.highest_khz);
+        self.activity.highest_khz.clone_from(&other.activity.highest_khz);
         self
     }
 
     /// Whether a frequency rose after work was counted at full speed. Then a second reading [with these
     /// frequencies](Self::with_highest_frequencies_of) is better.
     pub fn frequencies_were_raised(&self) -> bool {
-        self.lives.raised
+        self.activity.raised
     }
 
     /// Sets the number of CPUs, unless events name more. CPUs without events were idle: tasks that waited meanwhile
@@ -520,23 +520,23 @@ impl Recorder {
     /// Takes the next event.
     pub fn add(&mut self, event: &Event<'_>) {
         self.ticks.add(event);
-        self.lives.add(event);
+        self.activity.add(event);
     }
 
     /// Counts the [cost](Self::with_event_cost) of an event of any kind, after [`Recorder::add`] took it.
     pub fn written(&mut self, at: u64, cpu: u32, reason: Reason) {
-        self.lives.written(at, cpu, reason);
+        self.activity.written(at, cpu, reason);
     }
 
     /// Returns the costs of a switch and a wakeup while events were recorded, on average. Zeros if the replay does not
     /// [charge](Self::charge_switches) them.
     pub fn costs_while_recording(&self) -> SwitchCosts {
-        self.lives.costs_while_recording()
+        self.activity.costs_while_recording()
     }
 
     /// Extends the recording without events to this time, nanoseconds after its start.
     pub fn goes_on_until(&mut self, at: u64) {
-        self.lives.goes_on_until(at);
+        self.activity.goes_on_until(at);
     }
 
     /// Returns the times of the machine's ticks, if `sched_stat_runtime` has shown them.
@@ -553,7 +553,7 @@ impl Recorder {
 
     /// Whether threads sent or received data.
     pub(crate) fn has_transfers(&self) -> bool {
-        !self.lives.transfers.is_empty()
+        !self.activity.transfers.is_empty()
     }
 
     /// Lets threads wait for the messages that [`What::Sent`] and [`What::Received`] show, and not only for wakeups.
@@ -635,9 +635,9 @@ impl Recorder {
 
     /// Ends the trace, and finds what all of its programs have in common.
     pub(crate) fn prepare(mut self, lateness: &Lateness) -> Prepared {
-        let (duration_ns, uses) = self.lives.finish(self.cpus);
+        let (duration_ns, uses) = self.activity.finish(self.cpus);
         let ticks = self.ticks();
-        Prepared::new(self.lives, duration_ns, uses, ticks, lateness, self.how)
+        Prepared::new(self.activity, duration_ns, uses, ticks, lateness, self.how)
     }
 }
 

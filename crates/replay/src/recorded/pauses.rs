@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use super::Context;
-use super::lives::{Stretch, Thread, Waker};
+use super::threads::{Stretch, Thread, Waker};
 
 /// A nap is shorter than the average time between wakeups, divided by this.
 const NAPS: u64 = 10;

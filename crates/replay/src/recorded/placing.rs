@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
-use super::lives::Thread;
+use super::threads::Thread;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::groups::{GroupTree, Limits, normalize_path};
 use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS};
@@ -41,7 +41,7 @@ impl Marked {
 
 /// Knowledge of groups beyond recorded moves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'a> {
+pub(super) struct KnownGroups<'a> {
     /// By the machine.
     pub(super) cgroups: Option<&'a Cgroups>,
     /// By marks in the trace. The machine's files take precedence.
@@ -53,7 +53,7 @@ pub(super) struct Said<'a> {
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
-    Said { cgroups, marked }: Said<'_>,
+    KnownGroups { cgroups, marked }: KnownGroups<'_>,
     cpus: usize,
     workload: &mut Workload,
     counts: &mut Counts,
@@ -165,11 +165,11 @@ fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move
 }
 
 /// Returns the machine's knowledge of each thread. It belongs to the first thread with a pid.
-pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
+pub(super) fn known_of_first<T>(threads: &[Thread], known: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
     let mut seen = BTreeMap::new();
     let not_second = |(index, thread): (usize, &Thread)| {
         let second = seen.insert(thread.pid, index).is_some() && thread.born.is_some();
-        if second { None } else { said(thread) }
+        if second { None } else { known(thread) }
     };
     threads.iter().enumerate().map(not_second).collect()
 }
@@ -236,11 +236,11 @@ pub(super) struct Allowed {
 
 /// Returns the threads' known affinities. What only a cpuset causes is its group's, not theirs.
 pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Option<Allowed>> {
-    let said = |thread: &Thread| {
+    let known = |thread: &Thread| {
         let (cgroups, cpus) = (cgroups?, cgroups?.affinity(thread.pid)?);
         let of_cpuset = cgroups.of(thread.pid).and_then(|path| cgroups.cpuset(path)) == Some(cpus);
         (!of_cpuset).then(|| Allowed { cpus: cpus.to_vec(), own: true })
     };
-    let first = known_of_first(threads, said);
+    let first = known_of_first(threads, known);
     inherited(threads, first, |_, _, parent| parent.clone().map(|allowed| Allowed { own: false, ..allowed }))
 }

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
 
-use super::lives::{Ran, Thread};
 use super::sessions::is_kernel_thread;
+use super::threads::{Ran, Thread};
 
 /// The pools of a recording.
 #[derive(Clone, Debug, Default)]

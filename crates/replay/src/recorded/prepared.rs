@@ -10,7 +10,6 @@ use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
 use super::exits::{self, Exits};
 use super::habits::{Rhythm, missed_beats, rhythms};
-use super::lives::{self, Act, End, Lives, Use};
 use super::locks::Locks;
 use super::messages::{self, Messages};
 use super::placing::Marked;
@@ -19,13 +18,14 @@ use super::programs::{POLL_NS, build};
 use super::roles::{Place, Roles};
 use super::roster::{add_processes, kept};
 use super::sessions::is_kernel_thread;
+use super::threads::{self, Act, Activity, End, Use};
 use super::{Connection, Counts, Coupling, How, Lateness, Reads, Recorded};
 use super::{barriers, causes, clocks, handoffs, pauses, possible, sync};
 
 /// A recording before the choices of [`Prepared::programs`].
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
-    pub(super) threads: Vec<lives::Thread>,
+    pub(super) threads: Vec<threads::Thread>,
     pub(super) marked: Vec<Marked>,
     pub(super) hotplug: Vec<Hotplug>,
     /// Counts that do not depend on the choices.
@@ -63,14 +63,14 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(
-        lives: Lives,
+        activity: Activity,
         duration_ns: u64,
         uses: Vec<Use>,
         ticks: Option<Ticks>,
         lateness: &Lateness,
         how: How,
     ) -> Self {
-        let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, transfers, sockets, .. } = lives;
+        let Activity { mut threads, groups: marked, hotplug, mut counts, wakeups, transfers, sockets, .. } = activity;
         add_processes(&mut threads, &how.processes);
         let kept = kept(&threads, &how);
         let yielded = |at, ran| causes::yielded(ticks, at, ran);
@@ -230,7 +230,7 @@ impl Prepared {
 }
 
 /// Returns the processes that ended in the recording.
-fn ended_processes(threads: &[lives::Thread]) -> BTreeSet<i32> {
+fn ended_processes(threads: &[threads::Thread]) -> BTreeSet<i32> {
     let mut ended: BTreeSet<i32> = threads.iter().filter_map(|thread| thread.tgid).collect();
     for process in threads.iter().filter(|thread| thread.exit().is_none()).filter_map(|thread| thread.tgid) {
         ended.remove(&process);
@@ -239,7 +239,7 @@ fn ended_processes(threads: &[lives::Thread]) -> BTreeSet<i32> {
 }
 
 /// Adds the beats that paced threads missed.
-fn add_missed_beats(threads: &mut [lives::Thread], rhythms: &[Rhythm], duration_ns: u64) {
+fn add_missed_beats(threads: &mut [threads::Thread], rhythms: &[Rhythm], duration_ns: u64) {
     for (thread, rhythm) in threads.iter_mut().zip(rhythms) {
         let Rhythm::Paced { period } = *rhythm else { continue };
         for (index, work) in missed_beats(thread, period, duration_ns) {

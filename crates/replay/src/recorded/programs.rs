@@ -1,4 +1,4 @@
-//! Makes programs of lives.
+//! Makes programs of what each thread did.
 
 mod messages;
 mod owed;
@@ -15,26 +15,26 @@ use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::exits::Exits;
 use super::habits::Rhythm;
-use super::lives::{Act, Stretch};
 use super::locks::Locks;
 use super::messages::Messages;
 use super::pairs::Pairs;
-use super::placing::{Allowed, Said};
+use super::placing::{Allowed, KnownGroups};
 use super::pools::Pools;
 use super::prepared::Prepared;
 use super::progress::Progress;
 use super::roles::{Roles, follows};
 use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
+use super::threads::{Act, Stretch};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{batches, clocks, flows, leads, lives, placing, sync, talks};
+use super::{batches, clocks, flows, leads, placing, sync, talks, threads};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 pub(super) const POLL_NS: u64 = 1_000_000;
 /// The work of an endless task between two operations.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
-/// Makes a workload of the threads' lives.
+/// Makes a workload of what each thread did.
 pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let Prepared { kept, endless, rhythms, paces, locks, exits, duration_ns, uses, ticks, lateness, marked, .. } =
         prepared;
@@ -126,7 +126,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     let sessions = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (sessions.all, sessions.recorded);
     let mut names = Names::default();
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
         builder.tally(index, how.cgroups.is_none() && marked.is_empty(), &mut counts);
         if numbers[index].is_some() {
@@ -149,7 +149,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
                 repeat: Repeat::Times(1),
             });
         }
-        told.push(Thread { pool: prepared.pools.kind_of(index), ..builder.told(index) });
+        described.push(Thread { pool: prepared.pools.kind_of(index), ..builder.describe(index) });
     }
     let first_link = builder.pairs.links();
     let rooms = prepared.messages.rooms.of_links.iter();
@@ -157,19 +157,19 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
     if how.goes_on {
         talks::close(&mut workload, &prepared.messages.connections, first_link);
     }
-    let said = Said { cgroups: how.cgroups.as_ref(), marked };
-    let cgroups = placing::place(&threads, &numbers, said, uses.len(), &mut workload, &mut counts);
+    let known = KnownGroups { cgroups: how.cgroups.as_ref(), marked };
+    let cgroups = placing::place(&threads, &numbers, known, uses.len(), &mut workload, &mut counts);
     let repeats_from = builder.cycle.from;
     drop(builder);
-    for ((told, thread), stays) in told.iter_mut().zip(&*threads).zip(cgroups) {
-        told.cgroup = stays.last().map(|(path, _)| path.clone());
-        told.stays = stays;
-        told.waited_ns = prepared.wakeups.then_some(thread.waited_ns);
-        told.latencies.clone_from(&thread.latencies);
+    for ((described, thread), stays) in described.iter_mut().zip(&*threads).zip(cgroups) {
+        described.cgroup = stays.last().map(|(path, _)| path.clone());
+        described.stays = stays;
+        described.waited_ns = prepared.wakeups.then_some(thread.waited_ns);
+        described.latencies.clone_from(&thread.latencies);
     }
     Recorded {
         workload,
-        threads: told,
+        threads: described,
         busy_ns: uses.iter().map(|cpu| cpu.busy_ns).collect(),
         known_ns: uses.iter().map(|cpu| cpu.known_ns).collect(),
         duration_ns,
@@ -229,7 +229,7 @@ enum Pass {
 }
 
 impl<'a> Builder<'a> {
-    fn life(&self, thread: usize) -> &'a lives::Thread {
+    fn life(&self, thread: usize) -> &'a threads::Thread {
         &self.causes.threads[thread]
     }
 
@@ -248,7 +248,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Describes a thread, without its groups and waits.
-    fn told(&self, thread: usize) -> Thread {
+    fn describe(&self, thread: usize) -> Thread {
         let this = self.life(thread);
         let overhead = self.overhead(thread);
         let (subtracted_ns, charged_ns) = if self.charges_switches { (0, overhead) } else { (overhead, 0) };
@@ -385,12 +385,12 @@ impl<'a> Builder<'a> {
         let mut owed = Owed { until: self.cycle.from, carried: 0 };
         if let Some(pool) = self.pools.of(thread) {
             // The first sleep of the next pass adds what the pool did after the last one of this pass.
-            let mut told = owed;
+            let mut dry_run = owed;
             for index in first..self.stretches(thread) {
-                self.sleep(thread, index, Pass::Again, &mut told, &mut Vec::new());
+                self.sleep(thread, index, Pass::Again, &mut dry_run, &mut Vec::new());
             }
-            self.last_sleep(thread, &mut told, &mut Vec::new());
-            owed.carried = self.pools.work(pool, told.until, self.cycle.until);
+            self.last_sleep(thread, &mut dry_run, &mut Vec::new());
+            owed.carried = self.pools.work(pool, dry_run.until, self.cycle.until);
         }
         for index in first..self.stretches(thread) {
             self.sleep(thread, index, Pass::Again, &mut owed, ops);
@@ -533,7 +533,7 @@ impl<'a> Builder<'a> {
     /// Whether the replay has a [handoff](super::handoffs) without an event, at that time.
     fn hands_back(&self, by: usize, woken: usize, at: u64, pass: Pass) -> bool {
         let mates = (self.pool_of[by].is_some() && self.pool_of[by] == self.pool_of[woken])
-            || (self.locks.is_regular(by) && self.locks.is_regular(woken));
+            || (self.locks.locks_always(by) && self.locks.locks_always(woken));
         !mates && follows(self.cycle, self.exits.behind(by, at), woken) && self.is_there(by, woken, at, pass)
     }
 

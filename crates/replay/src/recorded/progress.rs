@@ -1,6 +1,6 @@
 //! How much time on a CPU a thread had had, and how much work it had done, at each time.
 
-use super::lives::Thread;
+use super::threads::Thread;
 
 /// How far a thread was at each time.
 pub(super) struct Progress {

@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::exits::Exits;
-use super::lives::Act;
 use super::locks::Locks;
 use super::messages::Message;
 use super::pools::Pools;
 use super::prepared::Prepared;
+use super::threads::Act;
 
 /// The place of roles. The first caller fills it, and others wait.
 pub(super) type Place = Arc<OnceLock<Roles>>;
@@ -46,8 +46,8 @@ impl Roles {
         let chosen = pools;
         let mut pools = prepared.pools.clone();
         pools.retain(chosen);
-        let said = |thread: usize| prepared.how.closed.get(&thread).copied();
-        let cycle = Cycle::new(&causes, (&pools, &prepared.exits), (prepared.duration_ns, goes_on), &said);
+        let by_rule = |thread: usize| prepared.how.closed.get(&thread).copied();
+        let cycle = Cycle::new(&causes, (&pools, &prepared.exits), (prepared.duration_ns, goes_on), &by_rule);
         if goes_on {
             let ends: Vec<bool> = (0..causes.threads.len()).map(|thread| pools.ends(thread)).collect();
             pools.without(causes.threads, &|thread| !cycle.goes_on[thread] && !ends[thread]);
@@ -132,7 +132,7 @@ fn wakes(
             for (_, act) in &stretch.acts {
                 if let Act::HandsBack { thread: woken, at } = *act
                     && may(thread, woken, at)
-                    && !(locks.is_regular(thread) && locks.is_regular(woken))
+                    && !(locks.locks_always(thread) && locks.locks_always(woken))
                 {
                     wakes[thread].insert(woken);
                 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use vruntime_workload::program::Before;
 
 use super::How;
-use super::lives::{self, Act};
+use super::threads::{self, Act};
 
 /// Returns a thread's first operations in a replay, and its CPU: that of its first wakeup or event. `begins`: its
 /// task's start, if no other forks it.
-pub(super) fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
+pub(super) fn before(thread: &threads::Thread, begins: u64) -> Option<Before> {
     let first = thread.stretches.first().filter(|_| begins == 0)?;
     Some(if thread.asleep_first || thread.born.is_some() {
         Before::Asleep(first.cpu)
@@ -19,8 +19,8 @@ pub(super) fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
 }
 
 /// Returns which threads become tasks. The simulated machine's own stoppers migrate the replay's tasks.
-pub(super) fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
-    let is_kept = |(index, thread): (usize, &lives::Thread)| {
+pub(super) fn kept(threads: &[threads::Thread], how: &How) -> Vec<bool> {
+    let is_kept = |(index, thread): (usize, &threads::Thread)| {
         !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
     };
     threads.iter().enumerate().map(is_kept).collect()
@@ -29,7 +29,7 @@ pub(super) fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
 /// Returns which threads begin with a fork in the replay. `forks` tells whether the replay has a thread's acts in a
 /// stretch. A pool's members that its `attendant` forks exist from the beginning.
 pub(super) fn forked(
-    threads: &[lives::Thread],
+    threads: &[threads::Thread],
     forks: impl Fn(usize, usize) -> bool,
     attendant: impl Fn(usize, usize) -> bool,
 ) -> Vec<bool> {
@@ -50,7 +50,7 @@ pub(super) fn forked(
 pub(super) struct Names(BTreeMap<String, u32>);
 
 impl Names {
-    pub(super) fn of(&mut self, thread: &lives::Thread) -> String {
+    pub(super) fn of(&mut self, thread: &threads::Thread) -> String {
         let name = format!("{}-{}", thread.comm, thread.pid);
         let seen = self.0.entry(name.clone()).or_default();
         *seen += 1;
@@ -59,7 +59,7 @@ impl Names {
 }
 
 /// Adds knowledge of processes from outside the events. Ids of two successive threads are ignored.
-pub(super) fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
+pub(super) fn add_processes(threads: &mut [threads::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
     let mut users: BTreeMap<i32, usize> = BTreeMap::new();
     for thread in &*threads {
         *users.entry(thread.pid).or_default() += 1;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::causes::Causes;
-use super::lives::{Act, Thread};
+use super::threads::{Act, Thread};
 
 /// The most starts of programs to compare, for each loop and name.
 const MOST_STARTS: usize = 256;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::lives::Thread;
 use super::placing::{inherited, known_of_first};
+use super::threads::Thread;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Session;
 

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use super::regular::{AT_ONCE_NS, is_by_mate};
 use super::{Locks, Section};
 use crate::recorded::causes::{Cause, Causes};
-use crate::recorded::lives::{End, Thread};
 use crate::recorded::pools::Pools;
+use crate::recorded::threads::{End, Thread};
 
 /// Two members work together for at most one part in this many of what independent threads would. Python's threads have
 /// 0.03 to 0.04 of it. Threads of 20 other programs have 0.21 (`zstd -T2`) to 1.9 beside hogs. Without hogs, OpenMP's
@@ -38,7 +38,7 @@ impl Locks {
             for &member in &members {
                 self.lock_all(causes, (member, &members), lock);
             }
-            self.regular.extend(members);
+            self.always.extend(members);
             found.insert(pool);
         }
         pools.remove(&found);

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Locks, Section};
 use crate::recorded::causes::{Cause, Causes};
-use crate::recorded::lives::{Act, End, Stretch};
 use crate::recorded::pools::Pools;
 use crate::recorded::progress::Progress;
 use crate::recorded::rounds::{FEWEST, lengths, place, whole};
+use crate::recorded::threads::{Act, End, Stretch};
 
 /// A woken thread that sleeps again after less work found the lock taken.
 pub(super) const AT_ONCE_NS: u64 = 10_000;
@@ -53,7 +53,7 @@ impl Locks {
             for &member in &members {
                 self.add_rounds(causes, (member, &members), rounds, lock);
             }
-            self.regular.extend(members);
+            self.always.extend(members);
             found.insert(pool);
         }
         pools.remove(&found);
@@ -132,29 +132,29 @@ fn rounds(causes: &Causes<'_>, members: &[usize]) -> Option<Rounds> {
     }
     let mut works: Vec<u64> = whole_ones.iter().map(|stretch| stretch.work).collect();
     works.sort_unstable();
-    let held = held(causes, members);
+    let waker_ran = waker_ran(causes, members);
     let found = lengths(&works).find_map(|all| inside(&whole_ones, members, all).map(|inside| Rounds { all, inside }));
     // The middle one: a thread may get the lock again before the woken one runs.
-    found.filter(|rounds| held[held.len() / 2] <= rounds.inside + rounds.inside / 10 + AT_ONCE_NS)
+    found.filter(|rounds| waker_ran[waker_ran.len() / 2] <= rounds.inside + rounds.inside / 10 + AT_ONCE_NS)
 }
 
 /// Returns how long the waker ran in each wait for a member, sorted. It is at most one section if the waker held a
 /// lock.
-fn held(causes: &Causes<'_>, members: &[usize]) -> Vec<u64> {
+fn waker_ran(causes: &Causes<'_>, members: &[usize]) -> Vec<u64> {
     let progress: BTreeMap<usize, Progress> =
         members.iter().map(|&member| (member, Progress::new(&causes.threads[member]))).collect();
-    let mut held = Vec::new();
+    let mut waker_ran = Vec::new();
     for &member in members {
         for (index, pair) in causes.threads[member].stretches.windows(2).enumerate() {
             if is_by_mate(causes, members, member, index + 1)
                 && let Cause::Thread(by) = causes.of(member, index + 1)
             {
-                held.extend(progress.get(&by).map(|progress| progress.ran(pair[0].ended, pair[1].woken)));
+                waker_ran.extend(progress.get(&by).map(|progress| progress.ran(pair[0].ended, pair[1].woken)));
             }
         }
     }
-    held.sort_unstable();
-    held
+    waker_ran.sort_unstable();
+    waker_ran
 }
 
 /// Returns the work of a section: a thread that has got the lock wakes the next at its section's end. None if these

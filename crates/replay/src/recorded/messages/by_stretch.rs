@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::recorded::lives::Thread;
+use crate::recorded::threads::Thread;
 
 /// The numbers of items, by the stretches that they belong to, in order of their numbers in each.
 pub(super) struct ByStretch {

@@ -7,7 +7,7 @@ use vruntime_workload::program::Room;
 use super::Message;
 use super::streams::{Link, Streams};
 use crate::recorded::habits::percentile;
-use crate::recorded::lives::{End, Stretch, Thread, Waker};
+use crate::recorded::threads::{End, Stretch, Thread, Waker};
 
 /// Fewer waits show no buffer.
 const FEWEST: usize = 20;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::by_stretch::ByStretch;
 use super::{Message, stretch_of};
 use crate::recorded::Context;
-use crate::recorded::lives::{Act, End, Place, Thread, Transfer, Waker};
+use crate::recorded::threads::{Act, End, Place, Thread, Transfer, Waker};
 
 /// The event of a message may come this much later than the wakeup by it, nanoseconds.
 const LATE_NS: u64 = 200_000;

@@ -3,7 +3,7 @@
 use vruntime_workload::program::Op;
 
 use super::{Builder, Pass};
-use crate::recorded::lives::Act;
+use crate::recorded::threads::Act;
 
 /// Whether an act is part of a talk.
 pub(super) fn is_of(act: Act) -> bool {

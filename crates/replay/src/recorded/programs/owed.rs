@@ -6,7 +6,7 @@ use vruntime_workload::program::{Op, Phase};
 
 use super::Builder;
 use crate::recorded::causes::Cause;
-use crate::recorded::lives::{End, Stretch};
+use crate::recorded::threads::{End, Stretch};
 
 /// How far a member's operations follow the pool's recorded progress.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ impl Builder<'_> {
     pub(super) fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
         let number = self.stretches(thread);
         let Some(last) = number.checked_sub(1).map(|last| &self.life(thread).stretches[last]) else { return };
-        if last.ended > self.cycle.until || self.locks.is_regular(thread) {
+        if last.ended > self.cycle.until || self.locks.locks_always(thread) {
             return;
         }
         if number < self.life(thread).stretches.len()

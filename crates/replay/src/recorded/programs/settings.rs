@@ -3,7 +3,7 @@
 use vruntime_workload::program::{Policy, Settings};
 
 use super::Builder;
-use crate::recorded::lives::Stay;
+use crate::recorded::threads::Stay;
 
 /// A task that waited this long beside an idle CPU is confined: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;

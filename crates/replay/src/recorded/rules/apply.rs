@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::{Closed, Recorded, Thread};
 use super::copies::{MAX_OPS, multiply};
-use super::{Affinity, GroupRule, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
+use super::{Affinity, Candidate, GroupRule, Limits, Rule, Rules, What, in_file, in_trace};
 use vruntime_workload::cgroups::COMMAND;
 use vruntime_workload::groups::GroupTree;
 use vruntime_workload::nearest;
@@ -34,8 +34,8 @@ impl Rules {
     /// Returns which threads do more with more CPU, or do not, according to rules; the last rule counts.
     pub fn closed(&self, threads: &[Thread]) -> BTreeMap<usize, Closed> {
         let all = in_trace(threads);
-        let said = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
-        said.flat_map(|(rule, closed)| rule.who.chosen(&all).into_iter().map(move |thread| (thread, closed))).collect()
+        let rules = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
+        rules.flat_map(|(rule, closed)| rule.who.chosen(&all).into_iter().map(move |thread| (thread, closed))).collect()
     }
 
     /// Applies the rules to a trace's tasks on a machine of `cpus` CPUs. Threads that rules remove must already be
@@ -82,7 +82,7 @@ impl Rules {
     }
 
     /// Checks that each rule matches tasks or a group, which exists or comes from an earlier rule.
-    fn check(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &[Group]) -> Result<(), Error> {
+    fn check(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &[Group]) -> Result<(), Error> {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
         for rule in &self.rules {
@@ -194,27 +194,27 @@ impl Rule {
     }
 
     /// Returns the error of a rule without a task or group.
-    fn of_nobody(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &BTreeSet<&str>) -> Error {
-        let names: BTreeSet<&str> = all.iter().map(|somebody| somebody.names[1]).collect();
+    fn of_nobody(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &BTreeSet<&str>) -> Error {
+        let names: BTreeSet<&str> = all.iter().map(|candidate| candidate.names[1]).collect();
         let cgroups: BTreeSet<&str> =
-            all.iter().filter_map(|somebody| somebody.cgroup).chain(groups.iter().copied()).collect();
+            all.iter().filter_map(|candidate| candidate.cgroup).chain(groups.iter().copied()).collect();
         // Or the group is there, and nobody in it that fits.
         let by_group = self.who.cgroup.as_ref().is_some_and(|glob| !cgroups.iter().any(|path| glob.is_match(path)));
-        let said = |key: &str| &self.source.text()[self.span_of(key)];
+        let value = |key: &str| &self.source.text()[self.span_of(key)];
         let meant = if by_group {
             let paths = cgroups.iter().copied().filter(|path| *path != "/");
-            nearest(said("cgroup").trim_matches(['"', '\'']), paths)
+            nearest(value("cgroup").trim_matches(['"', '\'']), paths)
         } else {
-            let name = said("comm").trim_matches(|c: char| !c.is_alphanumeric());
+            let name = value("comm").trim_matches(|c: char| !c.is_alphanumeric());
             nearest(name, names.iter().copied()).filter(|meant| *meant != name)
         };
         let mut help = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         let message = match origin {
             Origin::Trace => {
-                if self.who.tgids.is_some() && all.iter().all(|somebody| somebody.tgid.is_none()) {
+                if self.who.tgids.is_some() && all.iter().all(|candidate| candidate.tgid.is_none()) {
                     help.push_str("the trace has no process ids; ");
                 }
-                if by_group && all.iter().all(|somebody| somebody.cgroup.is_none()) {
+                if by_group && all.iter().all(|candidate| candidate.cgroup.is_none()) {
                     help = format!(
                         "the trace does not have the groups of tasks: give --cgroups FILE, written by\n{COMMAND}\n"
                     );

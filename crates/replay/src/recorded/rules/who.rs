@@ -22,7 +22,7 @@ pub(super) struct Who {
 
 /// A task that rules can match.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Somebody<'a> {
+pub(super) struct Candidate<'a> {
     /// Its own name, and its class's.
     pub(super) names: [&'a str; 2],
     pub(super) pid: Option<i32>,
@@ -34,8 +34,8 @@ pub(super) struct Somebody<'a> {
     pub(super) task: Option<usize>,
 }
 
-pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Somebody<'a>> {
-    let somebody = |thread: &'a Thread| Somebody {
+pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Candidate<'a>> {
+    let candidate = |thread: &'a Thread| Candidate {
         names: [&thread.comm; 2],
         pid: Some(thread.pid),
         tgid: thread.tgid,
@@ -43,22 +43,22 @@ pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Somebody<'a>> {
         cgroup: thread.cgroup.as_deref(),
         task: thread.task,
     };
-    threads.iter().map(somebody).collect()
+    threads.iter().map(candidate).collect()
 }
 
 /// The tasks of a written workload, with names and groups, but no ids yet.
-pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Somebody<'a>> {
-    let somebody = |(index, task): (usize, &'a Task)| {
+pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Candidate<'a>> {
+    let candidate = |(index, task): (usize, &'a Task)| {
         let cgroup = workload.groups.get(task.settings.group.unwrap_or(0)).map(|group| group.path.as_str());
         let names = [task.name.as_str(), task.class.as_str()];
-        Somebody { names, pid: None, tgid: None, parent: None, cgroup, task: Some(index) }
+        Candidate { names, pid: None, tgid: None, parent: None, cgroup, task: Some(index) }
     };
-    workload.tasks.iter().enumerate().map(somebody).collect()
+    workload.tasks.iter().enumerate().map(candidate).collect()
 }
 
 impl Who {
     /// Returns the matching tasks, in order.
-    pub(super) fn chosen(&self, all: &[Somebody<'_>]) -> Vec<usize> {
+    pub(super) fn chosen(&self, all: &[Candidate<'_>]) -> Vec<usize> {
         let in_tree = |pids: &[Range<i64>], index: usize| all[index].pid.is_some_and(|pid| among(pids, pid));
         let trees = self.trees.as_deref().map(|pids| below(all, |index| in_tree(pids, index)));
         let fits = |index: &usize| self.fits(&all[*index]) && trees.as_ref().is_none_or(|trees| trees[*index]);
@@ -66,7 +66,7 @@ impl Who {
     }
 
     /// Their indices in [`Workload::tasks`].
-    pub(super) fn tasks(&self, all: &[Somebody<'_>]) -> Vec<usize> {
+    pub(super) fn tasks(&self, all: &[Candidate<'_>]) -> Vec<usize> {
         self.chosen(all).into_iter().filter_map(|index| all[index].task).collect()
     }
 
@@ -76,8 +76,8 @@ impl Who {
         cgroup.is_some() && (comm.is_none() && regex.is_none() && pids.is_none() && tgids.is_none() && trees.is_none())
     }
 
-    fn fits(&self, somebody: &Somebody<'_>) -> bool {
-        let Somebody { names, pid, tgid, cgroup, .. } = somebody;
+    fn fits(&self, candidate: &Candidate<'_>) -> bool {
+        let Candidate { names, pid, tgid, cgroup, .. } = candidate;
         self.comm.as_ref().is_none_or(|glob| names.iter().any(|name| glob.is_match(name)))
             && self.regex.as_ref().is_none_or(|regex| names.iter().any(|name| regex.is_match(name)))
             && self.pids.as_deref().is_none_or(|pids| pid.is_some_and(|pid| among(pids, pid)))
@@ -91,11 +91,11 @@ fn among(ranges: &[Range<i64>], id: i32) -> bool {
 }
 
 /// Whether each of `all` is one of `those`, or their descendant.
-pub(super) fn below(all: &[Somebody<'_>], those: impl Fn(usize) -> bool) -> Vec<bool> {
+pub(super) fn below(all: &[Candidate<'_>], those: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(all.len());
-    for (index, somebody) in all.iter().enumerate() {
+    for (index, candidate) in all.iter().enumerate() {
         // A parent comes before its children.
-        let forked = somebody.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
+        let forked = candidate.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
         found.push(forked || those(index));
     }
     found

@@ -1,6 +1,6 @@
 //! Arrivals and departures that a trace lacks: some kernels omit switches, mostly those of the idle task.
 
-use super::{Cpu, Current, End, Lives, State};
+use super::{Activity, Cpu, Current, End, State};
 use crate::recorded::{Event, Named, What};
 
 /// A task on a CPU since an unknown time: it acted there, and the switch to it is missing.
@@ -12,7 +12,7 @@ pub(super) struct Guess {
     least: u64,
 }
 
-impl Lives {
+impl Activity {
     /// Handles a task's action on a CPU that seems idle. It got the CPU without an event, after the last idle sighting
     /// and its own wakeup.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
@@ -80,7 +80,7 @@ impl Lives {
     /// Whether the file names another, runnable thread on that CPU than the switches: a switch is missing. Some old
     /// kernels name a thread that sleeps.
     fn is_replaced(&self, cpu: usize, event: &Event<'_>) -> bool {
-        let told = matches!(
+        let names_current = matches!(
             event.what,
             What::Woken { .. }
                 | What::Enqueued { .. }
@@ -90,7 +90,7 @@ impl Lives {
         );
         let Current::Thread(thread) = self.cpus[cpu].current else { return false };
         let waits = |pid: i32| self.pids.get(&pid).is_some_and(|&thread| self.threads[thread].waits());
-        told && event.pid > 0 && self.threads[thread].pid != event.pid && waits(event.pid)
+        names_current && event.pid > 0 && self.threads[thread].pid != event.pid && waits(event.pid)
     }
 
     /// Sets a CPU's task to unknown. It left at an unknown time; only its charged time (`sched_stat_runtime`) is

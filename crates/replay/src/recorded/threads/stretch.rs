@@ -85,7 +85,7 @@ pub(in crate::recorded) struct Stretch {
     pub(in crate::recorded) resumed: u64,
     /// Time on a CPU, as is.
     pub(in crate::recorded) time: u64,
-    /// Part of `time` that is not work: the recording of events, or [charged](super::Lives::charge_switches) costs.
+    /// Part of `time` that is not work: the recording of events, or [charged](super::Activity::charge_switches) costs.
     pub(in crate::recorded) overhead: u64,
     /// The rest of `time`, at full speed.
     pub(in crate::recorded) work: u64,

@@ -4,7 +4,7 @@
 //! The kernel counts every wakeup for the task that the CPU runs, those by interrupts too. So a worker that only
 //! answers one client has changes as well: from timers and device interrupts that hit it.
 
-use super::{Current, Lives};
+use super::{Activity, Current};
 use crate::recorded::Named;
 
 /// The wakees of a thread.
@@ -29,7 +29,7 @@ impl Wakees {
     }
 }
 
-impl Lives {
+impl Activity {
     /// Counts a wakeup for the task that `cpu` runs, whatever its context. The kernel does not count wakeups of tasks
     /// with one CPU, for which it chooses none.
     pub(super) fn counts_wakee(&mut self, cpu: usize, woken: Named<'_>) {

@@ -1,6 +1,6 @@
 //! Wakers: which task wakes which, at which point of its work, and in which context.
 
-use super::{Act, Current, Lives, State, Waker};
+use super::{Act, Activity, Current, State, Waker};
 use crate::recorded::{Context, Event, Named};
 
 /// A wakeup of a running task.
@@ -14,7 +14,7 @@ pub(super) struct Early {
     context: Option<Context>,
 }
 
-impl Lives {
+impl Activity {
     /// Returns the context of an event about the task `about`.
     pub(super) fn context(&self, event: &Event<'_>, about: i32) -> Waker {
         if event.context == Some(Context::Hardirq) {

@@ -2,7 +2,7 @@
 
 use vruntime_sim::SwitchCosts;
 
-use super::{Current, Lives};
+use super::{Activity, Current};
 
 /// Costs of a CPU. Each takes the time after its event.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +61,7 @@ pub(super) struct Charged {
     of_wakeups: u64,
 }
 
-impl Lives {
+impl Activity {
     /// Takes `costs` out of the work of tasks, and the recording of their events. The recording of other events stays.
     pub(in crate::recorded) fn charge_switches(&mut self, costs: SwitchCosts) {
         self.charged = Some(Charged { costs, switches: 0, of_switches: 0, wakeups: 0, of_wakeups: 0 });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Lives;
+use super::Activity;
 use crate::recorded::Event;
 
 /// A place in a thread's work.
@@ -59,7 +59,7 @@ impl Sockets {
     }
 }
 
-impl Lives {
+impl Activity {
     pub(super) fn transferred(&mut self, event: &Event<'_>, (socket, bytes): (u64, u64), sent: bool) {
         let place = self.pids.get(&event.pid).and_then(|&thread| {
             let stretch = self.threads[thread].stretches.len().checked_sub(1)?;

@@ -128,7 +128,7 @@ impl Thread {
 
     /// Begins a stretch, at the last one's end or later.
     fn begins(&mut self, woken: u64, waker: Waker, cpu: usize, prio: i32) {
-        debug_assert!(woken >= self.last_seen(), "the lives of a thread do not overlap");
+        debug_assert!(woken >= self.last_seen(), "the stretches of a thread do not overlap");
         self.stretches.push(Stretch {
             woken,
             waker,
@@ -225,9 +225,9 @@ pub(super) struct Use {
     pub(super) known_ns: u64,
 }
 
-/// Assembles lives.
+/// Assembles what each thread did.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lives {
+pub(super) struct Activity {
     pub(super) threads: Vec<Thread>,
     pids: BTreeMap<i32, usize>,
     cpus: Vec<Cpu>,
@@ -255,7 +255,7 @@ pub(super) struct Lives {
     pub(super) counts: Counts,
 }
 
-impl Lives {
+impl Activity {
     pub(super) fn add(&mut self, event: &Event<'_>) {
         let (at, cpu) = (event.at.max(self.now), event.cpu as usize);
         if event.at < self.now {
