@@ -270,9 +270,15 @@ impl Pools {
     }
 }
 
-/// Returns a thread's name without a final number. Java's `pool-1-thread-1` and `pool-1-thread-2` are one family.
+/// Returns a thread's name without a final number, and without a first one before `_`. Java's `pool-1-thread-1` and
+/// `pool-1-thread-2` are one family, and so are `1_scheduler` and `2_scheduler` of Erlang.
 fn family(comm: &str) -> &str {
-    let family = comm.trim_end_matches(|end: char| end.is_ascii_digit());
+    let digit = |char: char| char.is_ascii_digit();
+    let family = comm.trim_end_matches(digit);
+    let family = family
+        .split_once('_')
+        .filter(|(first, _)| !first.is_empty() && first.chars().all(digit))
+        .map_or(family, |(_, rest)| rest);
     if family.is_empty() { comm } else { family }
 }
 

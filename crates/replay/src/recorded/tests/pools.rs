@@ -157,7 +157,7 @@ fn a_new_thread_is_of_the_process_of_its_parent() {
     assert_eq!(forked.tgid, Some(10));
 }
 
-/// Java calls the threads of a pool by numbers.
+/// Java and Erlang call the threads of a pool by numbers.
 #[test]
 fn threads_of_one_process_whose_names_have_numbers_may_be_a_pool() {
     let pools = |names: [&'static str; 2]| {
@@ -172,6 +172,8 @@ fn threads_of_one_process_whose_names_have_numbers_may_be_a_pool() {
         script.finish().pools
     };
     assert_eq!(pools(["pool-1-thread-1", "pool-1-thread-2"]), ["pool-1-thread-"]);
+    assert_eq!(pools(["1_scheduler", "12_scheduler"]), ["scheduler"]);
+    assert_eq!(pools(["7z_one", "8z_one"]), [""; 0]);
     assert_eq!(pools(["python3", "python3"]), ["python3"]);
     assert_eq!(pools(["reader", "writer"]), [""; 0]);
 }
