@@ -268,13 +268,13 @@ fn perf_event_paranoid() -> Option<i32> {
     fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
 }
 
-/// Whether users lack the privileges for all tasks. At 0 and below, they have them.
-fn users_may_not_record_all() -> bool {
+/// Whether users may record all tasks: at 0 and below.
+fn users_may_record_all() -> bool {
     let may = perf_event_paranoid().is_some_and(|level| level <= 0);
     if may {
         skip::skip("this kernel lets users record all tasks (kernel.perf_event_paranoid)");
     }
-    !may
+    may
 }
 
 /// The level from which perf_event_open refuses users, and whether this kernel is below.
@@ -289,7 +289,7 @@ fn users_may_record_their_own(level: i32) -> bool {
 /// Without privileges the error names the missing ones, and how to get them.
 #[test]
 fn without_privileges_the_missing_ones_are_named() {
-    if !users_may_not_record_all() {
+    if users_may_record_all() {
         return;
     }
     let Some((code, _, err, _folder)) = as_user("", &["record", "--no-calibrate", "--duration", "100ms"]) else {
@@ -316,7 +316,7 @@ fn reads(folder: &Path) -> (Value, String) {
 
 #[test]
 fn without_privileges_a_command_is_recorded() {
-    if !users_may_record_their_own(3) || !users_may_not_record_all() {
+    if !users_may_record_their_own(3) || users_may_record_all() {
         return;
     }
     let record = [&["record", "--no-calibrate", "--json", "--"], &COMMAND[..]].concat();

@@ -64,46 +64,47 @@ fn a_what_if_without_changes_begins_as_the_replay_as_recorded() {
     assert_eq!(without.workload.tasks.len() + 1, what_if.workload.tasks.len());
 }
 
+/// A task's name and pid.
+type Named = (&'static str, i32);
+const CLIENT: Named = ("client", 11);
+const SERVER: Named = ("server", 12);
+
+/// A line of a trace, at a time in microseconds.
+fn line(at: u64, (comm, pid): Named, event: &str) -> String {
+    format!("{comm:>16}-{pid} [000] d..2. {}.{:06}: {event}\n", at / 1_000_000, at % 1_000_000)
+}
+
+fn wakes(at: u64, waker: Named, (comm, pid): Named) -> String {
+    line(at, waker, &format!("sched_waking: comm={comm} pid={pid} prio=120 target_cpu=000"))
+}
+
+fn switches(at: u64, prev: Named, state: char, next: Named) -> String {
+    let from = format!("prev_comm={} prev_pid={} prev_prio=120 prev_state={state}", prev.0, prev.1);
+    line(at, prev, &format!("sched_switch: {from} ==> next_comm={} next_pid={} next_prio=120", next.0, next.1))
+}
+
+/// Returns which task is awake in a round, and which it wakes.
+fn in_turn(round: u64) -> (Named, Named) {
+    if round.is_multiple_of(2) { (CLIENT, SERVER) } else { (SERVER, CLIENT) }
+}
+
 /// A trace of a client and a server that wake each other on one CPU, every 20 us.
 fn ping_pong(rounds: u64) -> Vec<u8> {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for round in 0..rounds {
-        let (one, other) =
-            if round % 2 == 0 { (("client", 11), ("server", 12)) } else { (("server", 12), ("client", 11)) };
-        let at = |us: u64| format!("{}.{:06}", (round * 20 + us) / 1_000_000, (round * 20 + us) % 1_000_000);
-        let line = format!("{:>16}-{} [000] d..2. {}: ", one.0, one.1, at(15));
-        let _ = writeln!(text, "{line}sched_waking: comm={} pid={} prio=120 target_cpu=000", other.0, other.1);
-        let line = format!("{:>16}-{} [000] d..2. {}: ", one.0, one.1, at(19));
-        let prev = format!("prev_comm={} prev_pid={} prev_prio=120 prev_state=S", one.0, one.1);
-        let _ =
-            writeln!(text, "{line}sched_switch: {prev} ==> next_comm={} next_pid={} next_prio=120", other.0, other.1);
-    }
-    text.into_bytes()
+    let lines = (0..rounds).flat_map(|round| {
+        let ((one, other), at) = (in_turn(round), round * 20);
+        [wakes(at + 15, one, other), switches(at + 19, one, 'S', other)]
+    });
+    lines.collect::<String>().into_bytes()
 }
 
 /// As [`ping_pong`], but beside a hog, and every `every` microseconds.
 fn rare_ping_pong(rounds: u64, every: u64) -> Vec<u8> {
-    let (client, server, hog) = (("client", 11), ("server", 12), ("hog", 10));
-    let mut text = String::new();
-    for round in 0..rounds {
-        let (one, other) = if round % 2 == 0 { (client, server) } else { (server, client) };
-        let line = |us: u64, (comm, pid): (&str, i32), event: &str| {
-            let at = round * every + us;
-            format!("{comm:>16}-{pid} [000] d..2. {}.{:06}: {event}\n", at / 1_000_000, at % 1_000_000)
-        };
-        let switch = |us: u64, prev: (&str, i32), state: char, next: (&str, i32)| {
-            let to = format!("next_comm={} next_pid={} next_prio=120", next.0, next.1);
-            let event = format!(
-                "sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> {to}",
-                prev.0, prev.1
-            );
-            line(us, prev, &event)
-        };
-        let waking = format!("sched_waking: comm={} pid={} prio=120 target_cpu=000", other.0, other.1);
-        text += &(switch(5, hog, 'R', one) + &line(15, one, &waking) + &switch(19, one, 'S', hog));
-    }
-    text.into_bytes()
+    const HOG: Named = ("hog", 10);
+    let lines = (0..rounds).flat_map(|round| {
+        let ((one, other), at) = (in_turn(round), round * every);
+        [switches(at + 5, HOG, 'R', one), wakes(at + 15, one, other), switches(at + 19, one, 'S', HOG)]
+    });
+    lines.collect::<String>().into_bytes()
 }
 
 /// Tasks with less than 1 % of a CPU make no difference, however close they stay.

@@ -271,8 +271,6 @@ pub struct Counts {
     pub throttled: u64,
     /// Tasks without a sleep until the trace ended: they continue to the replay's end.
     pub endless: u64,
-    /// Pairs of tasks that wake each other, directly or indirectly.
-    pub together: u64,
     /// Pairs of a waker and a task that waits for it.
     pub follows: u64,
     /// Handoffs without an event.

@@ -89,8 +89,6 @@ pub(crate) fn recoupled(together: &Recorded, coupling: Coupling) -> Recorded {
 /// arrive in another order. Each waker gets the next answer that it got in the recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
-    /// The woken thread of each pair that wakes each other, directly or indirectly.
-    mutual: Vec<usize>,
     /// The inbox of each woken thread.
     inboxes: BTreeMap<usize, usize>,
     /// What each thread counts as ([`Op::InboxWake`]): itself, or its pool, where chance assigns the work.
@@ -127,7 +125,6 @@ impl Pairs {
         let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
         for (by, woken) in each {
             let mutual = circles[by] == circles[woken];
-            this.mutual.extend(mutual.then_some(woken));
             this.inboxes.entry(woken).or_insert_with(|| {
                 all.push(names(woken));
                 all.len() - 1
@@ -224,11 +221,6 @@ impl Pairs {
     /// Returns the number of pairs.
     pub(super) fn number(&self) -> usize {
         self.follow.len() + self.sends
-    }
-
-    /// Returns the number of pairs for which the coupling matters. It does not for a thread that takes messages.
-    pub(super) fn together(&self) -> usize {
-        self.mutual.iter().filter(|woken| !self.messages.contains_key(woken)).count()
     }
 
     /// Returns the sleep of `woken` until any of its wakers wakes it; `by` did in the recording.

@@ -121,7 +121,6 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
         charges_switches: how.charges_switches,
         lateness,
     };
-    counts.together = builder.pairs.together() as u64;
     counts.follows = builder.pairs.number() as u64;
     let sessions = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (sessions.all, sessions.recorded);
