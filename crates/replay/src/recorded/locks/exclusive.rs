@@ -15,9 +15,9 @@ use crate::recorded::pools::Pools;
 use crate::recorded::threads::{End, Thread};
 
 /// Two members work together for at most one part in this many of what independent threads would. Eight recordings of
-/// one Python program have 0.02 to 0.18, and three of them are missed: their threads mostly shared a CPU, or had no
-/// hogs beside them. Threads of 20 other programs have 0.21 (`zstd -T2`) to 1.9 beside hogs. Without hogs, OpenMP's
-/// threads at barriers have 0.12.
+/// one Python program have 0.02 to 0.18. Three of them are missed: their threads mostly shared a CPU, or had no hogs
+/// beside them. Threads of 20 other programs have 0.21 (`zstd -T2`) to 1.9 beside hogs. Without hogs, OpenMP's threads
+/// at barriers have 0.12.
 const SELDOM: u64 = 12;
 /// The time for which independent threads would work together. In less, nothing shows.
 const FEWEST_NS: u64 = 50_000_000;
