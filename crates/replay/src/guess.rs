@@ -507,8 +507,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Whether the tasks that a coupling concerns had enough time to make a difference. With this limit, 47 of 48 recordings
-/// of programs have the same replays as without, and all have the same what-if.
+/// Whether the tasks that a coupling concerns had enough time to make a difference. With this limit, 47 of 48
+/// recordings of programs have the same replays as without, and all have the same what-if.
 fn couples(together: &Recorded) -> bool {
     let follows = |op: &Op| matches!(op, Op::InboxWake { follow: Follow::Together, .. });
     let tasks = &together.workload.tasks;
