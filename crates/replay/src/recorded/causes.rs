@@ -176,7 +176,8 @@ pub(super) fn time(threads: &[Thread], act: Act) -> u64 {
     match act {
         Act::Wake { thread, stretch } => threads[thread].stretches[stretch].woken,
         Act::Fork(child) => threads[child].born.map_or(0, |(at, _)| at),
-        Act::Left { at, .. }
+        Act::Executes { at }
+        | Act::Left { at, .. }
         | Act::Awaits { at, .. }
         | Act::HandsBack { at, .. }
         | Act::Leads { at, .. }

@@ -150,6 +150,11 @@ pub enum What<'a> {
         /// Nanoseconds.
         ns: u64,
     },
+    /// `sched_process_exec`: the task runs another program.
+    Executes {
+        /// Its thread id.
+        pid: i32,
+    },
     /// The task has a new name.
     Rename {
         /// The task.

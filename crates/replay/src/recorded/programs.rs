@@ -638,6 +638,7 @@ impl<'a> Builder<'a> {
                 let forks = (pass == Pass::First || again) && !self.pools.starts_asleep(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
+            Act::Executes { at } => ops.extend(self.is_in(pass, at).then_some(Op::Exec)),
             Act::Awaits { thread: by, at } if self.hands_back(by, thread, at, pass) => {
                 self.pairs.wait(by, thread, ops);
             }

@@ -1,6 +1,7 @@
 //! What each thread did: stretches of work between sleeps, from the events of all CPUs.
 
 mod arrivals;
+mod execs;
 mod overhead;
 mod stay;
 mod stretch;
@@ -11,6 +12,7 @@ mod wakeups;
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
+use execs::Stopped;
 pub use overhead::Reason;
 use overhead::{Charged, Overhead};
 use smallvec::SmallVec;
@@ -84,6 +86,8 @@ pub(super) struct Thread {
     replaced: bool,
     /// When its charges began (`sched_stat_runtime`), without a known arrival.
     charged_from: Option<u64>,
+    /// When the stopper last took its CPU.
+    stopped: Option<Stopped>,
     /// A wakeup while it ran; it counts if a sleep follows.
     early: Option<Early>,
     pub(super) wakees: Wakees,
@@ -116,6 +120,7 @@ impl Thread {
             presumed: false,
             replaced: false,
             charged_from: None,
+            stopped: None,
             early: None,
             wakees: Wakees::default(),
         }
@@ -279,6 +284,9 @@ impl Activity {
         self.turns_up(at, cpu, event);
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
+                if super::is_stopper_name(next.comm) {
+                    self.stops(prev.pid);
+                }
                 if left == Left::Runnable && next_prio >= 100 {
                     self.left(at, cpu, prev, next);
                 }
@@ -345,6 +353,7 @@ impl Activity {
                 self.pids.insert(child.pid, thread);
                 self.act(by, Act::Fork(thread));
             }
+            What::Executes { pid } => self.executes(at, pid),
             What::Rename { task } => {
                 if let Some(&thread) = self.pids.get(&task.pid) {
                     self.threads[thread].comm = String::from_utf8_lossy(task.comm).into_owned();

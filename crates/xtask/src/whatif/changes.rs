@@ -105,7 +105,8 @@ pub(super) const OF_HOGS: &[Change] = &[
         rules: &["comm=sha256sum: group=/vruntime-whatif max=50ms/100ms"],
         make: Make::LimitMs(50),
     },
-    Change { what: "one CPU for all", rules: &["*: cpus=0"], make: Make::OneCpu },
+    // The recorder stays where it was.
+    Change { what: "one CPU for all", rules: &["*: cpus=0", "comm=vruntime-reader: cpus=0-1"], make: Make::OneCpu },
     Change { what: "no autogroups", rules: &["--set sched_autogroup_enabled=0"], make: Make::NoAutogroup },
 ];
 

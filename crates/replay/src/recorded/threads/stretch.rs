@@ -32,6 +32,8 @@ pub(in crate::recorded) enum Act {
     Wake { thread: usize, stretch: usize },
     /// It forks that thread.
     Fork(usize),
+    /// It executes another program, and the scheduler looks for an idler CPU ([`super::Activity::executes`]).
+    Executes { at: u64 },
     /// It left its CPU while runnable, after it had run for `ran`, and no wakeup explains that.
     Left { at: u64, ran: u64 },
     /// It would have slept until that thread woke it, but the wakeup came first ([`crate::recorded::handoffs`]).
