@@ -93,6 +93,7 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             let parent = recorded::Named { pid: record.pid, comm: record.comm };
             What::Fork { parent, child: named(*task), thread: Some(clone_flags & CLONE_THREAD != 0) }
         }
+        Tracepoint::MigrateTask { task, orig_cpu, .. } => What::Migrated { task: named(*task), from: *orig_cpu },
         Tracepoint::ProcessExec { pid, .. } => What::Executes { pid: *pid },
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
         // Some kernels record the group's name instead of its path.

@@ -150,6 +150,13 @@ pub enum What<'a> {
         /// Nanoseconds.
         ns: u64,
     },
+    /// `sched_migrate_task`: the task moves to another CPU's run queue.
+    Migrated {
+        /// The task.
+        task: Named<'a>,
+        /// The CPU that it leaves.
+        from: u32,
+    },
     /// `sched_process_exec`: the task runs another program.
     Executes {
         /// Its thread id.

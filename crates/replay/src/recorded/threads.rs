@@ -235,6 +235,8 @@ pub(super) struct Use {
 pub(super) struct Activity {
     pub(super) threads: Vec<Thread>,
     pids: BTreeMap<i32, usize>,
+    /// The CPUs that tasks left before their first event of another kind, by thread id.
+    pulled: BTreeMap<i32, u32>,
     cpus: Vec<Cpu>,
     idle: usize,
     /// The trace has wakeups.
@@ -352,6 +354,11 @@ impl Activity {
                 self.threads.push(this);
                 self.pids.insert(child.pid, thread);
                 self.act(by, Act::Fork(thread));
+            }
+            What::Migrated { task, from } => {
+                if !self.pids.contains_key(&task.pid) {
+                    self.pulled.entry(task.pid).or_insert(from);
+                }
             }
             What::Executes { pid } => self.executes(at, pid),
             What::Rename { task } => {
@@ -617,6 +624,7 @@ impl Activity {
             self.rests(cpu, at);
             return;
         }
+        let pulled = self.pulled.remove(&next.pid);
         let thread = self.thread(next);
         self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);
@@ -646,7 +654,10 @@ impl Activity {
             State::Asleep => {
                 // It sleeps, and yet it runs: its wakeup is not in the trace. At the start it may have waited.
                 let first = this.stretches.is_empty();
-                if first && this.born.is_none() && rested {
+                // A balancer pulls only runnable tasks: it waited there from the start.
+                let pulled = pulled.filter(|_| first && this.born.is_none());
+                let cpu = pulled.map_or(cpu, |from| from as usize);
+                if first && this.born.is_none() && rested && pulled.is_none() {
                     // It did not wait for this CPU, which has been idle: it is new, and its fork is missing.
                     this.born = Some((at, None));
                 }

@@ -34,6 +34,26 @@ fn who_was_there_is_where_he_was() {
     assert_eq!(["a", "b", "c", "d"].map(before), [there, there, asleep, None]);
 }
 
+/// An idle CPU pulls a task that has no event before. The task waited on the other CPU when the trace began.
+#[test]
+fn a_task_that_an_idle_cpu_pulls_first_waited_where_it_was() {
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    let pulled = |balances: bool| {
+        let mut script = Script { running: [None, Some(a), None], ..Script::default() };
+        script.event(0, 0, What::Online(true)).event(MS, 1, What::Charged { task: a, ns: MS });
+        if balances {
+            script.event(2 * MS, 0, What::Migrated { task: b, from: 1 });
+        }
+        script.switch(2 * MS, 0, Left::Runnable, Some(b)).switch(6 * MS, 1, Left::Sleeping, None);
+        script.switch(7 * MS, 0, Left::Sleeping, None);
+        let recorded = script.finish();
+        let of = |name: &str| recorded.workload.tasks.iter().find(|task| task.class == name).expect("it is there");
+        (of("b").before, of("b").start)
+    };
+    assert_eq!(pulled(true), (Some(Before::Runnable(1)), Some(0)));
+    assert_eq!(pulled(false), (None, Some(2 * MS)), "without the move, it is new");
+}
+
 /// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
 /// names their parent.
 #[test]

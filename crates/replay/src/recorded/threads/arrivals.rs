@@ -24,7 +24,7 @@ impl Activity {
             What::Switch { prev, .. } => prev,
             What::Charged { task, .. } if task.pid == event.pid => task,
             // Neither is an action of the task that runs there.
-            What::Lost { .. } | What::Rename { .. } => return,
+            What::Lost { .. } | What::Rename { .. } | What::Migrated { .. } => return,
             _ => Named { pid: event.pid, comm: b"" },
         };
         if task.pid <= 0 {
