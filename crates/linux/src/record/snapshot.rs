@@ -70,21 +70,15 @@ impl Snapshot {
         let began = work::now();
         let mut this = Self { at_ns: began, ..Self::default() };
         let clock = SchedClock::read();
-        let mut sessions = Vec::new();
         let mut processes: Vec<i32> = numbers(Path::new("/proc"));
         processes.sort_unstable();
         for pid in processes {
-            if let Some(session) = line_of(&format!("/proc/{pid}/autogroup")) {
-                sessions.push((pid, session));
-            }
+            this.session(pid);
             let mut threads = numbers(Path::new(&format!("/proc/{pid}/task")));
             threads.sort_unstable();
             for tid in threads {
                 this.thread(pid, tid, clock);
             }
-        }
-        for (pid, session) in sessions {
-            let _ = writeln!(this.cgroups, "/proc/{pid}/autogroup:{session}");
         }
         if let Some(enabled) = line_of("/proc/sys/kernel/sched_autogroup_enabled") {
             let _ = writeln!(this.cgroups, "/proc/sys/kernel/sched_autogroup_enabled:{enabled}");
@@ -94,11 +88,14 @@ impl Snapshot {
         this
     }
 
-    /// Adds threads created since.
+    /// Adds threads created since, and the sessions of new processes.
     pub(super) fn complete(&mut self) {
         let known: std::collections::BTreeSet<i32> = self.tasks.iter().map(|task| task.tid).collect();
         let clock = SchedClock::read();
         for pid in numbers(Path::new("/proc")) {
+            if !known.contains(&pid) {
+                self.session(pid);
+            }
             for tid in numbers(Path::new(&format!("/proc/{pid}/task"))) {
                 if !known.contains(&tid) {
                     self.thread(pid, tid, clock);
@@ -110,6 +107,15 @@ impl Snapshot {
     /// Returns names of threads, by id.
     pub fn names(&self) -> impl Iterator<Item = (i32, &str)> {
         self.tasks.iter().map(|task| (task.tid, task.comm.as_str()))
+    }
+
+    /// Adds a process's autogroup, if it has one.
+    fn session(&mut self, pid: i32) {
+        let file = format!("/proc/{pid}/autogroup");
+        if let Some(session) = line_of(&file) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(self.cgroups, "{file}:{session}");
+        }
     }
 
     /// Adds a thread, unless it has ended.
@@ -285,6 +291,18 @@ mod tests {
         let own = sys::attr().unwrap();
         assert_eq!((this.pid, this.nice, this.state), (std::process::id() as i32, own.nice, 'R'), "{this:?}");
         let line = format!("/proc/{}/task/{tid}/status:Cpus_allowed_list:", this.pid);
+        assert!(taken.cgroups.contains(&line), "{line}");
+    }
+
+    #[test]
+    fn a_process_that_begins_later_has_its_session() {
+        if line_of("/proc/self/autogroup").is_none() {
+            crate::skip::skip("this process has no autogroup");
+            return;
+        }
+        let mut taken = Snapshot::default();
+        taken.complete();
+        let line = format!("/proc/{}/autogroup:/autogroup-", std::process::id());
         assert!(taken.cgroups.contains(&line), "{line}");
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
-use super::threads::Thread;
+use super::threads::{Act, Thread};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::groups::{GroupTree, Limits, normalize_path};
 use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS};
@@ -157,11 +157,37 @@ fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
 
 /// Returns each thread's first cgroup: the machine's; else its parent's at the fork.
 fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move>]) -> Vec<Option<String>> {
-    let first = known_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
-    inherited(threads, first, |parent, at, first| {
+    let known = known_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
+    let of_parent = |parent: usize, at, first: &Option<String>| {
         let moved = moves[parent].iter().rev().find(|moved| moved.at <= at);
         moved.map(|moved| moved.path.clone()).or_else(|| first.clone())
-    })
+    };
+    let first = completed(threads, inherited(threads, known, of_parent));
+    inherited(threads, first, of_parent)
+}
+
+/// Completes what the machine's files say of threads that are not in them. They began between the reading of the files
+/// and the trace. Such a thread is like its parent, which its exit wakes; or else like all others of its name.
+pub(super) fn completed<T: Clone + PartialEq>(threads: &[Thread], mut first: Vec<Option<T>>) -> Vec<Option<T>> {
+    let mut of_name = BTreeMap::<&str, Option<&T>>::new();
+    for (thread, known) in threads.iter().zip(&first) {
+        if let Some(known) = known {
+            let all = of_name.entry(&thread.comm).or_insert(Some(known));
+            *all = all.filter(|&all| all == known);
+        }
+    }
+    let parent = |thread: &Thread| first[woken_by_exit(thread)?].clone();
+    let unknown = threads.iter().enumerate().filter(|(index, thread)| first[*index].is_none() && thread.born.is_none());
+    let found: Vec<(usize, T)> = unknown
+        .filter_map(|(index, thread)| {
+            let of_name = || of_name.get(thread.comm.as_str()).copied().flatten().cloned();
+            Some((index, parent(thread).or_else(of_name)?))
+        })
+        .collect();
+    for (index, known) in found {
+        first[index] = Some(known);
+    }
+    first
 }
 
 /// Returns the machine's knowledge of each thread. It belongs to the first thread with a pid.
@@ -196,6 +222,14 @@ pub(super) fn inherited<T: Clone>(
         }
     }
     first
+}
+
+/// The last thread that an ending thread wakes: its parent, unless that one is awake.
+pub(super) fn woken_by_exit(thread: &Thread) -> Option<usize> {
+    thread.exit()?.acts.iter().rev().find_map(|&(_, act)| match act {
+        Act::Wake { thread, .. } => Some(thread),
+        _ => None,
+    })
 }
 
 /// Returns threads that groups keep from CPUs of a machine with `cpus` CPUs: cpusets from some, limits from all for a

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::placing::{inherited, known_of_first};
+use super::placing::{completed, inherited, known_of_first, woken_by_exit};
 use super::threads::Thread;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Session;
@@ -58,6 +58,17 @@ pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> Session
     let mut known =
         known_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
     let recorded = known.iter().filter(|known| matches!(known, Some(Some(_)))).count() as u64;
+    known = inherited(threads, known, |_, _, parent| *parent);
+    // Early files lack the sessions of processes that began while they were read.
+    let lost = |thread: &Thread| {
+        thread.born.is_none() && woken_by_exit(thread).is_some_and(|parent| matches!(known[parent], Some(Some(_))))
+    };
+    let lost: Vec<usize> =
+        (0..threads.len()).filter(|&index| known[index] == Some(None) && lost(&threads[index])).collect();
+    for index in lost {
+        known[index] = None;
+    }
+    known = completed(threads, known);
     known = inherited(threads, known, |_, _, parent| *parent);
     let sessionless: Vec<bool> = threads
         .iter()

@@ -54,6 +54,31 @@ fn a_task_that_an_idle_cpu_pulls_first_waited_where_it_was() {
     assert_eq!(pulled(false), (None, Some(2 * MS)), "without the move, it is new");
 }
 
+/// The machine's files know the shell and a later `cc`, but not `ld` and the first `cc`, which began after the files were
+/// read.
+#[test]
+fn tasks_that_the_files_lack_are_in_the_session_of_their_parent_or_name() {
+    use vruntime_workload::cgroups::Cgroups;
+    let (shell, cc, ld, first) = (task(50, "sh"), task(60, "cc"), task(70, "ld"), task(80, "cc"));
+    let text = b"/proc/5/task/50/cgroup:0::/\n/proc/6/task/60/cgroup:0::/\n/proc/5/autogroup:/autogroup-12 nice 0\n\
+                 /proc/6/autogroup:/autogroup-9 nice 0\n";
+    let mut script = Script { running: [Some(shell), Some(first), None], ..Script::default() };
+    // At its exit, ld wakes the shell. The first cc wakes no task.
+    script.switch(MS, 0, Left::Sleeping, Some(ld)).wake(2 * MS, 0, shell).switch(2 * MS, 0, Left::Dead, Some(shell));
+    script.switch(3 * MS, 1, Left::Dead, None).switch(4 * MS, 0, Left::Sleeping, None);
+    script.burst(5 * MS, 1, cc, MS).burst(9 * MS, 0, task(90, "other"), MS);
+    let cgroups = Cgroups::read("cgroups.txt", text).expect("it is well-formed");
+    let recorded = std::mem::take(&mut script.recorder).with_cgroups(cgroups).finish(&Lateness::default());
+    let session = |pid: i32| {
+        let thread = recorded.threads.iter().find(|thread| thread.pid == pid).expect("it is in the trace");
+        let session = recorded.workload.tasks[thread.task.expect("it is replayed")].session;
+        session.map(|session| recorded.workload.sessions[session].name.clone())
+    };
+    let sessions = [50, 60, 70, 80, 90].map(session);
+    let expected = ["12", "9", "12", "9", "other-90"].map(|name| Some(name.to_owned()));
+    assert_eq!(sessions, expected, "nothing is known of the other");
+}
+
 /// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
 /// names their parent.
 #[test]
