@@ -102,6 +102,9 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task is forked on `rq`, and queued later with [`Enqueue::New`], maybe elsewhere.
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
+    /// A new task ran before the host began. Of 1024: `runnable` is its load, `running` its utilisation.
+    fn remember(_rq: &mut Rq<Self>, _task: u32, _runnable: u16, _running: u16) {}
+
     /// Chooses a CPU for a task woken by code on `on`; `rq` is its previous or parent's CPU. The core corrects
     /// forbidden CPUs. Default: stays, unless another allowed CPU is less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {

@@ -43,6 +43,8 @@ pub struct Task<P: Policy> {
     pub(crate) lent: Option<Lent>,
     /// Returned to the ordinary class asleep: its wakeup places it as if from another CPU.
     pub(crate) rejoins: bool,
+    /// It has averages of a time before the simulation.
+    pub(crate) remembers: bool,
     /// A kernel thread bound to its CPU (`kthread_is_per_cpu`), free of cpusets.
     pub(crate) per_cpu: bool,
     /// The CPU before its last one, a candidate at wakeup (`recent_used_cpu`).

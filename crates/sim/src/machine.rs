@@ -187,6 +187,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if instance == FIRST && task.wakee_flips > 0 {
             sched.set_wakee_flips(id, task.wakee_flips);
         }
+        if instance == FIRST
+            && let Some(averages) = task.averages
+        {
+            sched.set_averages(id, averages.runnable, averages.running);
+        }
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, instance, self.programs.entry[template], times(task.repeat)));
         self.round_of_new_task();

@@ -219,6 +219,15 @@ impl Before {
     }
 }
 
+/// How much a task used CPUs shortly before the run, of 1024: the kernel's averages of load and utilisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Averages {
+    /// The part of the time in which it was running or runnable.
+    pub runnable: u16,
+    /// The part of the time in which it was running.
+    pub running: u16,
+}
+
 /// A task and its program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
@@ -233,6 +242,8 @@ pub struct Task {
     /// How often it recently changed its wakee (the kernel's `wakee_flips`), if it existed before the run. Wakeups
     /// between tasks with many changes leave the woken task on its CPU.
     pub wakee_flips: u32,
+    /// Its averages, if it existed before the run. None: a runnable task has those of a fork, a sleeping one has none.
+    pub averages: Option<Averages>,
     /// Index in [`Workload::sessions`]. None: the default session.
     pub session: Option<usize>,
     /// The process. Its tasks are threads that share an address space. None: a process for each instance.
@@ -256,6 +267,7 @@ impl Task {
             start: Some(0),
             before: None,
             wakee_flips: 0,
+            averages: None,
             session: None,
             process: Some(0),
             settings: Settings::default(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vruntime_workload::program::Before;
+use vruntime_workload::program::{Averages, Before};
 
 use super::How;
 use super::threads::{self, Act};
@@ -16,6 +16,39 @@ pub(super) fn before(thread: &threads::Thread, begins: u64) -> Option<Before> {
     } else {
         Before::Runnable(first.cpu)
     })
+}
+
+/// The half-life of the kernel's averages.
+const HALF_NS: u64 = 32_768_000;
+/// Older half-lives count for too little.
+const HALVES: u64 = 6;
+
+/// Returns a thread's averages when the trace begins, if it existed then. The trace does not show what it did before.
+/// So that is taken to be what it did afterwards, mirrored in time: each half-life counts half as much as the one
+/// before it.
+pub(super) fn averages(thread: &threads::Thread, duration_ns: u64) -> Option<Averages> {
+    if thread.born.is_some() || duration_ns == 0 {
+        return None;
+    }
+    let share = |spans: &mut dyn Iterator<Item = (u64, u64)>| {
+        let (mut counted, mut all) = (0, 0);
+        let windows: Vec<(u64, u64, u64)> = (0..HALVES)
+            .map(|half| (half * HALF_NS, ((half + 1) * HALF_NS).min(duration_ns), HALVES - half))
+            .take_while(|(from, until, _)| from < until)
+            .collect();
+        for (since, until) in spans.take_while(|(since, _)| *since < HALVES * HALF_NS) {
+            for &(from, to, doublings) in &windows {
+                counted += until.min(to).saturating_sub(since.max(from)) << doublings;
+            }
+        }
+        for (from, to, doublings) in windows {
+            all += (to - from) << doublings;
+        }
+        (counted.min(all) * 1024 / all) as u16
+    };
+    let runnable = share(&mut thread.stretches.iter().map(|stretch| (stretch.woken, stretch.ended)));
+    let running = share(&mut thread.ran.iter().map(|ran| (ran.since, ran.until)));
+    Some(Averages { runnable, running: running.min(runnable) })
 }
 
 /// Returns which threads become tasks. The simulated machine's own stoppers migrate the replay's tasks.

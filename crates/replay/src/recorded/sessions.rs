@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::placing::{completed, inherited, known_of_first, woken_by_exit};
 use super::threads::Thread;
-use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::cgroups::{Autogroup, Cgroups};
 use vruntime_workload::program::Session;
 
 /// First parts of kernel threads' names.
@@ -58,18 +58,19 @@ pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> Session
     let mut known =
         known_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
     let recorded = known.iter().filter(|known| matches!(known, Some(Some(_)))).count() as u64;
-    known = inherited(threads, known, |_, _, parent| *parent);
+    let of_parent = |_, _, parent: &Option<Option<Autogroup>>| *parent;
+    let all = inherited(threads, known.clone(), of_parent);
     // Early files lack the sessions of processes that began while they were read.
     let lost = |thread: &Thread| {
-        thread.born.is_none() && woken_by_exit(thread).is_some_and(|parent| matches!(known[parent], Some(Some(_))))
+        thread.born.is_none() && woken_by_exit(thread).is_some_and(|parent| matches!(all[parent], Some(Some(_))))
     };
-    let lost: Vec<usize> =
-        (0..threads.len()).filter(|&index| known[index] == Some(None) && lost(&threads[index])).collect();
-    for index in lost {
-        known[index] = None;
+    for (index, thread) in threads.iter().enumerate() {
+        if known[index] == Some(None) && lost(thread) {
+            known[index] = None;
+        }
     }
-    known = completed(threads, known);
-    known = inherited(threads, known, |_, _, parent| *parent);
+    known = completed(threads, inherited(threads, known, of_parent));
+    known = inherited(threads, known, of_parent);
     let sessionless: Vec<bool> = threads
         .iter()
         .zip(&known)

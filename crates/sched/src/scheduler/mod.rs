@@ -176,6 +176,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             dl: None,
             dl_kept: None,
             rejoins: false,
+            remembers: false,
             went_above: 0,
             group: attrs.group,
             uclamp: TaskUclamp::default(),

@@ -14,7 +14,7 @@ use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
 use crate::kernels::Behaviour;
-use crate::policy::{Balanced, Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Balanced, Changed, Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::view::Scheduler;
 use crate::shared::{Place, Shared};
@@ -55,13 +55,32 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Puts a new task to sleep on its CPU, as if for long: without averages or lag.
+    /// Puts a new task to sleep on its CPU, as if for long: without lag, and without averages unless
+    /// [`Self::set_averages`] gave some.
     pub fn put_to_sleep(&mut self, task: TaskId) {
+        let now = self.now;
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
         {
             rq.tasks[index].state = TaskState::Sleeping;
             rq.tasks[index].rejoins = true;
+            if rq.tasks[index].remembers && rq.tasks[index].kind == ClassKind::Fair {
+                rq.update_clock(now);
+                rq.tasks[index].rejoins = !P::Changes::returned_asleep(&mut rq, self.shared, index);
+                rq.publish(self.shared);
+            }
+        }
+    }
+
+    /// Sets the averages of a new task that ran before the simulation, of 1024: the parts of the time in which it was
+    /// runnable, and running.
+    pub fn set_averages(&mut self, task: TaskId, runnable: u16, running: u16) {
+        if let Some((mut rq, index)) = rq_of!(self, task)
+            && rq.tasks[index].kind == ClassKind::Fair
+            && runnable > 0
+        {
+            rq.tasks[index].remembers = true;
+            P::remember(&mut rq, index, runnable, running);
         }
     }
 

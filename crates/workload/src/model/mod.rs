@@ -165,6 +165,7 @@ fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
         start: Some(0),
         before: None,
         wakee_flips: 0,
+        averages: None,
         session: None,
         process: None,
         settings: Settings::default(),

@@ -139,6 +139,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             start: start(class),
             before: None,
             wakee_flips: 0,
+            averages: None,
             session: None,
             // rt-app's tasks are threads.
             process: Some(0),

@@ -98,6 +98,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         start: Some(start),
         before: None,
         wakee_flips: 0,
+        averages: None,
         session: None,
         process: None,
         settings: settings.clone(),

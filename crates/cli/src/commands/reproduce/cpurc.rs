@@ -329,6 +329,7 @@ fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload 
                 start: Some(0),
                 before: None,
                 wakee_flips: 0,
+                averages: None,
                 session: None,
                 process: None,
                 settings: Settings { group: Some(group), ..Settings::default() },

@@ -28,7 +28,7 @@ pub use eevdf::EevdfOrder;
 pub use entity::{Entity, FairRq, Luggage};
 
 use self::entity::{ROOT, Se};
-use self::load::Attach;
+use self::load::{Attach, se_weight};
 use crate::balance::by_load;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -87,7 +87,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue) {
         rq.catch_up_around(shared, task);
-        if why == Enqueue::New {
+        if why == Enqueue::New && rq.class.entities[Se::task(task)].avg.runnable_avg == 0 {
             rq.init_task_avg(shared, task);
         }
         rq.enqueue_task(shared, task, why);
@@ -100,6 +100,13 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     fn forked(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         D::fork(rq, shared, task);
+    }
+
+    fn remember(rq: &mut Rq<Self>, task: u32, runnable: u16, running: u16) {
+        let entity = &mut rq.class.entities[Se::task(task)];
+        let (runnable, running) = (u64::from(runnable).min(1024), u64::from(running).min(1024));
+        entity.avg.load_avg = se_weight(entity.weight) * runnable / 1024;
+        (entity.avg.runnable_avg, entity.avg.util_avg) = (runnable, running);
     }
 
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool {
