@@ -43,7 +43,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     #[inline]
     pub(crate) fn in_user_mode(&self, cpu: usize) -> bool {
         let curr = self.core.cpus[cpu].curr;
-        curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
+        curr < STOPPER && self.tasks[curr as usize].in_user_mode()
     }
 
     /// Whether the running task has to reschedule, or to check for that before user mode.
@@ -122,7 +122,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if paid {
             self.core.report_soft(cpu);
         }
-        let user = self.tasks[task as usize].next.in_user_mode();
+        let user = self.tasks[task as usize].in_user_mode();
         let preemptible = user || (self.preempt_full && !done);
         if preemptible && self.core.now >= kernel_end && self.leaves(cpu, user) {
             self.preempt(cpu);

@@ -70,7 +70,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let flow = match this.next {
                 Next::Fetch => {
                     if self.core.cpus[cpu].debt > 0 && !code.may_begin_in_debt() {
-                        break true;
+                        break this.in_user_mode();
                     }
                     if self.core.now >= self.stop_at && self.skips_to_exit(task, code) {
                         continue;
@@ -114,8 +114,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 Flow::Stage => {}
             }
-            let next = self.tasks[task as usize].next;
-            let user = next.in_user_mode();
+            let this = &self.tasks[task as usize];
+            let (next, user) = (this.next, this.in_user_mode());
             let this = &self.core.cpus[cpu];
             let owes = this.debt > 0 || this.work > 0;
             if user && self.leaves(cpu, user) {
@@ -148,6 +148,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let rest = &self.programs.code[this.pc as usize..];
         this.pc += rest.iter().position(|code| *code == Code::Exit).map_or(0, |ahead| ahead as u32);
         code != Code::Exit
+    }
+
+    /// Whether a task exits after its present operation. A wakeup there is that of its parent, by `exit_notify`.
+    fn is_last(&self, task: u32) -> bool {
+        let this = &self.tasks[task as usize];
+        let mut rest = self.programs.code[this.pc as usize + 1..].iter();
+        let ends = |code: &&Code| match code {
+            Code::LoopEnd { .. } => this.loops > 1,
+            Code::Repeat { .. } => this.rounds > 1,
+            _ => true,
+        };
+        rest.find(ends) == Some(&Code::Exit)
     }
 
     /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to count. So that
@@ -429,6 +441,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
             Code::InboxWait { inbox, answers } => return self.inbox_sleep(cpu, task, inbox, answers),
             Code::InboxWake { inbox, from, follow, sync } => {
+                self.tasks[task as usize].exits = !self.preempt_full && self.is_last(task);
                 return self.inbox_post(cpu, task, inbox, (from, sync), follow);
             }
             Code::LeadMoves(lead) => self.lead_wakes(cpu, lead),

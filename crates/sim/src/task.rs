@@ -29,8 +29,8 @@ pub(crate) enum Next {
 }
 
 impl Next {
-    /// Whether the task runs its own code, which every preemption model can preempt.
-    pub(crate) const fn in_user_mode(self) -> bool {
+    /// Whether the stage is one of the task's own code.
+    const fn in_user_mode(self) -> bool {
         matches!(self, Self::Fetch | Self::Worked)
     }
 }
@@ -91,6 +91,8 @@ pub(crate) struct Task {
     /// Whether it was woken on its way to sleep.
     pub(crate) woken: bool,
     pub(crate) unscaled: bool,
+    /// Whether it exits: only full preemption takes its CPU.
+    pub(crate) exits: bool,
     pub(crate) soft_kind: OverheadKind,
     /// Work left while off the CPU, and the part done beyond it (see [`crate::cpu::Cpu`]).
     pub(crate) work: u64,
@@ -117,6 +119,12 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Whether it runs its own code, which every preemption model can preempt.
+    #[inline]
+    pub(crate) fn in_user_mode(&self) -> bool {
+        self.next.in_user_mode() && !self.exits
+    }
+
     pub(crate) fn new(template: u32, instance: u32, pc: u32, rounds: u64) -> Self {
         Self {
             template,
@@ -138,6 +146,7 @@ impl Task {
             last_cpu: 0,
             soft_kind: OverheadKind::Migration,
             unscaled: false,
+            exits: false,
             lent: Lent::NOTHING,
             owes_return: false,
             woken: false,

@@ -80,3 +80,42 @@ fn tasks_with_many_wakees_leave_these_on_their_cpus() {
     };
     assert_eq!([goes_to(0, 0), goes_to(100, 1), goes_to(100, 10), goes_to(10, 10)], [0, 0, 1, 0]);
 }
+
+/// Two hogs run on CPU 0, and a parent beside two workers on CPU 1. With the averages of forks, three tasks have more
+/// load than two. With those of tasks that mostly sleep, CPU 1 has room for the child.
+#[test]
+fn a_child_stays_beside_tasks_with_low_averages() {
+    let goes_to = |averages| {
+        let there =
+            |name, cpu, averages, ops| Task { before: Some(Before::Runnable(cpu)), averages, ..once(name, ops) };
+        let hog = |name| pinned(there(name, 0, None, vec![run(50_000)]), &[0]);
+        let worker = |name| there(name, 1, averages, vec![run(20_000)]);
+        let child = Task { start: None, ..once("child", vec![run(1000)]) };
+        let parent = there("parent", 1, averages, vec![run(100), Op::Fork(5), run(20_000)]);
+        let tasks = vec![parent, worker("a"), worker("b"), hog("c"), hog("d"), child];
+        turns(&ran("2", tasks), "child")[0].1
+    };
+    assert_eq!(goes_to(None), 0);
+    assert_eq!(goes_to(Some(Averages { runnable: 100, running: 50 })), 1);
+}
+
+/// The averages of a sleeping task are part of its CPU's load: a child is forked onto the other CPU.
+#[test]
+fn sleeping_tasks_leave_their_load_behind() {
+    let goes_to = |averages| {
+        let asleep = |name| Task {
+            before: Some(Before::Asleep(1)),
+            averages,
+            ..once(name, vec![Op::SleepUntil { at: 40 * MS }, run(1000)])
+        };
+        let hog =
+            |name, cpu| pinned(Task { before: Some(Before::Runnable(cpu)), ..once(name, vec![run(50_000)]) }, &[cpu]);
+        let child = Task { start: None, ..once("child", vec![run(1000)]) };
+        let ops = vec![run(100), Op::Fork(5), run(20_000)];
+        let parent = Task { before: Some(Before::Runnable(1)), ..once("parent", ops) };
+        let tasks = vec![parent, hog("a", 0), hog("b", 1), asleep("c"), asleep("d"), child];
+        turns(&ran("2", tasks), "child")[0].1
+    };
+    assert_eq!(goes_to(None), 1);
+    assert_eq!(goes_to(Some(Averages { runnable: 1024, running: 1024 })), 0);
+}

@@ -8,6 +8,22 @@ use support::{MS, exact, once, pinned};
 use vruntime_report::{Collector, Results};
 use vruntime_workload::program::{Follow, Op, Phase, Repeat, Task, Workload};
 
+/// The parent is more urgent, and has the same CPU. Its child wakes it at its end, after 10 ms, or 1 ms before that.
+#[test]
+fn a_parent_waits_until_its_child_has_left_the_cpu() {
+    use vruntime_workload::program::{Policy, Settings};
+    let wakes = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free, sync: false };
+    let preempted = |after: &[Op]| {
+        let child = pinned(once("child", [&[works(10 * MS), wakes.clone()], after].concat()), &[0]);
+        let parent = pinned(once("parent", vec![Op::InboxWait { inbox: 0, from: 0 }, works(MS)]), &[0]);
+        let settings = Settings { policy: Some(Policy::Fifo { priority: 50 }), ..parent.settings.clone() };
+        let (_, results) = run(vec![child, Task { settings, ..parent }]);
+        results.tasks[0].account.involuntary
+    };
+    assert_eq!(preempted(&[]), 0, "it exits in the kernel");
+    assert_eq!(preempted(&[works(MS)]), 1, "it is in user mode");
+}
+
 /// A thread of process 1 on that CPU.
 fn thread(name: &str, cpu: u32, ops: Vec<Op>) -> Task {
     Task { process: Some(1), ..pinned(once(name, ops), &[cpu]) }

@@ -9,11 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::Causes;
 use super::progress::Progress;
-use super::threads::{Act, Stretch, Thread, Waker};
+use super::threads::{Act, End, Stretch, Thread, Waker};
 
 /// A killed thread, but the last one, works for less than this. Recordings of 17 programs have 1,244 ends of processes
 /// with several killed threads. In 99 % of them, these work for at most 0.14 ms, and in all, for at most 0.57 ms.
 const LITTLE_NS: u64 = 1_000_000;
+
+/// The kernel wakes the parent of an exiting thread this shortly before the switch away. In a build with 377 ends, the
+/// median is 4 us, and 95 % are within 44 us.
+const NOTICE_NS: u64 = 50_000;
+
+/// Whether an act of a stretch is the wakeup of an exiting thread's parent (`exit_notify`). A replay wakes it at the very
+/// end, because the thread does not leave its CPU in between, unless under full preemption.
+pub(super) fn is_notice(stretch: &Stretch, act: usize) -> bool {
+    let Some(&(at, Act::Wake { .. })) = stretch.acts.get(act) else { return false };
+    stretch.end == End::Exit && act + 1 == stretch.acts.len() && stretch.work.saturating_sub(at) <= NOTICE_NS
+}
 
 /// The processes of a recording that end by `exit_group`.
 #[derive(Clone, Debug, Default)]

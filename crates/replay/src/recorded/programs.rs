@@ -27,7 +27,7 @@ use super::roster::{Names, averages, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::threads::{Act, Stretch};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{batches, clocks, flows, leads, placing, sync, talks, threads};
+use super::{batches, clocks, exits, flows, leads, placing, sync, talks, threads};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 pub(super) const POLL_NS: u64 = 1_000_000;
@@ -567,7 +567,7 @@ impl<'a> Builder<'a> {
         };
         let begin = ops.len();
         let (mut done, mut acts) = (0, Vec::new());
-        for &(at, act) in &stretch.acts {
+        for (number, &(at, act)) in stretch.acts.iter().enumerate() {
             acts.clear();
             let message = messages::is_of(act);
             if cut && !message && self.causes.time(act) > self.cycle.until {
@@ -588,7 +588,8 @@ impl<'a> Builder<'a> {
             if acts.is_empty() {
                 continue;
             }
-            let at = if cut { place(at).min(work) } else { place(at) }.max(done);
+            let at = if exits::is_notice(stretch, number) { work } else { place(at) };
+            let at = if cut { at.min(work) } else { at }.max(done);
             if at > done {
                 ops.push(run(at - done));
             }

@@ -72,8 +72,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets the averages of a new task that ran before the simulation, of 1024: the parts of the time in which it was
-    /// runnable, and running.
+    /// Sets the averages of a new task that ran before the simulation. They are the parts of the time in which it was
+    /// runnable, and running, of 1024.
     pub fn set_averages(&mut self, task: TaskId, runnable: u16, running: u16) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].kind == ClassKind::Fair

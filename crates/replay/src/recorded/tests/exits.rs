@@ -170,3 +170,23 @@ fn threads_of_processes_that_end_are_pools_if_they_look_for_work() {
         .collect();
     assert_eq!(pools.len(), ROUNDS as usize - 1);
 }
+
+/// A child wakes its parent this long before its end.
+fn last_of_a_child(tail: u64) -> Vec<Op> {
+    let child = task(20, "child");
+    let mut script = Script { context: Some(Context::Task), ..Script::default() };
+    script.wake(0, 0, SHELL).switch(0, 0, Left::Runnable, Some(SHELL));
+    script.event(MS, 0, What::Fork { parent: SHELL, child, thread: Some(false) });
+    script.event(MS, 0, What::WokenNew { task: child, prio: 120 });
+    script.switch(MS, 0, Left::Sleeping, Some(child)).wake(5 * MS - tail, 0, SHELL);
+    script.switch(5 * MS, 0, Left::Dead, Some(SHELL)).switch(6 * MS, 0, Left::Sleeping, None);
+    script.event(9 * MS, 0, What::End);
+    ops(&script.finish(), child.pid)
+}
+
+#[test]
+fn the_parent_is_woken_at_the_very_end() {
+    let wakes = Op::InboxWake { inbox: 0, from: 1, follow: Follow::Free, sync: false };
+    assert_eq!(last_of_a_child(4 * US), [Op::Run { work: 4 * MS }, wakes.clone()]);
+    assert_eq!(last_of_a_child(MS), [Op::Run { work: 3 * MS }, wakes, Op::Run { work: MS }]);
+}

@@ -142,3 +142,25 @@ fn changes_of_wakees_before_the_trace_are_as_in_it() {
     // 20 changes in 96 ms are 208 a second, and the kernel's mean count is half as much again.
     assert_eq!([flips("a"), flips("b")], [313, 0]);
 }
+
+/// A task that runs all the time, one that runs for half of it, and one that runs once, long after the start.
+#[test]
+fn averages_are_those_of_the_time_after_the_start() {
+    let (always, half, late) = (task(5, "always"), task(6, "half"), task(7, "late"));
+    let mut script = Script { running: [Some(always), Some(half), None], ..Script::default() };
+    for round in 0..200 {
+        script.switch(round * 2 * MS + MS, 1, Left::Sleeping, None).wake(round * 2 * MS + 2 * MS, 1, half);
+        script.switch(round * 2 * MS + 2 * MS, 1, Left::Runnable, Some(half));
+    }
+    script.switch(400 * MS + MS, 1, Left::Sleeping, None).burst(401 * MS, 1, late, MS);
+    script.switch(410 * MS, 0, Left::Sleeping, None);
+    let recorded = script.finish();
+    let of = |name: &str| {
+        let task = recorded.workload.tasks.iter().find(|task| task.class == name).expect("it is replayed");
+        let averages = task.averages.expect("it was there");
+        (averages.runnable, averages.running)
+    };
+    assert_eq!((of("always"), of("late")), ((1024, 1024), (0, 0)));
+    let (runnable, running) = of("half");
+    assert!(runnable == running && running.abs_diff(512) < 20, "{running}");
+}
