@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
 use crate::program::{Code, FOREVER, NO_MUTEX};
-use crate::task::{FIRST, NOBODY, Next};
+use crate::task::{FIRST, Life, NOBODY, Next};
 
 /// Linux's `PID_MAX_LIMIT`, which stops endless forks. Tests stop earlier, to save gigabytes.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
@@ -441,7 +441,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
             Code::InboxWait { inbox, answers } => return self.inbox_sleep(cpu, task, inbox, answers),
             Code::InboxWake { inbox, from, follow, sync } => {
-                self.tasks[task as usize].exits = !self.preempt_full && self.is_last(task);
+                if !self.preempt_full && self.is_last(task) {
+                    self.tasks[task as usize].life = Life::Exiting;
+                }
                 return self.inbox_post(cpu, task, inbox, (from, sync), follow);
             }
             Code::LeadMoves(lead) => self.lead_wakes(cpu, lead),

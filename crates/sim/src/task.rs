@@ -41,6 +41,8 @@ pub(crate) enum Life {
     New,
     Runnable,
     Asleep,
+    /// On its way to its end, in the kernel. Under full preemption it stays runnable.
+    Exiting,
     Dead,
 }
 
@@ -91,8 +93,6 @@ pub(crate) struct Task {
     /// Whether it was woken on its way to sleep.
     pub(crate) woken: bool,
     pub(crate) unscaled: bool,
-    /// Whether it exits: only full preemption takes its CPU.
-    pub(crate) exits: bool,
     pub(crate) soft_kind: OverheadKind,
     /// Work left while off the CPU, and the part done beyond it (see [`crate::cpu::Cpu`]).
     pub(crate) work: u64,
@@ -122,7 +122,7 @@ impl Task {
     /// Whether it runs its own code, which every preemption model can preempt.
     #[inline]
     pub(crate) fn in_user_mode(&self) -> bool {
-        self.next.in_user_mode() && !self.exits
+        self.next.in_user_mode() && self.life != Life::Exiting
     }
 
     pub(crate) fn new(template: u32, instance: u32, pc: u32, rounds: u64) -> Self {
@@ -146,7 +146,6 @@ impl Task {
             last_cpu: 0,
             soft_kind: OverheadKind::Migration,
             unscaled: false,
-            exits: false,
             lent: Lent::NOTHING,
             owes_return: false,
             woken: false,

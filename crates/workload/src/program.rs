@@ -3,11 +3,13 @@
 //! rt-app files, scenarios, benchmarks and replays become a [`Workload`]: [`Task`]s and the objects they share. The
 //! simulated machine and the host for real kernels run it. Times are nanoseconds.
 
+mod before;
 mod group;
 mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use before::{Averages, Before};
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
 pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Room, Semaphore, Spin, Timer};
 
@@ -197,35 +199,6 @@ pub enum Changed {
         /// -20..=19.
         nice: i8,
     },
-}
-
-/// The state before the run of a task that existed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
-    /// Asleep on that CPU until its start. A task that starts with the run and first waits for a time or a semaphore
-    /// begins in that wait.
-    Asleep(u32),
-    /// Running or runnable on that CPU, also at its start.
-    Runnable(u32),
-}
-
-impl Before {
-    /// Returns the CPU.
-    #[must_use]
-    pub const fn cpu(self) -> u32 {
-        match self {
-            Self::Asleep(cpu) | Self::Runnable(cpu) => cpu,
-        }
-    }
-}
-
-/// How much a task used CPUs shortly before the run, of 1024: the kernel's averages of load and utilisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Averages {
-    /// The part of the time in which it was running or runnable.
-    pub runnable: u16,
-    /// The part of the time in which it was running.
-    pub running: u16,
 }
 
 /// A task and its program.

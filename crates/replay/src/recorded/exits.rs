@@ -19,8 +19,8 @@ const LITTLE_NS: u64 = 1_000_000;
 /// median is 4 us, and 95 % are within 44 us.
 const NOTICE_NS: u64 = 50_000;
 
-/// Whether an act of a stretch is the wakeup of an exiting thread's parent (`exit_notify`). A replay wakes it at the very
-/// end, because the thread does not leave its CPU in between, unless under full preemption.
+/// Whether an act of a stretch is the wakeup of an exiting thread's parent (`exit_notify`). A replay wakes it at the
+/// very end, because the thread does not leave its CPU in between, unless under full preemption.
 pub(super) fn is_notice(stretch: &Stretch, act: usize) -> bool {
     let Some(&(at, Act::Wake { .. })) = stretch.acts.get(act) else { return false };
     stretch.end == End::Exit && act + 1 == stretch.acts.len() && stretch.work.saturating_sub(at) <= NOTICE_NS
