@@ -205,6 +205,16 @@ impl<'a> Between for Sides<'a> {
         let of_combination = self.events.div_ceil(self.runs.max(1)).saturating_mul(seeds);
         events.checked_div(of_combination).map_or(usize::MAX, |left| left as usize)
     }
+
+    fn is_switchable(&self, difference: usize) -> bool {
+        match &self.space {
+            Space::Kernels { from, to, differences, .. } => {
+                let cpus = to.machine.topology.nr_cpus();
+                differences.get(difference).is_some_and(|one| !one.switch(&to.kernel, &from.kernel, cpus).is_empty())
+            }
+            Space::Files(_) => false,
+        }
+    }
 }
 
 /// Returns a variant's run with each seed.
