@@ -73,7 +73,7 @@ impl Report<'_> {
             figure.text(found.to.mean()),
         );
         if !found.differs {
-            return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
+            return format!("{moved} The difference is within the spread of the seeds.");
         }
         if found.explained_by.is_empty() {
             return format!("{moved} {}", self.unexplained());

@@ -130,7 +130,7 @@ pub(super) struct Combination {
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
-    /// Whether the figure differs by more than the noise, or in all seeds, and by enough to matter.
+    /// Whether the figure differs by more than the noise, or in all seeds.
     pub(super) differs: bool,
     /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
@@ -233,18 +233,11 @@ const ENOUGH: f64 = 0.1;
 const GROUP: usize = 6;
 
 /// Searches `0..differences`. `ends` are the runs of the two sides.
-///
-/// `matters`: their figures differ by enough to matter.
-pub(super) fn search<B: Between>(
-    sides: &mut B,
-    differences: usize,
-    ends: (Ran, Ran),
-    matters: bool,
-) -> Result<Found, B::Error> {
+pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, Ran)) -> Result<Found, B::Error> {
     let mut search = Search::new(sides);
     let (first, last) = ends;
     let goal = Goal { total: last.mean() - first.mean(), noise: first.noise().max(last.noise()) };
-    let differs = matters && (goal.total.abs() > goal.noise || first.is_disjoint(&last));
+    let differs = goal.total.abs() > goal.noise || first.is_disjoint(&last);
     let all: Vec<usize> = (0..differences).collect();
     let whole = search.joints(vec![all.clone()], &first)?.pop().map(|(_, whole)| whole);
     search.stage = Stage::Alone;

@@ -74,7 +74,7 @@ impl Model {
     fn searched(&mut self) -> Found {
         let mut ends = self.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
         let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
-        search(self, 40, (first, last), true).unwrap()
+        search(self, 40, (first, last)).unwrap()
     }
 
     /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
@@ -164,7 +164,7 @@ fn a_rest_beyond_the_noise_gets_the_next_cause() {
     let mut model = Model::of(figure);
     let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
     let last = model.ran(&[true; 40], Seeds::All);
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert_eq!((&found.explained_by[..], found.joint), (&[17, 20][..], -100.0), "{found:?}");
 }
 
@@ -177,7 +177,7 @@ fn a_rest_that_other_seeds_lack_gets_no_cause() {
     let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
     let last = model.ran(&[true; 40], Seeds::All);
     assert_eq!(last.mean(), -100.0);
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert_eq!((&found.explained_by[..], found.joint), (&[17][..], -84.0), "{found:?}");
 }
 
@@ -238,7 +238,7 @@ fn sides_without_a_common_value_differ() {
     let first = Ran { values: vec![0.0, 10.0, 10.0, 10.0], digests: vec![0; 4], ..Ran::default() };
     let last = Ran { values: vec![11.0; 4], digests: vec![1; 4], ..Ran::default() };
     assert!(last.mean() - first.mean() < first.noise());
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert!(found.differs && found.explained_by == [17], "{found:?}");
 }
 
@@ -260,7 +260,7 @@ fn no_set_is_named_that_explains_less_than_half() {
     let mut model = Model::of(|there| if there[7] { 13.0 } else { 10.0 });
     let first = model.ran(&[false; 40], Seeds::All);
     let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], ..Ran::default() };
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert_eq!((found.explained_by.len(), found.whole), (0, Some(3.0)));
 }
 
@@ -285,7 +285,7 @@ fn a_change_within_the_noise_has_no_cause() {
     let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
     let mut model = Model::of(figure);
     let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], ..Ran::default() };
-    let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
+    let found = search(&mut model, 40, (end(0.0), end(0.5))).unwrap();
     assert!(!found.differs && found.explained_by.is_empty());
 }
 
