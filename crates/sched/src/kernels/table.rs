@@ -38,6 +38,7 @@ fn row() -> Kernel {
 const LATE_6_18: &[Later] = &[
     Later {
         since: [6, 18, 33],
+        build: 0,
         part: "",
         plus: &[Behaviour::BuddyInPick, Behaviour::ForkWaits, Behaviour::PicksAwake, Behaviour::ShortensAlways],
         minus: &[],
@@ -45,31 +46,19 @@ const LATE_6_18: &[Later] = &[
     },
     Later {
         since: [6, 18, 44],
+        build: 0,
         part: "",
         plus: &[Behaviour::LagByLongest, Behaviour::RestoreKeeps, Behaviour::ReweightKeeps],
         minus: &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays],
         off: &[Feature::RtPushIpi],
     },
-    Later { since: [6, 18, 44], part: "-fc-", plus: &[Behaviour::VcpuPack], minus: &[], off: &[] },
+    Later { since: [6, 18, 44], build: 0, part: "-fc-", plus: &[Behaviour::VcpuPack], minus: &[], off: &[] },
 ];
 
-/// RHEL 8.1 and later, by a part of their releases: quotas do not expire. Read in 4.18.0-147.5.1.el8_1; 8.0 has no
-/// such part, or `.el8_0`.
-const LATE_EL8: &[Later] = &[
-    of_el8(".el8_1"),
-    of_el8(".el8_2"),
-    of_el8(".el8_3"),
-    of_el8(".el8_4"),
-    of_el8(".el8_5"),
-    of_el8(".el8_6"),
-    of_el8(".el8_7"),
-    of_el8(".el8_8"),
-    of_el8(".el8_9"),
-];
-
-const fn of_el8(part: &'static str) -> Later {
-    Later { since: [4, 18, 0], part, plus: &[], minus: &[Behaviour::SlicesExpire], off: &[] }
-}
+/// RHEL 8.1 and later: quotas do not expire. RHEL 8.0 is build 80, and 8.1 is build 147. Read in 4.18.0-147.5.1; whether
+/// the first updates of build 147 have it is not known.
+const LATE_EL8: &[Later] =
+    &[Later { since: [4, 18, 0], build: 147, part: "", plus: &[], minus: &[Behaviour::SlicesExpire], off: &[] }];
 
 /// Behaviours that were not distinguished when these kernels were added.
 const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];

@@ -44,13 +44,22 @@ fn slices_expire_in_two_ranges_of_releases() {
     assert_eq!(["3.12", "3.18", "4.18-el8", "4.19", "5.4"].map(of), [true, false, true, false, false]);
 }
 
-/// RHEL 8.0 is `4.18.0-80.el8` or `4.18.0-80.11.2.el8_0`. 8.1 removed the expiry.
+/// RHEL 8.0 is `4.18.0-80.el8` or `4.18.0-80.11.2.el8_0`. 8.1, which is build 147, removed the expiry.
 #[test]
 fn slices_of_rhel_8_expire_in_8_0_only() {
     for (release, expire) in [
         ("4.18.0-80.el8.x86_64", true),
         ("4.18.0-80.11.2.el8_0.x86_64", true),
+        ("4.18.0-80.7.1.el8_0.aarch64", true),
+        ("4.18.0-147.el8.x86_64", false),
         ("4.18.0-147.5.1.el8_1.x86_64", false),
+        ("4.18.0-193.el8.x86_64", false),
+        ("4.18.0-305.el8.x86_64", false),
+        ("4.18.0-348.el8.x86_64", false),
+        ("4.18.0-372.9.1.el8.x86_64", false),
+        ("4.18.0-425.3.1.el8.x86_64", false),
+        ("4.18.0-553.6.1.el8.x86_64", false),
+        ("4.18.0-553.5.1.an8.x86_64", false),
         ("4.18.0-553.16.1.el8_10.x86_64", false),
     ] {
         let mut kernel = kernel(&series(release)).unwrap();

@@ -45,7 +45,12 @@ impl Kernel {
     pub fn as_of(&mut self, release: &str) {
         let Some(version) = self::version(release) else { return };
         let is_of_series = |later: &Later| version[..2] == later.since[..2];
-        let applies = |later: &&Later| is_of_series(later) && version >= later.since && release.contains(later.part);
+        let applies = |later: &&Later| {
+            is_of_series(later)
+                && version >= later.since
+                && build(release) >= later.build
+                && release.contains(later.part)
+        };
         for later in self.later.iter().filter(applies) {
             for &one in later.plus {
                 self.behaviours.set(one, true);
@@ -58,6 +63,13 @@ impl Kernel {
             }
         }
     }
+}
+
+/// Returns the build of a distribution's release: 553 of `4.18.0-553.16.1.el8_10`; 0 without one.
+fn build(release: &str) -> u32 {
+    let after = release.split_once('-').map_or("", |(_, after)| after);
+    let digits = after.split(|letter: char| !letter.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`. Some
