@@ -9,7 +9,7 @@ use std::fs;
 use seed::any_seed;
 use serde_json::Value;
 use support::*;
-use vruntime_sched::kernels::behaviours::{Area, BEHAVIOURS};
+use vruntime_sched::kernels::behaviours::{Area, BEHAVIOURS, Certainty};
 use vruntime_sched::kernels::{Behaviour, PolicyKind};
 use vruntime_sched::{Kernel, kernels as all_kernels};
 
@@ -199,6 +199,16 @@ fn unverified_kernels_have_a_note() {
         let (json, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
         assert_eq!(json.matches(note).count(), 1, "{json}");
         assert!(said.contains(note), "{said}");
+    }
+    for kernel in all_kernels().iter().filter(|kernel| !kernel.unverified.is_empty()) {
+        let said = well(&["kernels", kernel.name]).split_whitespace().collect::<Vec<_>>().join(" ");
+        let note = said.split_once("Not verified for ").map_or("", |(_, note)| note);
+        let note = note.split_once(" feature (").map_or(note, |(note, _)| note);
+        assert!(note.contains("were read in sources or recorded") && !note.contains("from memory"), "{said}");
+        for row in BEHAVIOURS {
+            let remembers = row.certainty == Certainty::Remembered && kernel.behaviours.has(row.behaviour);
+            assert_eq!(note.contains(row.name), remembers, "{} of {}: {note}", row.name, kernel.name);
+        }
     }
     let verified = vruntime(&["run", "web", "--kernel", "6.12", "--duration", "20ms", "--json"]);
     assert!(!String::from_utf8_lossy(&verified.stdout).contains("Not verified"));

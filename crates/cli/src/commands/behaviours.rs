@@ -143,8 +143,13 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     text
 }
 
-/// Returns a sentence on unverified facts of a kernel.
+/// Returns sentences on unverified facts of a kernel.
 pub(crate) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
-    Some(format!("Not verified for {name}: {}.", row.unverified))
+    let remembered: Vec<&str> = row.remembered().map(|row| row.name).collect();
+    let releases = match &remembered[..] {
+        [] => "The releases of all its behaviours were read in sources or recorded".to_owned(),
+        some => format!("The releases of its behaviours were read in sources or recorded, except for {}", some.join(", ")),
+    };
+    Some(format!("Not verified for {name}: {}. {releases}.", row.unverified))
 }
