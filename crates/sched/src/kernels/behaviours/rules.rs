@@ -39,6 +39,8 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::Autogroups, With(Behaviour::TaskGroups)),
     (Behaviour::GroupLimits, With(Behaviour::TaskGroups)),
     (Behaviour::IdleGroups, With(Behaviour::TaskGroups)),
+    (Behaviour::GroupUtilClamps, With(Behaviour::TaskGroups)),
+    (Behaviour::GroupUtilClamps, With(Behaviour::UtilClamps)),
     (Behaviour::LimitBursts, With(Behaviour::GroupLimits)),
     (Behaviour::DeadlineReclaims, With(Behaviour::SchedDeadline)),
     (Behaviour::DeadlineOverruns, With(Behaviour::SchedDeadline)),
