@@ -128,6 +128,42 @@ fn impossible_combinations_are_found() {
     assert!(of("6.12", Behaviour::TaskThrottle, true).check(PolicyKind::Eevdf).is_ok());
 }
 
+/// What nothing asks for beside the others is an error. With what asks for it, it is none.
+#[test]
+fn additions_without_an_effect_are_errors() {
+    let check = |name: &str, parts: &str| {
+        let mut kernel = kernel(name).unwrap();
+        for part in parts.split(' ') {
+            kernel.feature(part).unwrap();
+        }
+        kernel.check().map_err(|error| error.to_string())
+    };
+    let of_types = "FULLY_BUSY_SPARES_SMT FIRST_OF_EQUAL_MISFITS SPARE_CORE_FIRST SMT_BALANCE SIBLINGS_BY_CORES SIBLING_OF_BUSIEST \
+                    NUMA_ALLOWS_PAIR NUMA_ALLOWS_QUARTER NUMA_IMBALANCE_BY_CACHES SPARES_BIG_CPUS MISFIT_DOES_NOT_COUNT";
+    let of_search = "WAKE_SEARCHES_ONCE WAKE_CLUSTER_FIRST WAKE_AGES_IDLE WAKE_RECENT_CPU";
+    for (kernel, names, needs) in [("4.19", of_types, "BALANCE_BY_TYPE"), ("3.10", of_search, "WAKE_IDLE_CORES")] {
+        for name in names.split(' ') {
+            assert_eq!(check(kernel, name), Err(alloc::format!("{name} needs {needs}")), "{kernel}");
+        }
+    }
+    for (name, of_feature, feature) in [
+        ("WAKE_AGES_IDLE", "6.4", "SIS_PROP"),
+        ("SLICE_ENDS_AT_DEADLINE", "6.12", "HRTICK"),
+        ("HRTICK_ONCE", "6.12", "HRTICK"),
+    ] {
+        assert_eq!(
+            check(of_feature, &alloc::format!("-{name} +{name}")),
+            Err(alloc::format!("{name} needs {feature}"))
+        );
+        assert_eq!(check(of_feature, &alloc::format!("{feature} {name}")), Ok(()));
+    }
+    for name in ["SMT_BALANCE", "MISFIT_DOES_NOT_COUNT", "WAKE_CLUSTER_FIRST"] {
+        assert_eq!(check("6.1", name), Ok(()));
+    }
+    assert_eq!(check("4.19", "WAKE_SEARCHES_ONCE"), Ok(()));
+    assert_eq!(check("6.12", "HRTICK_DL HRTICK_ONCE"), Ok(()));
+}
+
 /// As `/sys/kernel/debug/sched/features` of the recorded machines.
 #[test]
 fn features_are_those_the_recorded_kernels_print() {

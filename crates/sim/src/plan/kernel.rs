@@ -78,10 +78,13 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     for &part in parts {
         match part.split_once('=') {
             None if part.is_empty() => return Err(ErrorKind::NoPart(text.to_owned()).into()),
-            None => parsed.feature(part).map_err(|unknown| {
-                let is_tunable = TUNABLES.iter().any(|(name, _)| *name == part);
-                if is_tunable { ErrorKind::NoValue(part.to_owned()) } else { ErrorKind::Unknown(unknown) }
-            })?,
+            None => {
+                notes.extend(note::of_unchanged(part, &parsed));
+                parsed.feature(part).map_err(|unknown| {
+                    let is_tunable = TUNABLES.iter().any(|(name, _)| *name == part);
+                    if is_tunable { ErrorKind::NoValue(part.to_owned()) } else { ErrorKind::Unknown(unknown) }
+                })?;
+            }
             Some((name, value)) => {
                 let digits = value.replace('_', "");
                 let below = || digits.parse().ok().and_then(|value| negative(name, value));

@@ -119,6 +119,22 @@ fn what_makes_no_difference_is_noted() {
     assert!(matches!(plan.notes[2], Note::NotHere { kernel: "6.12", feature: "LB_BIAS", .. }));
 }
 
+/// A behaviour that is in force changes nothing when it is added. One that a kernel's name removed is added again.
+#[test]
+fn behaviours_that_change_nothing_are_noted() {
+    let notes = |kernel: &str, features: &[&str]| {
+        let features = features.iter().map(|&name| name.to_owned()).collect();
+        let plan = planned("", &Overrides { kernel: Some(kernel.to_owned()), features, ..Overrides::default() });
+        plan.notes.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    let has = "+TASK_THROTTLE has no effect: Linux 6.18 has it already";
+    assert_eq!(notes("6.18+TASK_THROTTLE", &[]), [has]);
+    assert_eq!(notes("6.18", &["+TASK_THROTTLE"]), [has]);
+    assert_eq!(notes("6.12", &["-TASK_THROTTLE"]), ["-TASK_THROTTLE has no effect: Linux 6.12 lacks it already"]);
+    assert_eq!(notes("6.12+TASK_THROTTLE", &[]), [""; 0]);
+    assert_eq!(notes("6.18+-TASK_THROTTLE", &["+TASK_THROTTLE"]), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_planned_is_reported_with_its_place() {
     let none = Overrides::default();
