@@ -149,7 +149,9 @@ pub(crate) fn unverified(name: &str) -> Option<String> {
     let remembered: Vec<&str> = row.remembered().map(|row| row.name).collect();
     let releases = match &remembered[..] {
         [] => "The releases of all its behaviours were read in sources or recorded".to_owned(),
-        some => format!("The releases of its behaviours were read in sources or recorded, except for {}", some.join(", ")),
+        some => {
+            format!("The releases of its behaviours were read in sources or recorded, except for {}", some.join(", "))
+        }
     };
     Some(format!("Not verified for {name}: {}. {releases}.", row.unverified))
 }

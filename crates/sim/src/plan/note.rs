@@ -58,7 +58,7 @@ pub enum Note {
     /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
     /// A distribution whose releases have the scheduler of another kernel, or a later one.
-    Distribution(&'static Distribution),
+    Distribution(Distribution),
     /// A preemption model that the kernel has no more.
     NoModel {
         /// The model.
