@@ -93,6 +93,8 @@ pub struct Kernel {
 struct Later {
     /// The first of these releases.
     since: [u32; 3],
+    /// The first release without it. `None`: all later ones have it.
+    until: Option<[u32; 3]>,
     /// The first build of a distribution: the number after the version. 0: all builds.
     build: u32,
     /// A part of the releases' names; empty: all have it.

@@ -36,29 +36,33 @@ fn row() -> Kernel {
 ///
 /// The patch of a cloud (`sched_vcpu_pack=15` on its command line) has the name of its builds (`-fc-`).
 const LATE_6_18: &[Later] = &[
+    Later { plus: &[Behaviour::NewidleCostRises], ..before_2026([6, 18, 1], [6, 18, 5]) },
     Later {
         since: [6, 18, 33],
-        build: 0,
-        part: "",
         plus: &[Behaviour::BuddyInPick, Behaviour::ForkWaits, Behaviour::PicksAwake, Behaviour::ShortensAlways],
-        minus: &[],
-        off: &[],
+        ..LATER
     },
     Later {
         since: [6, 18, 44],
-        build: 0,
-        part: "",
         plus: &[Behaviour::LagByLongest, Behaviour::RestoreKeeps, Behaviour::ReweightKeeps],
         minus: &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays],
         off: &[Feature::RtPushIpi],
+        ..LATER
     },
-    Later { since: [6, 18, 44], build: 0, part: "-fc-", plus: &[Behaviour::VcpuPack], minus: &[], off: &[] },
+    Later { since: [6, 18, 44], part: "-fc-", plus: &[Behaviour::VcpuPack], ..LATER },
 ];
+
+/// Returns what stable releases before January 2026 lack.
+const fn before_2026(since: [u32; 3], until: [u32; 3]) -> Later {
+    Later { since, until: Some(until), off: SINCE_2026, ..LATER }
+}
+
+/// What most stable releases have in common.
+const LATER: Later = Later { since: [0; 3], until: None, build: 0, part: "", plus: &[], minus: &[], off: &[] };
 
 /// RHEL 8.1 and later: quotas do not expire. RHEL 8.0 is build 80, and 8.1 is build 147. Read in 4.18.0-147.5.1; whether
 /// the first updates of build 147 have it is not known.
-const LATE_EL8: &[Later] =
-    &[Later { since: [4, 18, 0], build: 147, part: "", plus: &[], minus: &[Behaviour::SlicesExpire], off: &[] }];
+const LATE_EL8: &[Later] = &[Later { since: [4, 18, 0], build: 147, minus: &[Behaviour::SlicesExpire], ..LATER }];
 
 /// What is known of kernels without a recording.
 const PARTS: &str = "it has no recording, and not all of its source was read";
@@ -228,6 +232,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.1",
             release: "6.1",
             extra: SINCE_2026,
+            later: const { &[before_2026([6, 1, 1], [6, 1, 160])] },
             off: LATE,
             plus: &[Behaviour::SparesBigCpus],
             minus: &[Behaviour::NarrowSum],
@@ -249,6 +254,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.6",
             release: "6.6",
             extra: SINCE_2026,
+            later: const { &[before_2026([6, 6, 1], [6, 6, 120])] },
             off: LATE,
             // Not read: 6.1.192 and 6.12.117 have both.
             plus: &[Behaviour::SparesBigCpus],
@@ -282,6 +288,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.12",
             release: "6.12",
             extra: &[Feature::NiRandom, Feature::PickBuddy],
+            later: const { &[before_2026([6, 12, 1], [6, 12, 65])] },
             off: LATE,
             plus: &[
                 Behaviour::IdleGivesWay,

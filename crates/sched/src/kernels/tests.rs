@@ -68,6 +68,25 @@ fn slices_of_rhel_8_expire_in_8_0_only() {
     }
 }
 
+/// NI_RANDOM came to stable releases in January 2026.
+#[test]
+fn stable_releases_before_2026_have_no_random_newidle_balancing() {
+    let has = |release: &str| {
+        let mut kernel = kernel(&series(release)).unwrap();
+        kernel.as_of(release);
+        (kernel.features.has(Feature::NiRandom), kernel.behaviours.has(Behaviour::NewidleCostRises))
+    };
+    for release in ["6.12.8-arch1-1", "6.1.102", "6.6.30", "6.12.64", "6.6.87.2-microsoft-standard-WSL2"] {
+        assert!(!has(release).0, "{release}");
+    }
+    for release in
+        ["6.1.0-56-cloud-amd64", "6.1.160", "6.6.120", "6.12.65", "6.12.117+deb13-amd64", "6.18.5", "6.18.44", "6.12"]
+    {
+        assert!(has(release).0, "{release}");
+    }
+    assert_eq!([has("6.18.3"), has("6.18.5"), has("6.18")], [(false, true), (true, false), (true, false)]);
+}
+
 /// A source names commits by 12 hexadecimal digits, and does not end like a sentence.
 #[test]
 fn sources_name_commits() {

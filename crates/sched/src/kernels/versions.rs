@@ -20,6 +20,8 @@ pub struct Neighbours {
 impl Kernel {
     /// Applies what a stable release (`uname -r`) is known to have beyond its kernel's.
     ///
+    /// - 6.1.1 to 6.1.159, 6.6.1 to 6.6.119, 6.12.1 to 6.12.64 and 6.18.1 to 6.18.4: without NI_RANDOM. Names with a
+    ///   third number of 0 (6.1.0-28-amd64) do not tell the release, and have it.
     /// - 6.18.33+: preemption ([`ForkWaits`](super::Behaviour::ForkWaits) and others that came with 6.19).
     /// - 6.18.44+: what was observed there, such as [`LagByLongest`](super::Behaviour::LagByLongest). 6.18.15 lacks it,
     ///   and the release between them is not known.
@@ -48,6 +50,7 @@ impl Kernel {
         let applies = |later: &&Later| {
             is_of_series(later)
                 && version >= later.since
+                && later.until.is_none_or(|until| version < until)
                 && build(release) >= later.build
                 && release.contains(later.part)
         };
