@@ -134,9 +134,9 @@ fn all_features() -> String {
             format!("{}{origin}", what(row)),
         ]
     });
-    let head = ["feature (--feature NAME, NO_NAME)", "kernels", "releases", "default", "known", "what; commits"];
+    let head = ["feature", "kernels", "releases", "default", "known", "what; commits"];
     let table = grid(&head, head.len(), lines);
-    format!("{table}\nwhich are on in one: vruntime kernels 6.12\n")
+    format!("{table}\n--feature NAME or NO_NAME switches one\nwhich are on in one: vruntime kernels 6.12\n")
 }
 
 fn what(row: &FeatureRow) -> String {
