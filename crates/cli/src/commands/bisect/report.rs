@@ -289,7 +289,7 @@ impl Report<'_> {
             text.push('\n');
             text.push_str(&grid(&["together", alone.as_str(), "share"], 1, lines));
         }
-        text.extend(["\n", &self.counts(), "\n"]);
+        text.extend(["\n", &fit_text(&self.counts(), ""), "\n"]);
         for note in &self.notes {
             text.extend([&fit_text(note, ""), "\n"]);
         }
