@@ -415,6 +415,29 @@ fn the_setting_that_did_it_is_named() {
     assert!(told.contains("there is no workload to run") && told.contains("--from A.toml --to B.toml"), "{told}");
 }
 
+/// Features of a file are settings of their own, and two kernels are what differs between them.
+#[test]
+fn features_and_kernels_of_files_are_taken_apart() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let write = |name: &str, head: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("{head}{HALF}")).expect("it can be written");
+        file.display().to_string()
+    };
+    let explained = |from: &str, to: &str| {
+        let (from, to) = (write("a.toml", from), write("b.toml", to));
+        let told = well(&["bisect", "--from", &from, "--to", &to, "--metric", "share(half)", "--seeds", "2", "--json"]);
+        let told: Value = serde_json::from_str(&told).expect("it is JSON");
+        (told["explained_by"].clone(), told["differences"].as_u64().unwrap_or(0))
+    };
+    let features = "kernel = \"6.1\"\nfeatures = [\"NO_WAKEUP_PREEMPTION\", \"NO_WA_BIAS\", \"NO_UTIL_EST\"]\n";
+    let found = explained("kernel = \"6.1\"\n", features);
+    assert_eq!(found, (serde_json::json!(["features.WAKEUP_PREEMPTION"]), 3));
+    let (explained_by, differences) = explained("kernel = \"6.4\"\n", "kernel = \"6.8\"\n");
+    assert_eq!(explained_by, serde_json::json!(["EEVDF"]));
+    assert!(differences > 10, "{differences}");
+}
+
 /// Their tasks differ, so they have no figure in common.
 #[test]
 fn files_without_a_common_figure_are_not_called_equal() {

@@ -67,7 +67,8 @@ impl<'a> Space<'a> {
     }
 }
 
-fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from: &str, to: &str) -> Words {
+/// Describes a difference of two kernels. `from` and `to` name the sides.
+pub(super) fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from: &str, to: &str) -> Words {
     let on = match one {
         Difference::Feature(feature) => last.features.has(feature),
         Difference::Behaviour(behaviour) => last.behaviours.has(behaviour),
@@ -212,7 +213,7 @@ impl<'a> Between for Sides<'a> {
                 let cpus = to.machine.topology.nr_cpus();
                 differences.get(difference).is_some_and(|one| !one.switch(&to.kernel, &from.kernel, cpus).is_empty())
             }
-            Space::Files(_) => false,
+            Space::Files(files) => files.is_switchable(difference),
         }
     }
 }
