@@ -384,7 +384,7 @@ fn kernels_without_lazy_preemption_say_so() {
 #[test]
 fn kernels_of_distributions_say_what_is_simulated() {
     for (release, note) in [
-        ("6.5.0-45-generic", "Ubuntu 23.10 is simulated as Linux 6.4, the nearest kernel with CFS"),
+        ("6.5.0-45-generic", "Ubuntu's 6.5 is simulated as Linux 6.4, the nearest kernel on offer"),
         ("3.10.0-1160.el7.x86_64", "Red Hat Enterprise Linux 7 is simulated as Linux 3.10"),
     ] {
         let output = vruntime(&["run", "beat.json", "--kernel", release, "--duration", "10ms"]);

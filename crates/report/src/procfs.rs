@@ -65,6 +65,7 @@ fn sysctls(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
     match snapshot.names {
         Names::Early => return Vec::new(),
         Names::V3 => {}
+        Names::V6_1 if !snapshot.idle_groups => {}
         Names::V6_1 => all.push(("sysctl_sched_idle_min_granularity", idle)),
         Names::V6_6 | Names::V6_12 | Names::V6_18 => return vec![("sysctl_sched_base_slice", snapshot.base_slice_ns)],
     }

@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub base_slice_ns: u64,
     /// CFS: `latency_ns`, `wakeup_granularity_ns` and `idle_min_granularity_ns`.
     pub cfs_ns: [u64; 3],
+    /// Whether groups can be SCHED_IDLE. CFS has `idle_min_granularity_ns` with such groups only.
+    pub idle_groups: bool,
     /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
     /// Whether groups have real-time scheduling (`CONFIG_RT_GROUP_SCHED`).

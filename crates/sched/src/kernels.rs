@@ -68,7 +68,7 @@ pub struct Kernel {
     pub base_slice_ns: u64,
     /// How long a task stays cache-hot, ns.
     pub migration_cost_ns: u64,
-    /// Parts not compared with that kernel; empty: none.
+    /// What was not compared with that kernel, beside [`remembered`](Self::remembered) releases; empty: nothing.
     pub unverified: &'static str,
     /// Changes from the kernel before, and why.
     pub change: &'static str,
@@ -93,6 +93,10 @@ pub struct Kernel {
 struct Later {
     /// The first of these releases.
     since: [u32; 3],
+    /// The first release without it. `None`: all later ones have it.
+    until: Option<[u32; 3]>,
+    /// The first build of a distribution: the number after the version. 0: all builds.
+    build: u32,
     /// A part of the releases' names; empty: all have it.
     part: &'static str,
     /// Behaviours that the table's kernel lacks.
@@ -296,6 +300,18 @@ impl Kernel {
             Of::Kernel(name) => self.name == name,
             Of::Vruntime => false,
         })
+    }
+
+    /// Returns its behaviours whose releases are remembered only.
+    ///
+    /// ```
+    /// let kernel = vruntime_sched::kernel("6.8").unwrap();
+    /// assert!(kernel.remembered().any(|row| row.name == "SPARE_CORE_FIRST"));
+    /// ```
+    pub fn remembered(&self) -> impl Iterator<Item = &'static behaviours::BehaviourRow> {
+        let policy = self.policy;
+        let is_remembered = |row: &behaviours::BehaviourRow| row.certainty == behaviours::Certainty::Remembered;
+        self.behaviours.rows().filter(move |row| is_remembered(row) && row.behaviour.concerns(policy))
     }
 
     /// Sets a tunable by its sysctl's or debugfs file's name, unscaled by CPUs. [`takes`](Self::takes) says whether the

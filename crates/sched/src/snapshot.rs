@@ -116,6 +116,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             names: Names::of(&shared.config),
             base_slice_ns: tunables.base_slice_ns(),
             cfs_ns: [tunables.latency_ns(), tunables.wakeup_granularity_ns(), tunables.idle_min_granularity_ns()],
+            idle_groups: shared.config.has(Behaviour::IdleGroups),
             schedstat_version: match &shared.config {
                 config if config.has(Behaviour::Schedstat17) => 17,
                 config if config.has(Behaviour::Schedstat16) => 16,

@@ -41,6 +41,8 @@ const BURST: Novelty = novelty("a burst beyond a CPU limit", Behaviour::LimitBur
 const IDLE_GROUP: Novelty = novelty("an idle group (cpu.idle)", Behaviour::IdleGroups);
 const SLICES: Novelty = novelty("a slice of its own", Behaviour::CustomSlices);
 const CLAMPS: Novelty = novelty("a utilisation clamp", Behaviour::UtilClamps);
+const GROUP_CLAMPS: Novelty =
+    novelty("utilisation clamps (cpu.uclamp.min, cpu.uclamp.max)", Behaviour::GroupUtilClamps);
 
 /// Returns the first task with a slice that the kernel ignores, initially or by a change.
 pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Option<&'a str> {
@@ -162,7 +164,7 @@ impl Had<'_> {
         }
         self.ask(group.idle, &IDLE_GROUP, &who)?;
         self.ask(group.max.is_some_and(|limit| limit.burst > 0), &BURST, &who)?;
-        self.ask(group.uclamp.is_some(), &CLAMPS, &who)?;
+        self.ask(group.uclamp.is_some(), &GROUP_CLAMPS, &who)?;
         self.ask(group.cpuset.partition != Partition::Member, &PARTITIONS, &who)
     }
 
@@ -173,6 +175,6 @@ impl Had<'_> {
         self.ask(to.rt.is_some(), &RT_GROUPS, who)?;
         self.ask(to.idle == Some(true), &IDLE_GROUP, who)?;
         self.ask(matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0), &BURST, who)?;
-        self.ask(to.uclamp.is_some(), &CLAMPS, who)
+        self.ask(to.uclamp.is_some(), &GROUP_CLAMPS, who)
     }
 }

@@ -224,10 +224,10 @@ fn what_came_later_is_refused() {
         (with(told), "4.16"),
         (grouped(Group { max: limit(MS), ..group() }), "5.14"),
         (grouped(Group { idle: true, ..group() }), "5.15"),
-        (grouped(Group { uclamp: clamps, ..group() }), "5.3"),
+        (grouped(Group { uclamp: clamps, ..group() }), "5.4"),
         (grouped(Group { cpuset: isolated, ..group() }), "5.0"),
         (changed(GroupChange { idle: Some(true), ..GroupChange::default() }), "5.15"),
-        (changed(GroupChange { uclamp: clamps, ..GroupChange::default() }), "5.3"),
+        (changed(GroupChange { uclamp: clamps, ..GroupChange::default() }), "5.4"),
     ] {
         let refused = simulate(&work, &for_ms("3.18", "2", 250, 100), &mut Moves::default()).unwrap_err();
         assert!(refused.to_string().ends_with(&format!("{since} introduced it")), "{refused}");

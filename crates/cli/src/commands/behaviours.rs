@@ -113,27 +113,37 @@ fn line_json(line: &Line) -> Value {
 fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     let differ = kernels.len() > 1;
     let lines = shown.iter().map(|shown| {
-        let switch = if shown.switch.is_empty() { String::new() } else { format!("; {}", shown.switch) };
         let origin = if shown.source.contains("commit") { format!("; {}", shown.source) } else { String::new() };
         let mut line =
             vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), shown.certainty.to_owned()];
         line.extend(shown.only.clone().filter(|_| differ));
-        line.push(format!("{}{switch}{origin}", shown.what));
+        line.push(format!("{}{origin}", shown.what));
         line
     });
-    let mut head =
-        vec![if differ { "difference" } else { "behaviour (--feature +NAME, -NAME)" }, "area", "releases", "known"];
+    let mut head = vec![if differ { "difference" } else { "behaviour" }, "area", "releases", "known"];
     if differ {
         head.push("only");
     }
-    head.push("what it does; the kernel's own switch; commits");
+    head.push("what it does; commits");
     let mut text = if shown.is_empty() {
         "nothing differs between the two kernels\n".to_owned()
     } else {
         grid(&head, head.len(), lines)
     };
     text.push('\n');
-    text.push_str("recorded: seen in recordings or running kernels; read: in the sources of both kernels; remembered: not checked\n");
+    // Their paths are too long for a column.
+    let switches = shown.iter().filter(|shown| !shown.switch.is_empty());
+    let switches: Vec<String> = switches.map(|shown| format!("{}: {}", shown.name, shown.switch)).collect();
+    if !switches.is_empty() {
+        text.push_str("switched off on a real kernel by:\n");
+        text.extend(switches.iter().map(|switch| format!("{}\n", fit_text(switch, "  "))));
+        text.push('\n');
+    }
+    let words = [
+        "recorded: seen in recordings or running kernels; read: in the sources of both kernels; remembered: not checked",
+        "--feature +NAME adds a behaviour, and -NAME removes it",
+    ];
+    text.extend(words.iter().map(|line| format!("{}\n", fit_text(line, ""))));
     for kernel in kernels {
         if let Some(note) = unverified(kernel.name) {
             text.push_str(&fit_text(&note, ""));
@@ -143,8 +153,15 @@ fn table(shown: &[Line], kernels: &[Kernel]) -> String {
     text
 }
 
-/// Returns a sentence on unverified facts of a kernel.
+/// Returns sentences on unverified facts of a kernel.
 pub(crate) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
-    Some(format!("Not verified for {name}: {}.", row.unverified))
+    let remembered: Vec<&str> = row.remembered().map(|row| row.name).collect();
+    let releases = match &remembered[..] {
+        [] => "The releases of all its behaviours were read in sources or recorded".to_owned(),
+        some => {
+            format!("The releases of its behaviours were read in sources or recorded, except for {}", some.join(", "))
+        }
+    };
+    Some(format!("Not verified for {name}: {}. {releases}.", row.unverified))
 }

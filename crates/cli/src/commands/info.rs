@@ -105,7 +105,8 @@ fn table() -> String {
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines.chain(own));
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
-        "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists which facts",
+        "not compared with all of their sources, or with recordings of real machines: {}; `vruntime kernels --behaviours KERNEL` \
+         says how each fact is known",
         unverified.join(", ")
     );
     let more = [
@@ -133,9 +134,9 @@ fn all_features() -> String {
             format!("{}{origin}", what(row)),
         ]
     });
-    let head = ["feature (--feature NAME, NO_NAME)", "kernels", "releases", "default", "known", "what; commits"];
+    let head = ["feature", "kernels", "releases", "default", "known", "what; commits"];
     let table = grid(&head, head.len(), lines);
-    format!("{table}\nwhich are on in one: vruntime kernels 6.12\n")
+    format!("{table}\n--feature NAME or NO_NAME switches one\nwhich are on in one: vruntime kernels 6.12\n")
 }
 
 fn what(row: &FeatureRow) -> String {

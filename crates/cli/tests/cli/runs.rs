@@ -141,6 +141,8 @@ fn the_scheduler_can_be_looked_at() {
             "sysctl_sched_latency .min_vruntime .runnable_load_avg tree-key",
             "avg_vruntime zero_vruntime base_slice",
         ),
+        ("5.10", "sysctl_sched_wakeup_granularity .min_vruntime tree-key", "sysctl_sched_idle_min_granularity"),
+        ("5.15", "sysctl_sched_idle_min_granularity .min_vruntime tree-key", "slice"),
         (
             "6.1",
             "sysctl_sched_idle_min_granularity .MIN_vruntime .min_vruntime .util_est_enqueued tree-key",

@@ -148,13 +148,21 @@ pub struct Behaviours([u64; 3]);
 impl Behaviours {
     /// The behaviours of a mainline release.
     pub(crate) fn at(release: &str) -> Self {
+        super::versions::version(release).map_or(Self::default(), Self::of)
+    }
+
+    /// The behaviours of a mainline version.
+    pub(crate) fn of(version: [u32; 3]) -> Self {
         let mut all = Self::default();
-        if let Some(version) = super::versions::version(release) {
-            for row in BEHAVIOURS.iter().filter(|row| row.is_in(version)) {
-                all.set(row.behaviour, true);
-            }
+        for row in BEHAVIOURS.iter().filter(|row| row.is_in(version)) {
+            all.set(row.behaviour, true);
         }
         all
+    }
+
+    /// Returns the number of behaviours that only one of two sets has.
+    pub(crate) fn differing(self, other: Self) -> u32 {
+        self.0.iter().zip(other.0).map(|(one, other)| (one ^ other).count_ones()).sum()
     }
 
     /// Returns whether the set has a behaviour.

@@ -2,57 +2,87 @@
 
 use core::fmt;
 
-/// Releases of a distribution, and the kernel that is simulated for them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+use super::behaviours::Behaviours;
+use super::{Kernel, kernels, version};
+
+/// A release of a distribution, and the kernel that is simulated for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distribution {
-    /// The beginning of the releases' names.
-    begins: &'static str,
-    /// A part of the names; empty: all have it.
-    part: &'static str,
     /// The kernel in the table.
     pub kernel: &'static str,
     /// The distribution.
     pub who: &'static str,
+    /// The release's first two numbers; `None` if `who` says which kernel it is.
+    pub series: Option<[u32; 2]>,
     /// How its scheduler differs from the kernel's.
     pub why: &'static str,
 }
 
-const fn row(
+/// Releases with a kernel of their own.
+struct Named {
+    /// The beginning of the releases' names.
+    begins: &'static str,
+    /// A part of the names; empty: all have it.
+    part: &'static str,
+    kernel: &'static str,
+    who: &'static str,
+    why: &'static str,
+}
+
+const fn named(
     begins: &'static str,
     part: &'static str,
     kernel: &'static str,
     who: &'static str,
     why: &'static str,
-) -> Distribution {
-    Distribution { begins, part, kernel, who, why }
+) -> Named {
+    Named { begins, part, kernel, who, why }
 }
 
 const NEAREST: &str = "the nearest kernel on offer";
 const BACKPORTS: &str = "which lacks the changes that the distribution took from later releases";
 
-/// The table. The first row that matches counts.
-const DISTRIBUTIONS: &[Distribution] = &[
-    row("3.10.0-", ".el7", "3.10", "Red Hat Enterprise Linux 7", BACKPORTS),
-    row("4.18.0-", ".an8", "4.18-el8", "Anolis OS 8", "whose sources it shares"),
-    row("5.3.18-", "", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
-    row("5.14.21-1504", "", "5.15", "SUSE Linux Enterprise 15 SP4", NEAREST),
-    row("5.14.21-1505", "", "5.15", "SUSE Linux Enterprise 15 SP5", NEAREST),
-    row("4.14.", "uek", "4.19", "Oracle's UEK 5", NEAREST),
-    row("4.14.", "amzn", "4.19", "Amazon Linux 2", NEAREST),
-    row("4.15.0-", "", "4.19", "Ubuntu 18.04", NEAREST),
-    row("5.11.0-", "", "5.10", "Ubuntu 21.04", NEAREST),
-    row("5.13.0-", "", "5.15", "Ubuntu 21.10", NEAREST),
-    row("5.19.0-", "", "6.1", "Ubuntu 22.10", NEAREST),
-    row("6.2.0-", "", "6.4", "Ubuntu 23.04", NEAREST),
-    // 6.5 is the last release with CFS.
-    row("6.5.0-", "", "6.4", "Ubuntu 23.10", "the nearest kernel with CFS"),
-    row("6.9.", "deb", "6.8", "Debian's backport of 6.9", NEAREST),
-    row("6.9.", "bpo", "6.8", "Debian's backport of 6.9", NEAREST),
-    row("6.19.", "deb", "7.0", "Debian's backport of 6.19", NEAREST),
+/// The first row that matches counts.
+const NAMED: &[Named] = &[
+    named("3.10.0-", ".el7", "3.10", "Red Hat Enterprise Linux 7", BACKPORTS),
+    named("4.18.0-", ".an8", "4.18-el8", "Anolis OS 8", "whose sources it shares"),
+    named("4.12.14-", "", "4.19", "SUSE Linux Enterprise 12 or 15", NEAREST),
+    named("5.3.18-", "-default", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
+    named("5.14.21-1504", "", "5.15", "SUSE Linux Enterprise 15 SP4", NEAREST),
+    named("5.14.21-1505", "", "5.15", "SUSE Linux Enterprise 15 SP5", NEAREST),
+    named("4.14.", "uek", "4.19", "Oracle's UEK 5", NEAREST),
+    named("4.14.", "amzn", "4.19", "Amazon Linux 2", NEAREST),
+];
+
+/// Parts of releases' names, and whose these are. The first that matches counts.
+const VENDORS: &[(&str, &str)] = &[
+    ("deb", "Debian"),
+    ("bpo", "Debian"),
+    ("-amd64", "Debian"),
+    ("-arm64", "Debian"),
+    (".fc", "Fedora"),
+    ("-pve", "Proxmox VE"),
+    ("-linuxkit", "LinuxKit"),
+    ("-7606", "Pop!_OS"),
+    ("-perf", "Android"),
+    ("android", "Android"),
+    ("-generic", "Ubuntu"),
+    ("-lowlatency", "Ubuntu"),
+    ("-oem", "Ubuntu"),
+    ("-aws", "Ubuntu"),
+    ("-azure", "Ubuntu"),
+    ("-gcp", "Ubuntu"),
+    ("-gke", "Ubuntu"),
+    ("-oracle", "Ubuntu"),
+    ("-ibm", "Ubuntu"),
+    ("-kvm", "Ubuntu"),
+    ("-raspi", "Ubuntu"),
 ];
 
 impl Distribution {
     /// Returns the distribution of a release, if its kernel is not the one of its numbers, or has backports.
+    ///
+    /// A version that is not on offer gets the neighbour with the fewest other behaviours.
     ///
     /// ```
     /// use vruntime_sched::kernels::Distribution;
@@ -60,17 +90,47 @@ impl Distribution {
     /// assert_eq!(of("5.14.21-150400.24.46-default"), Some("5.15"));
     /// assert_eq!(of("6.5.0-45-generic"), Some("6.4"));
     /// assert_eq!(of("6.8.0-45-generic"), None);
+    /// assert_eq!(of("6.5"), None);
     /// ```
-    pub fn of(release: &str) -> Option<&'static Self> {
-        DISTRIBUTIONS.iter().find(|row| release.starts_with(row.begins) && release.contains(row.part))
+    pub fn of(release: &str) -> Option<Self> {
+        let named = NAMED.iter().find(|row| release.starts_with(row.begins) && release.contains(row.part));
+        if let Some(Named { kernel, who, why, .. }) = named {
+            return Some(Self { kernel, who, series: None, why });
+        }
+        let (_, who) = VENDORS.iter().find(|(part, _)| release.contains(part))?;
+        let [major, minor, _] = version(release)?;
+        let is_offered = |row: &Kernel| row.name.split('-').next().and_then(version) == Some([major, minor, 0]);
+        let is_own = |row: &Kernel| is_offered(row) && (row.vendor.is_empty() || release.contains(row.vendor));
+        if kernels().iter().any(is_own) {
+            return None;
+        }
+        let kernel = alike([major, minor, 0])?;
+        Some(Self { kernel, who, series: Some([major, minor]), why: NEAREST })
     }
 }
 
-/// For example "Ubuntu 23.10 is simulated as Linux 6.4, the nearest kernel with CFS".
+/// Returns the kernel before or after a version that differs from the version in fewer behaviours. `None`: the version
+/// is older than the distributions' here, or newer than all kernels.
+fn alike(wanted: [u32; 3]) -> Option<&'static str> {
+    const OLDEST: [u32; 3] = [4, 14, 0];
+    let rows =
+        || kernels().iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row)));
+    let (_, below) =
+        rows().filter(|(version, _)| *version < wanted && wanted >= OLDEST).max_by_key(|(version, _)| *version)?;
+    let (_, above) = rows().filter(|(version, _)| *version > wanted).min_by_key(|(version, _)| *version)?;
+    let others = |row: &Kernel| Behaviours::at(row.release).differing(Behaviours::of(wanted));
+    Some(if others(below) < others(above) { below.name } else { above.name })
+}
+
+/// For example "Ubuntu's 6.5 is simulated as Linux 6.4, the nearest kernel on offer".
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, who, why, .. } = self;
-        write!(f, "{who} is simulated as Linux {kernel}, {why}")
+        let Self { kernel, who, series, why } = self;
+        f.write_str(who)?;
+        if let Some([major, minor]) = series {
+            write!(f, "'s {major}.{minor}")?;
+        }
+        write!(f, " is simulated as Linux {kernel}, {why}")
     }
 }
 
@@ -98,7 +158,7 @@ mod tests {
             ("5.11.0-49-generic", "5.10"),
             ("5.13.0-52-generic", "5.15"),
             ("5.19.0-50-generic", "6.1"),
-            ("6.2.0-39-generic", "6.4"),
+            ("6.2.0-39-generic", "6.1"),
             ("6.5.0-45-generic", "6.4"),
             ("6.9.7+bpo-amd64", "6.8"),
             ("6.19.11+deb13-amd64", "7.0"),
@@ -106,12 +166,57 @@ mod tests {
             assert_eq!(series(release), name, "{release}");
             assert!(kernel(name).is_ok(), "{name}");
         }
-        let says = |release| Distribution::of(release).map(ToString::to_string).unwrap_or_default();
-        let ubuntu = "Ubuntu 23.10 is simulated as Linux 6.4, the nearest kernel with CFS";
+        let says = |release| Distribution::of(release).map(|found| found.to_string()).unwrap_or_default();
+        let ubuntu = "Ubuntu's 6.5 is simulated as Linux 6.4, the nearest kernel on offer";
         assert_eq!(says("6.5.0-45-generic"), ubuntu);
         assert!(says("3.10.0-1160.el7.x86_64").contains("took from later releases"));
-        for release in ["5.14.0-427.13.1.el9_4.x86_64", "6.12.117+deb13-amd64", "4.18.0-553.el8_10.x86_64"] {
+        for release in
+            ["5.14.0-427.13.1.el9_4.x86_64", "6.12.117+deb13-amd64", "4.18.0-553.el8_10.x86_64", "6.5", "6.5.13"]
+        {
             assert_eq!(says(release), "", "{release}");
+        }
+    }
+
+    /// Older versions and newer ones than the table's get an error.
+    #[test]
+    fn only_versions_between_kernels_have_a_kernel_like_them() {
+        for release in ["4.9.0-13-amd64", "2.6.32-5-amd64", "3.2.0-4-amd64", "9.1.0-3-generic"] {
+            assert_eq!(Distribution::of(release), None, "{release}");
+        }
+    }
+
+    #[test]
+    fn kernels_of_one_version_have_the_names_of_their_distributions() {
+        for (release, who, name) in [
+            ("6.5.0-0.deb12.4-amd64", "Debian's 6.5", "6.4"),
+            ("6.5.0-1-amd64", "Debian's 6.5", "6.4"),
+            ("5.19.0-0.deb11.2-amd64", "Debian's 5.19", "6.1"),
+            ("4.15.0-3-amd64", "Debian's 4.15", "4.19"),
+            ("5.13.0-1-amd64", "Debian's 5.13", "5.15"),
+            ("5.3.18-3-pve", "Proxmox VE's 5.3", "5.4"),
+            ("5.13.0-1031-aws", "Ubuntu's 5.13", "5.15"),
+            ("6.5.0-1024-azure", "Ubuntu's 6.5", "6.4"),
+            ("5.8.0-63-generic", "Ubuntu's 5.8", "5.10"),
+            ("5.3.0-76-generic", "Ubuntu's 5.3", "5.4"),
+            ("5.0.0-65-generic", "Ubuntu's 5.0", "4.19"),
+            ("4.18.0-25-generic", "Ubuntu's 4.18", "4.19"),
+            ("5.14.0-1059-oem", "Ubuntu's 5.14", "5.15"),
+            ("6.10.11+bpo-amd64", "Debian's 6.10", "6.11"),
+            ("6.7.12+bpo-amd64", "Debian's 6.7", "6.8"),
+            ("6.16.8+deb13-amd64", "Debian's 6.16", "6.14"),
+            ("6.2.16-20-pve", "Proxmox VE's 6.2", "6.1"),
+            ("6.5.13-6-pve", "Proxmox VE's 6.5", "6.4"),
+            ("4.15.18-30-pve", "Proxmox VE's 4.15", "4.19"),
+            ("6.5.6-300.fc39.x86_64", "Fedora's 6.5", "6.4"),
+            ("6.2.9-300.fc38.x86_64", "Fedora's 6.2", "6.1"),
+            ("6.9.3-76060903-generic", "Pop!_OS's 6.9", "6.8"),
+            ("6.10.14-linuxkit", "LinuxKit's 6.10", "6.11"),
+            ("4.12.14-122.231-default", "SUSE Linux Enterprise 12 or 15", "4.19"),
+            ("4.14.190-perf+", "Android's 4.14", "4.19"),
+        ] {
+            let found = Distribution::of(release).expect(release).to_string();
+            assert!(found.starts_with(&alloc::format!("{who} is simulated as Linux {name}, ")), "{release}: {found}");
+            assert_eq!(series(release), name, "{release}");
         }
     }
 }

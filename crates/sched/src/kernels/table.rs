@@ -36,40 +36,36 @@ fn row() -> Kernel {
 ///
 /// The patch of a cloud (`sched_vcpu_pack=15` on its command line) has the name of its builds (`-fc-`).
 const LATE_6_18: &[Later] = &[
+    Later { plus: &[Behaviour::NewidleCostRises], ..before_2026([6, 18, 1], [6, 18, 5]) },
     Later {
         since: [6, 18, 33],
-        part: "",
         plus: &[Behaviour::BuddyInPick, Behaviour::ForkWaits, Behaviour::PicksAwake, Behaviour::ShortensAlways],
-        minus: &[],
-        off: &[],
+        ..LATER
     },
     Later {
         since: [6, 18, 44],
-        part: "",
         plus: &[Behaviour::LagByLongest, Behaviour::RestoreKeeps, Behaviour::ReweightKeeps],
         minus: &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays],
         off: &[Feature::RtPushIpi],
+        ..LATER
     },
-    Later { since: [6, 18, 44], part: "-fc-", plus: &[Behaviour::VcpuPack], minus: &[], off: &[] },
+    Later { since: [6, 18, 44], part: "-fc-", plus: &[Behaviour::VcpuPack], ..LATER },
 ];
 
-/// RHEL 8.1 and later, by a part of their releases: quotas do not expire. Read in 4.18.0-147.5.1.el8_1; 8.0 has no
-/// such part, or `.el8_0`.
-const LATE_EL8: &[Later] = &[
-    of_el8(".el8_1"),
-    of_el8(".el8_2"),
-    of_el8(".el8_3"),
-    of_el8(".el8_4"),
-    of_el8(".el8_5"),
-    of_el8(".el8_6"),
-    of_el8(".el8_7"),
-    of_el8(".el8_8"),
-    of_el8(".el8_9"),
-];
-
-const fn of_el8(part: &'static str) -> Later {
-    Later { since: [4, 18, 0], part, plus: &[], minus: &[Behaviour::SlicesExpire], off: &[] }
+/// Returns what stable releases before January 2026 lack.
+const fn before_2026(since: [u32; 3], until: [u32; 3]) -> Later {
+    Later { since, until: Some(until), off: SINCE_2026, ..LATER }
 }
+
+/// What most stable releases have in common.
+const LATER: Later = Later { since: [0; 3], until: None, build: 0, part: "", plus: &[], minus: &[], off: &[] };
+
+/// RHEL 8.1 and later: quotas do not expire. RHEL 8.0 is build 80, and 8.1 is build 147. Read in 4.18.0-147.5.1; whether
+/// the first updates of build 147 have it is not known.
+const LATE_EL8: &[Later] = &[Later { since: [4, 18, 0], build: 147, minus: &[Behaviour::SlicesExpire], ..LATER }];
+
+/// What is known of kernels without a recording.
+const PARTS: &str = "it has no recording, and not all of its source was read";
 
 /// Behaviours that were not distinguished when these kernels were added.
 const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];
@@ -189,8 +185,7 @@ fn rows() -> Vec<Kernel> {
             name: "4.19",
             release: "4.19",
             minus: &[Behaviour::LimitLastFirst, Behaviour::NewidleBacksOff, Behaviour::SlicesExpire],
-            unverified: "the releases of its changes are from memory; that capacities come from averages of real-time and interrupt load \
-                         is not distinguished from 4.18",
+            unverified: "that capacities come from averages of real-time and interrupt load is not distinguished from 4.18",
             change: "CFS (October 2018), as 4.18 in everything modelled here, except that quotas do not expire, and that \
                  newly-idle balancing does not lengthen the intervals of balancing. This is a late stable release: 4.19.88 removed the \
                  expiry, and 4.19.87 the longer intervals.",
@@ -199,7 +194,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "5.4",
             release: "5.4",
-            unverified: "the releases of its changes are from memory; the simulator moves misfit tasks only from 5.5 on",
+            unverified: "the simulator moves misfit tasks only from 5.5 on",
             change: "CFS (November 2019): the last balancer by load. It compares the present load only (4.20 removed LB_BIAS, \
                  and 5.3 cpu_load[]). For wakeups, a CPU that runs only SCHED_IDLE tasks counts as idle.",
             ..row()
@@ -209,7 +204,7 @@ fn rows() -> Vec<Kernel> {
             release: "5.10",
             // Read in 5.10.135 and 5.10.265.
             plus: &[Behaviour::KthreadsStay, Behaviour::GroupClampsProtect],
-            unverified: "the balancing of groups and the search for an idle CPU were read in an Android 5.10; the rest is from memory",
+            unverified: "it was recorded under emulation only",
             change: "CFS (December 2020): wakeups search for an idle core first, then for an idle CPU; the measured cost of \
                  searches bounds both (SIS_PROP). Two tasks may stay together on a node. Real-time tasks no longer borrow \
                  runtime from other CPUs (RT_RUNTIME_SHARE).",
@@ -228,7 +223,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "5.15",
             release: "5.15",
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "CFS (October 2021): one search finds an idle core or CPU. Slices in groups have a minimum (BASE_SLICE). \
                  There are SCHED_IDLE groups. A quarter of a node may fill up before tasks move to another node.",
             ..row()
@@ -237,6 +232,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.1",
             release: "6.1",
             extra: SINCE_2026,
+            later: const { &[before_2026([6, 1, 1], [6, 1, 160])] },
             off: LATE,
             plus: &[Behaviour::SparesBigCpus],
             minus: &[Behaviour::NarrowSum],
@@ -249,7 +245,7 @@ fn rows() -> Vec<Kernel> {
         Kernel {
             name: "6.4",
             release: "6.4",
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "CFS (June 2023), as in 6.1: a task keeps the CPUs it asked for when its cpuset changes (6.2), and limits of different groups \
                  begin their periods at different instants.",
             ..row()
@@ -258,6 +254,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.6",
             release: "6.6",
             extra: SINCE_2026,
+            later: const { &[before_2026([6, 6, 1], [6, 6, 120])] },
             off: LATE,
             // Not read: 6.1.192 and 6.12.117 have both.
             plus: &[Behaviour::SparesBigCpus],
@@ -273,7 +270,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.8",
             release: "6.8",
             policy: PolicyKind::Eevdf,
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "EEVDF, as in 6.6: wakeups search the cluster before the rest of the cache (6.7); a waiting real-time task \
                  is offered to other CPUs (6.7); utilisation estimates do not fall for tasks that had to wait.",
             ..row()
@@ -282,7 +279,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.11",
             release: "6.11",
             policy: PolicyKind::Eevdf,
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "The last EEVDF without delayed dequeue: a forked task starts with its share of the queue's utilisation, and misfit tasks no longer \
                  lengthen balancing intervals (6.10).",
             ..row()
@@ -291,6 +288,7 @@ fn rows() -> Vec<Kernel> {
             name: "6.12",
             release: "6.12",
             extra: &[Feature::NiRandom, Feature::PickBuddy],
+            later: const { &[before_2026([6, 12, 1], [6, 12, 65])] },
             off: LATE,
             plus: &[
                 Behaviour::IdleGivesWay,
@@ -312,7 +310,7 @@ fn rows() -> Vec<Kernel> {
             release: "6.14",
             plus: &[Behaviour::IdleGivesWay],
             policy: PolicyKind::Eevdf,
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "As 6.12, but changed weights place an entity again (6.13). The balancer no longer counts tasks with a \
                  delayed dequeue, and pulls tasks that are not eligible only after it has failed. The base slice is 0.75 ms.",
             ..row()
@@ -322,7 +320,7 @@ fn rows() -> Vec<Kernel> {
             release: "6.17",
             policy: PolicyKind::Eevdf,
             base_slice_ns: 700_000,
-            unverified: "the releases of its changes are from memory, not compared with its source",
+            unverified: PARTS,
             change: "The running task is protected for the shortest slice that waits, as in 6.18; CPU limits still take a whole group off its queue, \
                  as in 6.12. A newly-idle balance that pulls nothing raises its cost, so that the next ones are rarer.",
             ..row()

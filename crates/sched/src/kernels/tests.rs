@@ -44,19 +44,47 @@ fn slices_expire_in_two_ranges_of_releases() {
     assert_eq!(["3.12", "3.18", "4.18-el8", "4.19", "5.4"].map(of), [true, false, true, false, false]);
 }
 
-/// RHEL 8.0 is `4.18.0-80.el8` or `4.18.0-80.11.2.el8_0`. 8.1 removed the expiry.
+/// RHEL 8.0 is `4.18.0-80.el8` or `4.18.0-80.11.2.el8_0`. 8.1, which is build 147, removed the expiry.
 #[test]
 fn slices_of_rhel_8_expire_in_8_0_only() {
     for (release, expire) in [
         ("4.18.0-80.el8.x86_64", true),
         ("4.18.0-80.11.2.el8_0.x86_64", true),
+        ("4.18.0-80.7.1.el8_0.aarch64", true),
+        ("4.18.0-147.el8.x86_64", false),
         ("4.18.0-147.5.1.el8_1.x86_64", false),
+        ("4.18.0-193.el8.x86_64", false),
+        ("4.18.0-305.el8.x86_64", false),
+        ("4.18.0-348.el8.x86_64", false),
+        ("4.18.0-372.9.1.el8.x86_64", false),
+        ("4.18.0-425.3.1.el8.x86_64", false),
+        ("4.18.0-553.6.1.el8.x86_64", false),
+        ("4.18.0-553.5.1.an8.x86_64", false),
         ("4.18.0-553.16.1.el8_10.x86_64", false),
     ] {
         let mut kernel = kernel(&series(release)).unwrap();
         kernel.as_of(release);
         assert_eq!(kernel.behaviours.has(Behaviour::SlicesExpire), expire, "{release}");
     }
+}
+
+/// NI_RANDOM came to stable releases in January 2026.
+#[test]
+fn stable_releases_before_2026_have_no_random_newidle_balancing() {
+    let has = |release: &str| {
+        let mut kernel = kernel(&series(release)).unwrap();
+        kernel.as_of(release);
+        (kernel.features.has(Feature::NiRandom), kernel.behaviours.has(Behaviour::NewidleCostRises))
+    };
+    for release in ["6.12.8-arch1-1", "6.1.102", "6.6.30", "6.12.64", "6.6.87.2-microsoft-standard-WSL2"] {
+        assert!(!has(release).0, "{release}");
+    }
+    for release in
+        ["6.1.0-56-cloud-amd64", "6.1.160", "6.6.120", "6.12.65", "6.12.117+deb13-amd64", "6.18.5", "6.18.44", "6.12"]
+    {
+        assert!(has(release).0, "{release}");
+    }
+    assert_eq!([has("6.18.3"), has("6.18.5"), has("6.18")], [(false, true), (true, false), (true, false)]);
 }
 
 /// A source names commits by 12 hexadecimal digits, and does not end like a sentence.
@@ -117,6 +145,42 @@ fn impossible_combinations_are_found() {
     );
     assert!(of("6.12", Behaviour::Early, true).check(PolicyKind::Eevdf).is_err());
     assert!(of("6.12", Behaviour::TaskThrottle, true).check(PolicyKind::Eevdf).is_ok());
+}
+
+/// What nothing asks for beside the others is an error. With what asks for it, it is none.
+#[test]
+fn additions_without_an_effect_are_errors() {
+    let check = |name: &str, parts: &str| {
+        let mut kernel = kernel(name).unwrap();
+        for part in parts.split(' ') {
+            kernel.feature(part).unwrap();
+        }
+        kernel.check().map_err(|error| error.to_string())
+    };
+    let of_types = "FULLY_BUSY_SPARES_SMT FIRST_OF_EQUAL_MISFITS SPARE_CORE_FIRST SMT_BALANCE SIBLINGS_BY_CORES SIBLING_OF_BUSIEST \
+                    NUMA_ALLOWS_PAIR NUMA_ALLOWS_QUARTER NUMA_IMBALANCE_BY_CACHES SPARES_BIG_CPUS MISFIT_DOES_NOT_COUNT";
+    let of_search = "WAKE_SEARCHES_ONCE WAKE_CLUSTER_FIRST WAKE_AGES_IDLE WAKE_RECENT_CPU";
+    for (kernel, names, needs) in [("4.19", of_types, "BALANCE_BY_TYPE"), ("3.10", of_search, "WAKE_IDLE_CORES")] {
+        for name in names.split(' ') {
+            assert_eq!(check(kernel, name), Err(alloc::format!("{name} needs {needs}")), "{kernel}");
+        }
+    }
+    for (name, of_feature, feature) in [
+        ("WAKE_AGES_IDLE", "6.4", "SIS_PROP"),
+        ("SLICE_ENDS_AT_DEADLINE", "6.12", "HRTICK"),
+        ("HRTICK_ONCE", "6.12", "HRTICK"),
+    ] {
+        assert_eq!(
+            check(of_feature, &alloc::format!("-{name} +{name}")),
+            Err(alloc::format!("{name} needs {feature}"))
+        );
+        assert_eq!(check(of_feature, &alloc::format!("{feature} {name}")), Ok(()));
+    }
+    for name in ["SMT_BALANCE", "MISFIT_DOES_NOT_COUNT", "WAKE_CLUSTER_FIRST"] {
+        assert_eq!(check("6.1", name), Ok(()));
+    }
+    assert_eq!(check("4.19", "WAKE_SEARCHES_ONCE"), Ok(()));
+    assert_eq!(check("6.12", "HRTICK_DL HRTICK_ONCE"), Ok(()));
 }
 
 /// As `/sys/kernel/debug/sched/features` of the recorded machines.

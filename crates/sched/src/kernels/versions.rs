@@ -20,6 +20,8 @@ pub struct Neighbours {
 impl Kernel {
     /// Applies what a stable release (`uname -r`) is known to have beyond its kernel's.
     ///
+    /// - 6.1.1 to 6.1.159, 6.6.1 to 6.6.119, 6.12.1 to 6.12.64 and 6.18.1 to 6.18.4: without NI_RANDOM. Names with a
+    ///   third number of 0 (6.1.0-28-amd64) do not tell the release, and have it.
     /// - 6.18.33+: preemption ([`ForkWaits`](super::Behaviour::ForkWaits) and others that came with 6.19).
     /// - 6.18.44+: what was observed there, such as [`LagByLongest`](super::Behaviour::LagByLongest). 6.18.15 lacks it,
     ///   and the release between them is not known.
@@ -45,7 +47,13 @@ impl Kernel {
     pub fn as_of(&mut self, release: &str) {
         let Some(version) = self::version(release) else { return };
         let is_of_series = |later: &Later| version[..2] == later.since[..2];
-        let applies = |later: &&Later| is_of_series(later) && version >= later.since && release.contains(later.part);
+        let applies = |later: &&Later| {
+            is_of_series(later)
+                && version >= later.since
+                && later.until.is_none_or(|until| version < until)
+                && build(release) >= later.build
+                && release.contains(later.part)
+        };
         for later in self.later.iter().filter(applies) {
             for &one in later.plus {
                 self.behaviours.set(one, true);
@@ -58,6 +66,13 @@ impl Kernel {
             }
         }
     }
+}
+
+/// Returns the build of a distribution's release: 553 of `4.18.0-553.16.1.el8_10`; 0 without one.
+fn build(release: &str) -> u32 {
+    let after = release.split_once('-').map_or("", |(_, after)| after);
+    let digits = after.split(|letter: char| !letter.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`. Some

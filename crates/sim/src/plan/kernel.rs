@@ -23,7 +23,9 @@ pub use vruntime_sched::kernels::series;
 /// `6.12.117+deb13-amd64` the `+` is the release's.
 fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     let mut numbers = name.split('-').next().unwrap_or_default().split('.');
-    let numbered = numbers.clone().count() >= 3 && numbers.all(|number| number.parse::<u32>().is_ok());
+    // A release candidate has no third number (6.18-rc4).
+    let least = if name.contains("-rc") { 2 } else { 3 };
+    let numbered = numbers.clone().count() >= least && numbers.all(|number| number.parse::<u32>().is_ok());
     if !numbered {
         return None;
     }
@@ -48,6 +50,7 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
 /// assert_eq!(parse_kernel("6.12.117+deb13-amd64+NO_PLACE_LAG")?.0.name, "6.12");
 /// assert_eq!(parse_kernel("6.6.87.2-microsoft-standard-WSL2")?.0.name, "6.6");
 /// assert_eq!(parse_kernel("5.10.0-rc3+")?.0.name, "5.10");
+/// assert_eq!(parse_kernel("6.18-rc4")?.0.name, "6.18");
 /// let error = parse_kernel("6.12+base_slice=3").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no tunable `base_slice`");
 /// # Ok::<(), vruntime_sim::plan::Error>(())
@@ -78,10 +81,13 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     for &part in parts {
         match part.split_once('=') {
             None if part.is_empty() => return Err(ErrorKind::NoPart(text.to_owned()).into()),
-            None => parsed.feature(part).map_err(|unknown| {
-                let is_tunable = TUNABLES.iter().any(|(name, _)| *name == part);
-                if is_tunable { ErrorKind::NoValue(part.to_owned()) } else { ErrorKind::Unknown(unknown) }
-            })?,
+            None => {
+                notes.extend(note::of_unchanged(part, &parsed));
+                parsed.feature(part).map_err(|unknown| {
+                    let is_tunable = TUNABLES.iter().any(|(name, _)| *name == part);
+                    if is_tunable { ErrorKind::NoValue(part.to_owned()) } else { ErrorKind::Unknown(unknown) }
+                })?;
+            }
             Some((name, value)) => {
                 let digits = value.replace('_', "");
                 let below = || digits.parse().ok().and_then(|value| negative(name, value));

@@ -340,6 +340,7 @@ impl Planner<'_> {
             &mut self.notes,
         );
         for name in features {
+            self.notes.extend(note::of_unchanged(name, kernel));
             kernel.feature(name).map_err(ErrorKind::Unknown)?;
             self.notes.extend(note::of_feature(name, kernel));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::FEATURES;
-use vruntime_sched::kernels::{Distribution, has_feature, with_feature};
+use vruntime_sched::kernels::{Behaviour, Distribution, bare_feature, has_feature, with_feature};
 use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::Preempt;
@@ -32,6 +32,15 @@ pub enum Note {
         /// The oldest and the newest supported kernel with it.
         has: (&'static str, &'static str),
     },
+    /// A behaviour that the kernel has before it is added, or lacks before it is removed.
+    Unchanged {
+        /// The kernel.
+        kernel: &'static str,
+        /// The behaviour's name.
+        behaviour: &'static str,
+        /// Whether it was to be added.
+        added: bool,
+    },
     /// A setting that a later one replaces.
     Overridden {
         /// The one without effect.
@@ -49,7 +58,7 @@ pub enum Note {
     /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
     /// A distribution whose releases have the scheduler of another kernel, or a later one.
-    Distribution(&'static Distribution),
+    Distribution(Distribution),
     /// A preemption model that the kernel has no more.
     NoModel {
         /// The model.
@@ -91,6 +100,10 @@ impl fmt::Display for Note {
             Self::NoDifference { feature, why } => write!(f, "{feature} makes no difference here: {why}"),
             Self::NotHere { kernel, feature, has: (first, last) } => {
                 write!(f, "Linux {kernel} has no {feature}: {first} to {last} do")
+            }
+            Self::Unchanged { kernel, behaviour, added } => {
+                let (sign, has) = if *added { ('+', "has") } else { ('-', "lacks") };
+                write!(f, "{sign}{behaviour} has no effect: Linux {kernel} {has} it already")
             }
             Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} overrides it"),
             Self::LeftOut { resident } => {
@@ -152,6 +165,15 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let elsewhere = with_feature(row.feature).filter(|_| !has_feature(kernel.name, row.feature));
     let not_here = elsewhere.map(|has| Note::NotHere { kernel: kernel.name, feature: row.name, has });
     no_difference.into_iter().chain(not_here).collect()
+}
+
+/// Returns a note if a behaviour that is to be switched is on or off already.
+pub(super) fn of_unchanged(part: &str, kernel: &Kernel) -> Option<Note> {
+    let (name, added) = bare_feature(part);
+    let behaviour = Behaviour::named(name)?;
+    let is_forced = kernel.forced().iter().any(|(forced, _)| *forced == behaviour);
+    let unchanged = !is_forced && kernel.behaviours.has(behaviour) == added;
+    unchanged.then_some(Note::Unchanged { kernel: kernel.name, behaviour: behaviour.name(), added })
 }
 
 /// Adds a note for each of `all` that a later one of that name replaces with another value.

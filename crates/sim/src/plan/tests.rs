@@ -119,6 +119,22 @@ fn what_makes_no_difference_is_noted() {
     assert!(matches!(plan.notes[2], Note::NotHere { kernel: "6.12", feature: "LB_BIAS", .. }));
 }
 
+/// A behaviour that is in force changes nothing when it is added. One that a kernel's name removed is added again.
+#[test]
+fn behaviours_that_change_nothing_are_noted() {
+    let notes = |kernel: &str, features: &[&str]| {
+        let features = features.iter().map(|&name| name.to_owned()).collect();
+        let plan = planned("", &Overrides { kernel: Some(kernel.to_owned()), features, ..Overrides::default() });
+        plan.notes.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    let has = "+TASK_THROTTLE has no effect: Linux 6.18 has it already";
+    assert_eq!(notes("6.18+TASK_THROTTLE", &[]), [has]);
+    assert_eq!(notes("6.18", &["+TASK_THROTTLE"]), [has]);
+    assert_eq!(notes("6.12", &["-TASK_THROTTLE"]), ["-TASK_THROTTLE has no effect: Linux 6.12 lacks it already"]);
+    assert_eq!(notes("6.12+TASK_THROTTLE", &[]), [""; 0]);
+    assert_eq!(notes("6.18+-TASK_THROTTLE", &["+TASK_THROTTLE"]), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_planned_is_reported_with_its_place() {
     let none = Overrides::default();
@@ -205,8 +221,11 @@ fn a_speed_of_siblings_without_siblings_is_reported() {
 #[test]
 fn a_release_names_its_kernel() {
     let of = |text: &str| format!("{:?}", parse_kernel(text).unwrap().0);
-    for release in ["6.12.4", "6.12.9-amd64", "6.12.117+deb13-cloud-amd64", "6.12.4+RUN_TO_PARITY"] {
+    for release in ["6.12.65", "6.12.99-amd64", "6.12.117+deb13-cloud-amd64", "6.12.65+RUN_TO_PARITY"] {
         assert_eq!(of(release), of("6.12"), "{release}");
+    }
+    for release in ["6.12.4", "6.12.9-amd64", "6.12.4+RUN_TO_PARITY"] {
+        assert_eq!(of(release), of("6.12+NO_NI_RANDOM"), "{release}");
     }
     assert_eq!(of("6.1.0-18-amd64"), of("6.1"));
     assert_eq!(of("6.12.117+deb13-amd64+NO_PLACE_LAG"), of("6.12+NO_PLACE_LAG"));

@@ -202,8 +202,8 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
         return Err(unknown_subject(&figure, &first.results));
     }
     sides.figure = Some(figure.clone());
-    let matters = figure.matters(first.mean(), last.mean());
-    let found = search::search(sides, of, (first, last), matters)?;
+    // What stands out is large enough to matter, and a figure that the user named matters in any case.
+    let found = search::search(sides, of, (first, last))?;
     Ok(Searched::Found(figure, Box::new(found)))
 }
 

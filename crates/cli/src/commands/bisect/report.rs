@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, fit_text, grid};
 
-use super::search::{Effect, Found};
+use super::search::{Effect, Found, Undo};
 use super::sides::Words;
 
 pub(super) struct Report<'a> {
@@ -73,7 +73,7 @@ impl Report<'_> {
             figure.text(found.to.mean()),
         );
         if !found.differs {
-            return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
+            return format!("{moved} The difference is within the spread of the seeds.");
         }
         if found.explained_by.is_empty() {
             return format!("{moved} {}", self.unexplained());
@@ -81,11 +81,9 @@ impl Report<'_> {
         let of = figure.text(total.abs());
         let share = percent(found.joint, total);
         let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.causes());
-        let together = found.explained_by.iter().filter(|_| found.is_smallest);
-        let switches: Vec<&str> = together.map(|&one| self.words[one].switch.as_str()).collect();
-        let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
-        if !switches.is_empty() {
-            text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
+        if let Some(undo) = &found.undo {
+            let (by, share) = (figure.text(undo.by.abs()), percent(undo.by, total));
+            text.push_str(&format!(" To undo {by} ({share} %) on a real kernel: {}.", self.commands(undo).join("; ")));
         }
         text.extend([" ", &self.rest()]);
         text.extend(self.alternatives().map(|others| format!(" {others}")));
@@ -93,17 +91,37 @@ impl Report<'_> {
         text
     }
 
+    /// Returns the commands that undo a part of the change, each once. Two causes can have the same switch.
+    fn commands(&self, undo: &Undo) -> Vec<&str> {
+        let mut commands: Vec<&str> = Vec::new();
+        for &one in &undo.causes {
+            let command = self.words[one].switch.as_str();
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+        commands
+    }
+
     /// Names the set that explains the change. If the budget ended the search for a smaller one, says so.
     fn causes(&self) -> String {
         const MOST_NAMES: usize = 6;
-        let together = &self.found.explained_by;
-        match (self.found.is_smallest, together.len()) {
-            (true, _) => self.names(together),
-            (false, ..=MOST_NAMES) => format!("{} or some of them", self.names(together)),
+        let Found { explained_by: causes, counteracted_by: against, .. } = self.found;
+        match (self.found.is_smallest, causes.len() + against.len()) {
+            (true, _) if !against.is_empty() => {
+                format!("{}, counteracted by {}", self.names(causes), self.names(against))
+            }
+            (true, _) => self.names(causes),
+            (false, ..=MOST_NAMES) => format!("{} or some of them", self.names(&self.set())),
             (false, count) => {
                 format!("{count} of the {} differences (`--json` has their names), or some of them", self.found.of)
             }
         }
+    }
+
+    /// Returns the set that explains the change.
+    fn set(&self) -> Vec<usize> {
+        self.found.explained_by.iter().chain(&self.found.counteracted_by).copied().collect()
     }
 
     /// Names the differences that explain the change as well.
@@ -200,6 +218,7 @@ impl Report<'_> {
         let is_of = |all: &[usize]| all.contains(&effect.difference);
         match self.found {
             found if is_of(&found.explained_by) => "yes",
+            found if is_of(&found.counteracted_by) => "against",
             found if is_of(&found.alternatives) => "alone",
             _ => "",
         }
@@ -270,7 +289,7 @@ impl Report<'_> {
             text.push('\n');
             text.push_str(&grid(&["together", alone.as_str(), "share"], 1, lines));
         }
-        text.extend(["\n", &self.counts(), "\n"]);
+        text.extend(["\n", &fit_text(&self.counts(), ""), "\n"]);
         for note in &self.notes {
             text.extend([&fit_text(note, ""), "\n"]);
         }
@@ -308,9 +327,13 @@ impl Report<'_> {
             "noise": found.noise(),
             "within_noise": !found.differs,
             "explained_by": names(&found.explained_by),
+            "counteracted_by": names(&found.counteracted_by),
             "explained_alone_by": names(&found.alternatives),
             "explained": found.joint,
             "explained_share": found.differs.then(|| part(found.joint, total)),
+            "undo": found.undo.as_ref().map(|undo| {
+                json!({ "commands": self.commands(undo), "by": undo.by, "share": part(undo.by, total) })
+            }),
             "all_together": found.whole,
             "ended_early": found.stopped,
             "events": self.events,
@@ -340,8 +363,9 @@ impl Report<'_> {
         let singles = self.moving().filter(|_| found.differs).take(24);
         let mut rows: Vec<Bar> =
             singles.map(|effect| bar(self.words[effect.difference].name.clone(), effect.mean())).collect();
-        if found.explained_by.len() > 1 {
-            rows.insert(0, bar(format!("{} together", self.names(&found.explained_by).replace('`', "")), found.joint));
+        let set = self.set();
+        if set.len() > 1 {
+            rows.insert(0, bar(format!("{} together", self.names(&set).replace('`', "")), found.joint));
         }
         if found.differs {
             page.bars(self.bars(rows));
@@ -444,4 +468,58 @@ pub(super) fn described(words: &Words) -> Map<String, Value> {
 /// Returns a text unless it is empty.
 fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::search::Ran;
+    use super::*;
+
+    /// Causes and what opposes them are apart, and a command that two causes share is printed once.
+    #[test]
+    fn an_answer_tells_causes_from_what_counteracts_them() {
+        let ran = |value: f64| Ran { values: vec![value; 2], ..Ran::default() };
+        let mut found = Found {
+            from: ran(0.25),
+            to: ran(0.75),
+            differs: true,
+            effects: Vec::new(),
+            of: 3,
+            whole: None,
+            explained_by: vec![0, 1],
+            counteracted_by: vec![2],
+            joint: 0.5,
+            undo: Some(Undo { causes: vec![0, 1], by: 0.48 }),
+            alternatives: Vec::new(),
+            stopped: false,
+            is_smallest: true,
+            combinations: 9,
+            log: Vec::new(),
+        };
+        let figure = Figure::named("share(web)").expect("it is a figure");
+        let answer = |found: &Found| {
+            let words =
+                |name: &str| Words { name: name.to_owned(), switch: "echo NO_HRTICK".to_owned(), ..Words::default() };
+            let report = Report {
+                from: "A",
+                to: "B",
+                what: String::new(),
+                figure: &figure,
+                found,
+                words: ["ONE", "TWO", "THREE"].map(words).into(),
+                seeds: 2,
+                budget: 1,
+                events: 1,
+                notes: Vec::new(),
+            };
+            assert_eq!(report.json()["counteracted_by"], json!(["THREE"]));
+            report.answer()
+        };
+        let says = answer(&found);
+        assert!(says.contains("comes from `ONE` and `TWO`, counteracted by `THREE`."), "{says}");
+        assert!(says.contains("(96 %) on a real kernel: echo NO_HRTICK. The rest"), "{says}");
+        found.undo = None;
+        let says = answer(&found);
+        assert!(!says.contains("real kernel"), "{says}");
+    }
 }

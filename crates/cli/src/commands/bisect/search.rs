@@ -64,6 +64,9 @@ pub(super) trait Between {
 
     /// Returns the number of combinations that the budget still allows.
     fn left(&self, seeds: Seeds, stage: Stage) -> usize;
+
+    /// Whether a real kernel can switch a difference off.
+    fn is_switchable(&self, difference: usize) -> bool;
 }
 
 /// Stages of the search. Each has a third of the budget, and what earlier ones left.
@@ -127,7 +130,7 @@ pub(super) struct Combination {
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
-    /// Whether the figure differs by more than the noise, or in all seeds, and by enough to matter.
+    /// Whether the figure differs by more than the noise, or in all seeds.
     pub(super) differs: bool,
     /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
@@ -135,14 +138,19 @@ pub(super) struct Found {
     pub(super) of: usize,
     /// Effect of all differences together. `None`: the combination is impossible, or did not run.
     pub(super) whole: Option<f64>,
-    /// The smallest set found that explains the change, and its joint effect. Empty if no set explains most of it.
+    /// The causes in the smallest set found that explains the change. Empty if no set explains most of it.
     pub(super) explained_by: Vec<usize>,
+    /// The other differences of that set, whose effects oppose the change.
+    pub(super) counteracted_by: Vec<usize>,
+    /// The joint effect of the set.
     pub(super) joint: f64,
+    /// The causes that a real kernel can switch off, if that undoes most of the change.
+    pub(super) undo: Option<Undo>,
     /// Single differences that explain the change alone, without those of `explained_by`.
     pub(super) alternatives: Vec<usize>,
     /// Whether the budget ended the search.
     pub(super) stopped: bool,
-    /// Whether every smaller set was tried. If not, some of `explained_by` may not be needed.
+    /// Whether every smaller set was tried. If not, some of the set may not be needed.
     pub(super) is_smallest: bool,
     pub(super) combinations: usize,
     pub(super) log: Vec<Combination>,
@@ -191,6 +199,14 @@ impl Goal {
     }
 }
 
+/// Causes that were left out of the second side, with seeds that did not choose them.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Undo {
+    pub(super) causes: Vec<usize>,
+    /// The change that is lost without the causes.
+    pub(super) by: f64,
+}
+
 /// A single difference, its runs, and the differences that it needs.
 type Single = (usize, Ran, Vec<usize>);
 
@@ -217,18 +233,11 @@ const ENOUGH: f64 = 0.1;
 const GROUP: usize = 6;
 
 /// Searches `0..differences`. `ends` are the runs of the two sides.
-///
-/// `matters`: their figures differ by enough to matter.
-pub(super) fn search<B: Between>(
-    sides: &mut B,
-    differences: usize,
-    ends: (Ran, Ran),
-    matters: bool,
-) -> Result<Found, B::Error> {
+pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, Ran)) -> Result<Found, B::Error> {
     let mut search = Search::new(sides);
     let (first, last) = ends;
     let goal = Goal { total: last.mean() - first.mean(), noise: first.noise().max(last.noise()) };
-    let differs = matters && (goal.total.abs() > goal.noise || first.is_disjoint(&last));
+    let differs = goal.total.abs() > goal.noise || first.is_disjoint(&last);
     let all: Vec<usize> = (0..differences).collect();
     let whole = search.joints(vec![all.clone()], &first)?.pop().map(|(_, whole)| whole);
     search.stage = Stage::Alone;
@@ -241,9 +250,10 @@ pub(super) fn search<B: Between>(
     let towards = |effect: &Effect| effect.mean() * goal.total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
     search.weights = effects.iter().map(|effect| (effect.difference, towards(effect))).collect();
-    let (explained_by, joint) =
-        if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
-    let alternatives = alternatives(&effects, &explained_by, goal);
+    let (set, joint) = if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
+    let alternatives = alternatives(&effects, &set, goal);
+    let (explained_by, counteracted_by) = search.sided(set);
+    let undo = search.undone(&explained_by, goal)?;
     effects.sort_by(|a, b| b.mean().abs().total_cmp(&a.mean().abs()).then(a.difference.cmp(&b.difference)));
     Ok(Found {
         from: first,
@@ -253,7 +263,9 @@ pub(super) fn search<B: Between>(
         of: differences,
         whole,
         explained_by,
+        counteracted_by,
         joint,
+        undo,
         alternatives,
         stopped: search.stopped,
         is_smallest: search.is_smallest,
@@ -340,6 +352,35 @@ impl<'a, B: Between> Search<'a, B> {
             all.filter_map(|one| self.weights.get(one)).copied().fold(0.0, f64::max)
         };
         most(&mut part.iter()) > most(&mut set.iter().filter(|one| !part.contains(one))) + goal.noise
+    }
+
+    /// Parts a set into the differences whose mean effects have the direction of the change, and those that oppose it. If
+    /// all oppose it, only their interaction makes the change, and none is apart.
+    fn sided(&self, set: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
+        let opposes = |one: &usize| self.weights.get(one).is_some_and(|towards| *towards < 0.0);
+        if set.iter().all(opposes) { (set, Vec::new()) } else { set.into_iter().partition(|one| !opposes(one)) }
+    }
+
+    /// Leaves the causes that a real kernel can switch off out of the second side. `None`: that does not undo most of the
+    /// change, there is no such cause, or the budget does not suffice.
+    ///
+    /// Other seeds count here: with those of the search, a difference can be among the causes by chance.
+    fn undone(&mut self, causes: &[usize], goal: Goal) -> Result<Option<Undo>, B::Error> {
+        let causes: Vec<usize> = causes.iter().copied().filter(|&one| self.sides.is_switchable(one)).collect();
+        if causes.is_empty() || !self.is_smallest {
+            return Ok(None);
+        }
+        let by = self.fresh_effect([Vec::new(), causes.clone()], true)?.map(|by| -by);
+        Ok(by.filter(|by| goal.is_most(*by)).map(|by| Undo { causes, by }))
+    }
+
+    /// Returns the effect of the second of two sets beyond the first's, with fresh seeds. `None`: beyond the budget, or
+    /// impossible.
+    fn fresh_effect(&mut self, sets: [Vec<usize>; 2], backward: bool) -> Result<Option<f64>, B::Error> {
+        let runs = self.run(&sets, backward, Seeds::Fresh)?;
+        let means: Vec<f64> = runs.iter().flatten().map(|(ran, _)| ran.mean()).collect();
+        self.combinations += means.len();
+        Ok(if let [one, other] = means[..] { Some(other - one) } else { None })
     }
 
     /// Whether the budget does not allow another combination.
@@ -518,7 +559,8 @@ impl<'a, B: Between> Search<'a, B> {
     ///
     /// A difference can have an effect on the second side only, so its mean effect can be within the noise. Here one of
     /// the two effects must be beyond the noise, and at least half of the rest. Such a difference may need others, so
-    /// those that make half of the rest are tried with it.
+    /// those that make half of the rest are tried with it. With fresh seeds, what is added must again make at least half
+    /// of the rest: of many differences, some have such an effect by chance.
     fn extended(
         &mut self,
         set: &Joint,
@@ -548,7 +590,11 @@ impl<'a, B: Between> Search<'a, B> {
         let joints = self.joints(sets, first)?.into_iter().filter(|(_, joint)| goal.is_met(*joint));
         let distance = |joint: f64| (goal.total - joint).abs();
         // The first of the nearest has the fewest differences.
-        Ok(joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))))
+        let Some(larger) = joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))) else {
+            return Ok(None);
+        };
+        let again = self.fresh_effect([set.0.clone(), larger.0.clone()], false)?;
+        Ok(again.filter(|by| by * rest.signum() >= rest.abs() / 2.0).map(|_| larger))
     }
 
     /// Returns the first of the larger and larger prefixes that explains the change, else the nearest.

@@ -1,25 +1,30 @@
 //! The settings in which two scenario files differ.
 //!
-//! Compares tables by key, lists of named tables (`[[task]]`, `[[workload]]`) by name, and everything else as a whole.
+//! Compares tables by key, lists of named tables (`[[task]]`, `[[workload]]`) by name, `features` by item, and everything
+//! else as a whole. Two kernels are divided into their differences.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 use toml::{Table, Value};
+use vruntime_sched::Kernel;
+use vruntime_sched::kernels::{Difference, bare_feature};
+use vruntime_sim::plan::parse_kernel;
 
-use super::sides::{Variant, Words};
+use super::sides::{Variant, Words, of_difference};
 use crate::args::Bisect;
 use crate::input::{self, Input};
 use crate::plan::planned;
 
-/// A key, or the name of a list's entry.
+/// A key, the name of a list's entry, or a feature without its sign.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Key(String),
     Entry(String),
+    Feature(String),
 }
 
 /// A setting that differs.
@@ -30,12 +35,22 @@ struct Setting {
     to: Option<Value>,
 }
 
+/// The kernels of both files, as named there.
+#[derive(Debug)]
+struct Kernels {
+    names: [String; 2],
+    kernels: [Kernel; 2],
+    differences: Vec<Difference>,
+}
+
+/// Differences of the kernels have the numbers behind the settings'.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     arguments: &'a Bisect,
     names: [PathBuf; 2],
     tables: [Table; 2],
     settings: Vec<Setting>,
+    kernels: Option<Kernels>,
     ends: [Variant<'a>; 2],
 }
 
@@ -55,12 +70,34 @@ impl<'a> Files<'a> {
             ends.push(Variant { workload: Cow::Owned(input.workload.clone()), config: plan.config });
         }
         let ends: [Variant<'a>; 2] = ends.try_into().map_err(|_| miette!("two files have two ends"))?;
-        let settings = differences(&tables[0], &tables[1]);
-        Ok((first, Self { arguments, names, tables, settings, ends }))
+        let mut settings = differences(&tables[0], &tables[1]);
+        let kernels = kernels(&mut settings);
+        Ok((first, Self { arguments, names, tables, settings, kernels, ends }))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.settings.len()
+        self.settings.len() + self.differences().len()
+    }
+
+    fn differences(&self) -> &[Difference] {
+        self.kernels.as_ref().map_or(&[], |kernels| &kernels.differences)
+    }
+
+    /// Describes the differences of the kernels.
+    fn of_kernels(&self) -> Vec<Words> {
+        let Some(Kernels { names: [from, to], kernels: [first, last], differences }) = &self.kernels else {
+            return Vec::new();
+        };
+        let cpus = self.ends[1].config.machine.topology.nr_cpus();
+        differences.iter().map(|&one| of_difference(one, [first, last], cpus, from, to)).collect()
+    }
+
+    /// Whether a difference of the kernels can be switched off on a real kernel.
+    pub(super) fn is_switchable(&self, one: usize) -> bool {
+        let words = self.of_kernels();
+        one.checked_sub(self.settings.len())
+            .and_then(|one| words.get(one))
+            .is_some_and(|words| !words.switch.is_empty())
     }
 
     pub(super) fn ends(&self) -> [Variant<'a>; 2] {
@@ -74,7 +111,7 @@ impl<'a> Files<'a> {
             what: format!("{} becomes {}", value(&setting.from), value(&setting.to)),
             ..Words::default()
         };
-        self.settings.iter().map(words).collect()
+        self.settings.iter().map(words).chain(self.of_kernels()).collect()
     }
 
     /// Returns one file with settings of the other. If that is invalid (a `sleep` without its `run`), takes all
@@ -82,11 +119,14 @@ impl<'a> Files<'a> {
     pub(super) fn variant(&self, backward: bool, set: &[usize]) -> Option<(Variant<'a>, Vec<usize>)> {
         let mut taken = set.to_vec();
         loop {
-            if let Some(variant) = self.planned(backward, &taken) {
+            if let Some((variant, needed)) = self.planned(backward, &taken) {
+                taken.extend(needed);
                 return Some((variant, taken));
             }
-            let parent = |one: usize| self.settings[one].path.split_last().map(|(_, parent)| parent);
-            let beside = |one: &usize| !taken.contains(one) && taken.iter().any(|&other| parent(*one) == parent(other));
+            let parent = |one: usize| self.settings.get(one)?.path.split_last().map(|(_, parent)| parent);
+            let is_beside =
+                |one: usize| parent(one).is_some_and(|here| taken.iter().any(|&other| parent(other) == Some(here)));
+            let beside = |one: &usize| !taken.contains(one) && is_beside(*one);
             let more: Vec<usize> = (0..self.len()).filter(beside).collect();
             if more.is_empty() {
                 return None;
@@ -95,19 +135,57 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn planned(&self, backward: bool, taken: &[usize]) -> Option<Variant<'a>> {
+    /// Returns one file with settings of the other, and the differences of the kernels that these need.
+    fn planned(&self, backward: bool, taken: &[usize]) -> Option<(Variant<'a>, Vec<usize>)> {
         let side = usize::from(backward);
         let mut table = self.tables[side].clone();
-        for &one in taken {
-            let Setting { path, from, to } = &self.settings[one];
+        for Setting { path, from, to } in taken.iter().filter_map(|&one| self.settings.get(one)) {
             put(&mut table, path, if backward { from } else { to }.clone());
         }
         let (name, text) = (&self.names[side], toml::to_string(&table).ok()?);
         let input = input::variant(name, &text, self.arguments.duration)?;
         let mut plan = planned(&input, self.arguments.machine.as_deref(), &self.arguments.model)?;
         plan.config.duration = self.arguments.duration;
-        Some(Variant { workload: Cow::Owned(input.workload), config: plan.config })
+        let mut needed = Vec::new();
+        if let Some(Kernels { kernels, differences, .. }) = &self.kernels {
+            let numbers = taken.iter().filter_map(|one| one.checked_sub(self.settings.len()));
+            let which: Vec<Difference> = numbers.filter_map(|number| differences.get(number).copied()).collect();
+            let (kernel, with) = plan.config.kernel.taking(&kernels[1 - side], &which);
+            let number = |one: &Difference| differences.iter().position(|known| known == one);
+            let with = with.iter().filter(|one| !which.contains(one)).filter_map(number);
+            needed.extend(with.map(|number| self.settings.len() + number));
+            plan.config.kernel = kernel;
+            // The file's features count, whatever the kernel's default is.
+            for feature in features(&table) {
+                plan.config.kernel.feature(feature).ok()?;
+            }
+        }
+        Some((Variant { workload: Cow::Owned(input.workload), config: plan.config }, needed))
     }
+}
+
+/// Returns the features that a scenario switches.
+fn features(table: &Table) -> impl Iterator<Item = &str> {
+    let scenario = table.get("scenario").and_then(Value::as_table);
+    let lists = [Some(table), scenario].into_iter().flatten().filter_map(|table| table.get("features")?.as_array());
+    lists.flatten().filter_map(Value::as_str)
+}
+
+/// Takes a pair of kernels out of the settings, if their differences are known. Both have the interfaces that the files
+/// use.
+fn kernels(settings: &mut Vec<Setting>) -> Option<Kernels> {
+    let is_kernel = |setting: &Setting| matches!(&path(&setting.path)[..], "kernel" | "scenario.kernel");
+    let at = settings.iter().position(is_kernel)?;
+    let Setting { from: Some(Value::String(from)), to: Some(Value::String(to)), .. } = &settings[at] else {
+        return None;
+    };
+    let names = [from.clone(), to.clone()];
+    let kernels = [from, to].map(|name| parse_kernel(name).ok().map(|(kernel, _)| kernel));
+    let [Some(first), Some(last)] = kernels else { return None };
+    let mut differences = first.differences(&last)?;
+    differences.retain(|difference| !difference.is_interface());
+    settings.remove(at);
+    Some(Kernels { names, kernels: [first, last], differences })
 }
 
 fn table(path: &Path) -> miette::Result<Table> {
@@ -129,7 +207,7 @@ fn short(value: &Value) -> String {
 /// Formats a path as in TOML, with names of entries: `task.web.run`, `groups."/a".weight`.
 fn path(steps: &[Step]) -> String {
     let bare = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !name.is_empty();
-    let text = |(Step::Key(name) | Step::Entry(name)): &Step| {
+    let text = |(Step::Key(name) | Step::Entry(name) | Step::Feature(name)): &Step| {
         if bare(name) { name.clone() } else { format!("\"{name}\"") }
     };
     steps.iter().map(text).collect::<Vec<_>>().join(".")
@@ -162,8 +240,31 @@ fn one(at: &mut Vec<Step>, from: Option<&Value>, to: Option<&Value>, all: &mut V
                 at.pop();
             }
         }
+        (from, to) if is_features(at) && from.is_none_or(are_texts) && to.is_none_or(are_texts) => {
+            let items = |list: Option<&Value>| {
+                let list = list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+                // The last of a name counts.
+                list.map(|text| (bare_feature(text).0.to_owned(), text.to_owned())).collect::<BTreeMap<_, _>>()
+            };
+            let (from, to) = (items(from), items(to));
+            let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+            for name in names.into_iter().filter(|name| from.get(*name) != to.get(*name)) {
+                let value = |items: &BTreeMap<String, String>| items.get(name).cloned().map(Value::String);
+                let path = [&at[..], &[Step::Feature(name.clone())]].concat();
+                all.push(Setting { path, from: value(&from), to: value(&to) });
+            }
+        }
         _ => all.push(Setting { path: at.clone(), from: from.cloned(), to: to.cloned() }),
     }
+}
+
+/// Whether a path is the list of features.
+fn is_features(at: &[Step]) -> bool {
+    matches!(&path(at)[..], "features" | "scenario.features")
+}
+
+fn are_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_str))
 }
 
 /// Returns the name of a list's entry.
@@ -189,6 +290,13 @@ fn put(table: &mut Table, path: &[Step], value: Option<Value>) {
             Some(value) => drop(table.insert(key.clone(), value)),
             None => drop(table.remove(key)),
         },
+        [Step::Feature(name), ..] => {
+            let list = table.entry(key.clone()).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(list) = list {
+                list.retain(|one| one.as_str().is_none_or(|text| bare_feature(text).0 != name));
+                list.extend(value);
+            }
+        }
         [Step::Key(_), ..] => {
             let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
             if let Value::Table(inner) = inner {
@@ -262,6 +370,42 @@ at = "2s"
         }
         assert_eq!(differences(&there, &to), []);
         assert_eq!(differences(&from, &back), []);
+    }
+
+    /// Each feature is a setting, and so is its sign.
+    #[test]
+    fn features_are_compared_by_item() {
+        let from = "[scenario]\nfeatures = [\"NO_DELAY_DEQUEUE\", \"HRTICK\"]";
+        let to = "[scenario]\nfeatures = [\"+TASK_THROTTLE\", \"HRTICK\", \"DELAY_DEQUEUE\"]";
+        let [from, to]: [Table; 2] = [from, to].map(|text| toml::from_str(text).unwrap());
+        let all = differences(&from, &to);
+        let paths: Vec<String> = all.iter().map(|setting| path(&setting.path)).collect();
+        assert_eq!(paths, ["scenario.features.DELAY_DEQUEUE", "scenario.features.TASK_THROTTLE"]);
+        let mut there = from.clone();
+        for setting in &all {
+            put(&mut there, &setting.path, setting.to.clone());
+        }
+        assert_eq!(differences(&there, &to), []);
+        assert_eq!(features(&there).collect::<Vec<_>>(), ["HRTICK", "DELAY_DEQUEUE", "+TASK_THROTTLE"]);
+        assert_eq!(
+            differences(&toml::from_str("x = 1").unwrap(), &toml::from_str("x = 1\nfeatures = [\"A\"]").unwrap()).len(),
+            1
+        );
+    }
+
+    /// A pair of kernels is its differences, unless one of the files lists several kernels.
+    #[test]
+    fn a_pair_of_kernels_is_taken_apart() {
+        let of = |from: &str, to: &str| {
+            let [from, to]: [Table; 2] = [from, to].map(|text| toml::from_str(text).unwrap());
+            let mut settings = differences(&from, &to);
+            let kernels = kernels(&mut settings);
+            (settings.len(), kernels.map(|kernels| kernels.differences.len()))
+        };
+        assert_eq!(of("kernel = \"6.12\"", "kernel = \"6.12+TASK_THROTTLE\""), (0, Some(1)));
+        assert!(of("[scenario]\nkernel = \"6.12\"", "[scenario]\nkernel = \"6.4\"").1.is_some_and(|some| some > 20));
+        assert_eq!(of("kernel = \"6.12\"", "kernel = [\"6.12\", \"6.4\"]"), (1, None));
+        assert_eq!(of("kernel = \"2.6.22\"", "kernel = \"6.4\""), (1, None));
     }
 
     #[test]

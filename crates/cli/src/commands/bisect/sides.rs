@@ -67,7 +67,8 @@ impl<'a> Space<'a> {
     }
 }
 
-fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from: &str, to: &str) -> Words {
+/// Describes a difference of two kernels. `from` and `to` name the sides.
+pub(super) fn of_difference(one: Difference, [first, last]: [&Kernel; 2], cpus: usize, from: &str, to: &str) -> Words {
     let on = match one {
         Difference::Feature(feature) => last.features.has(feature),
         Difference::Behaviour(behaviour) => last.behaviours.has(behaviour),
@@ -204,6 +205,16 @@ impl<'a> Between for Sides<'a> {
         let events = (self.budget.events / 3 * stage.thirds()).saturating_sub(self.budget.spent);
         let of_combination = self.events.div_ceil(self.runs.max(1)).saturating_mul(seeds);
         events.checked_div(of_combination).map_or(usize::MAX, |left| left as usize)
+    }
+
+    fn is_switchable(&self, difference: usize) -> bool {
+        match &self.space {
+            Space::Kernels { from, to, differences, .. } => {
+                let cpus = to.machine.topology.nr_cpus();
+                differences.get(difference).is_some_and(|one| !one.switch(&to.kernel, &from.kernel, cpus).is_empty())
+            }
+            Space::Files(files) => files.is_switchable(difference),
+        }
     }
 }
 

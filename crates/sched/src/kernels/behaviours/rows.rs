@@ -562,6 +562,9 @@ behaviours! {
     UtilClamps UTIL_CLAMPS: Interface "5.3".."" Read
         "clamp the utilisation of tasks"
         from "commit 69842cba9ace (5.3, sched/uclamp: Add CPU's clamp buckets refcounting)";
+    GroupUtilClamps GROUP_UTIL_CLAMPS: Interface "5.4".."" Remembered
+        "clamp the utilisation of the tasks of a group (cpu.uclamp.min, cpu.uclamp.max)"
+        from "commit 2480c093130f (5.4, sched/uclamp: Extend CPU's cgroup controller)";
     LimitBursts LIMIT_BURSTS: Interface "5.14".."" Read
         "save unused quota of a group up to a burst (cpu.max.burst)"
         from "commit f4183717b370 (5.14, sched/fair: Introduce the burstable CFS controller)";

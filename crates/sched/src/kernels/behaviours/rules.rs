@@ -39,6 +39,8 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::Autogroups, With(Behaviour::TaskGroups)),
     (Behaviour::GroupLimits, With(Behaviour::TaskGroups)),
     (Behaviour::IdleGroups, With(Behaviour::TaskGroups)),
+    (Behaviour::GroupUtilClamps, With(Behaviour::TaskGroups)),
+    (Behaviour::GroupUtilClamps, With(Behaviour::UtilClamps)),
     (Behaviour::LimitBursts, With(Behaviour::GroupLimits)),
     (Behaviour::DeadlineReclaims, With(Behaviour::SchedDeadline)),
     (Behaviour::DeadlineOverruns, With(Behaviour::SchedDeadline)),
@@ -58,9 +60,34 @@ const BY_LOAD: &[Behaviour] = &[
     Behaviour::GroupsByUtil,
 ];
 
-/// Behaviours that do nothing without a feature. A kernel can have them and switch the feature off.
-const OF_FEATURES: &[(Behaviour, Feature)] =
-    &[(Behaviour::DelayedCounts, Feature::DelayDequeue), (Behaviour::DelayedKeepsDebt, Feature::DelayDequeue)];
+/// Behaviours that only one balancer, or one search at wakeups, asks for. Kernels in between may have them.
+const OF_OTHERS: &[(Behaviour, Behaviour)] = &[
+    (Behaviour::FullyBusySmt, Behaviour::ByType),
+    (Behaviour::MisfitFirst, Behaviour::ByType),
+    (Behaviour::MisfitWaits, Behaviour::ByType),
+    (Behaviour::NumaPair, Behaviour::ByType),
+    (Behaviour::NumaQuarter, Behaviour::ByType),
+    (Behaviour::NumaByCaches, Behaviour::ByType),
+    (Behaviour::SiblingByCores, Behaviour::ByType),
+    (Behaviour::SiblingOfBusiest, Behaviour::ByType),
+    (Behaviour::SmtBalance, Behaviour::ByType),
+    (Behaviour::SpareCore, Behaviour::ByType),
+    (Behaviour::SparesBigCpus, Behaviour::ByType),
+    (Behaviour::AgesIdle, Behaviour::WakeIdleCores),
+    (Behaviour::ClusterFirst, Behaviour::WakeIdleCores),
+    (Behaviour::RecentCpu, Behaviour::WakeIdleCores),
+    (Behaviour::SearchOnce, Behaviour::WakeIdleCores),
+    (Behaviour::SiblingsOfPrev, Behaviour::WakeIdleCores),
+];
+
+/// Behaviours that do nothing without one of some features. A kernel can have them and switch the features off.
+const OF_FEATURES: &[(Behaviour, &[Feature])] = &[
+    (Behaviour::AgesIdle, &[Feature::SisProp]),
+    (Behaviour::DelayedCounts, &[Feature::DelayDequeue]),
+    (Behaviour::DelayedKeepsDebt, &[Feature::DelayDequeue]),
+    (Behaviour::HrtickOnce, &[Feature::Hrtick, Feature::HrtickDl]),
+    (Behaviour::SliceByDeadline, &[Feature::Hrtick]),
+];
 
 /// A combination of behaviours that no kernel can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,10 +154,15 @@ impl Behaviour {
         if behaviours.has(Behaviour::ByType) && BY_LOAD.contains(&self) {
             return Err(Impossible::Excludes(self, Behaviour::ByType));
         }
-        let of_feature = OF_FEATURES.iter().find(|(one, _)| *one == self).map(|(_, feature)| *feature);
-        match of_feature.filter(|feature| !features.has(*feature)) {
-            Some(feature) => Err(Impossible::NeedsFeature(self, feature)),
-            None => Ok(()),
+        if let Some((_, other)) = OF_OTHERS.iter().find(|(one, other)| *one == self && !behaviours.has(*other)) {
+            return Err(Impossible::Needs(self, *other));
+        }
+        let of_features = OF_FEATURES.iter().find(|(one, _)| *one == self).map_or(&[][..], |(_, some)| *some);
+        match of_features {
+            [first, ..] if !of_features.iter().any(|one| features.has(*one)) => {
+                Err(Impossible::NeedsFeature(self, *first))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -8,6 +8,10 @@ struct Model {
     figure: fn(&[bool]) -> f64,
     /// How far seeds shift it.
     spread: f64,
+    /// What the first four seeds add to it by chance.
+    luck: fn(&[bool]) -> f64,
+    /// Differences that a real kernel can switch off.
+    switchable: &'static [usize],
     /// Number of runs, one per combination and seed.
     runs: usize,
     /// Most runs.
@@ -44,6 +48,10 @@ impl Between for Model {
     fn left(&self, seeds: Seeds, stage: Stage) -> usize {
         (self.budget * stage.thirds() as usize / 3).saturating_sub(self.runs) / number(seeds).count()
     }
+
+    fn is_switchable(&self, difference: usize) -> bool {
+        self.switchable.contains(&difference)
+    }
 }
 
 fn number(seeds: Seeds) -> std::ops::Range<u64> {
@@ -56,10 +64,23 @@ fn number(seeds: Seeds) -> std::ops::Range<u64> {
 }
 
 impl Model {
+    /// Returns a model of 40 differences.
+    fn of(figure: fn(&[bool]) -> f64) -> Self {
+        let budget = usize::MAX / 3;
+        Self { differences: 40, figure, spread: 0.0, luck: |_| 0.0, switchable: &[], runs: 0, budget }
+    }
+
+    /// Searches between the side without differences and the one with all.
+    fn searched(&mut self) -> Found {
+        let mut ends = self.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
+        let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
+        search(self, 40, (first, last)).unwrap()
+    }
+
     /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
     fn ran(&self, there: &[bool], seeds: Seeds) -> Ran {
-        let value = (self.figure)(there);
-        let values: Vec<f64> = number(seeds).map(|seed| value + self.spread * chance(there, seed)).collect();
+        let value = |seed: u64| (self.figure)(there) + if seed < 4 { (self.luck)(there) } else { 0.0 };
+        let values: Vec<f64> = number(seeds).map(|seed| value(seed) + self.spread * chance(there, seed)).collect();
         let digests = values.iter().map(|value| value.to_bits()).collect();
         Ran { values, digests, ..Ran::default() }
     }
@@ -74,11 +95,8 @@ fn chance(there: &[bool], seed: u64) -> f64 {
 }
 
 fn searched(figure: fn(&[bool]) -> f64, spread: f64, budget: usize) -> (Found, usize) {
-    let mut model = Model { differences: 40, figure, spread, runs: 0, budget };
-    let mut ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
-    let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
-    let found = search(&mut model, 40, (first, last), true).unwrap();
-    (found, model.runs)
+    let mut model = Model { spread, budget, ..Model::of(figure) };
+    (model.searched(), model.runs)
 }
 
 fn found(figure: fn(&[bool]) -> f64) -> (Found, usize) {
@@ -143,11 +161,61 @@ fn a_rest_beyond_the_noise_gets_the_next_cause() {
         (true, false) => -84.0,
         _ => 0.0,
     };
-    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let mut model = Model::of(figure);
     let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
     let last = model.ran(&[true; 40], Seeds::All);
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert_eq!((&found.explained_by[..], found.joint), (&[17, 20][..], -100.0), "{found:?}");
+}
+
+/// As before, but other seeds lack the effect of the second difference.
+#[test]
+fn a_rest_that_other_seeds_lack_gets_no_cause() {
+    let figure = |there: &[bool]| if there[17] { -84.0 } else { 0.0 };
+    let luck = |there: &[bool]| if there[17] && there[20] { -16.0 } else { 0.0 };
+    let mut model = Model { luck, ..Model::of(figure) };
+    let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
+    let last = model.ran(&[true; 40], Seeds::All);
+    assert_eq!(last.mean(), -100.0);
+    let found = search(&mut model, 40, (first, last)).unwrap();
+    assert_eq!((&found.explained_by[..], found.joint), (&[17][..], -84.0), "{found:?}");
+}
+
+/// Returns the sum of independent effects of differences 3 and 30.
+fn sum(there: &[bool], third: f64, thirtieth: f64) -> f64 {
+    (if there[3] { third } else { 0.0 }) + if there[30] { thirtieth } else { 0.0 }
+}
+
+/// A difference that opposes the change is no cause of it, although the change is smaller with it.
+#[test]
+fn a_difference_against_the_change_is_apart_from_the_causes() {
+    let (up, _) = found(|there| sum(there, 6.0, -2.0));
+    let (down, _) = found(|there| sum(there, -6.0, 2.0));
+    for found in [up, down] {
+        assert_eq!((&found.explained_by[..], &found.counteracted_by[..]), (&[3][..], &[30][..]), "{found:?}");
+        assert!((found.joint.abs() - 4.0).abs() < 1e-9, "{found:?}");
+    }
+}
+
+/// What a real kernel can switch off is named only if that undoes most of the change.
+#[test]
+fn an_undo_is_what_it_undoes_on_the_second_side() {
+    let undo = |figure: fn(&[bool]) -> f64, switchable: &'static [usize]| {
+        Model { switchable, ..Model::of(figure) }.searched().undo
+    };
+    let one = |there: &[bool]| if there[17] { 3.0 } else { 10.0 };
+    assert_eq!(undo(one, &[17]), Some(Undo { causes: vec![17], by: -7.0 }));
+    assert_eq!(undo(one, &[16]), None);
+    // Each of two differences makes the change alone, so the second side does not change without one of them.
+    let either = |there: &[bool]| if there[3] || there[30] { 20.0 } else { 10.0 };
+    assert_eq!(undo(either, &[3]), None);
+    // The switchable cause is the smaller one.
+    let parts = |there: &[bool]| sum(there, 8.0, 2.0);
+    assert_eq!(undo(parts, &[30]), None);
+    assert_eq!(undo(parts, &[3, 30]), Some(Undo { causes: vec![3, 30], by: 10.0 }));
+    // A difference that opposes the change is not switched off.
+    let against = |there: &[bool]| sum(there, 6.0, -2.0);
+    assert_eq!(undo(against, &[3, 30]), Some(Undo { causes: vec![3], by: 6.0 }));
 }
 
 /// Of two differences, the one with the smaller share makes the change alone, and the other more than that.
@@ -166,11 +234,11 @@ fn a_larger_share_is_not_left_out() {
 #[test]
 fn sides_without_a_common_value_differ() {
     let figure = |there: &[bool]| if there[17] { 13.0 } else { 10.0 };
-    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let mut model = Model::of(figure);
     let first = Ran { values: vec![0.0, 10.0, 10.0, 10.0], digests: vec![0; 4], ..Ran::default() };
     let last = Ran { values: vec![11.0; 4], digests: vec![1; 4], ..Ran::default() };
     assert!(last.mean() - first.mean() < first.noise());
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert!(found.differs && found.explained_by == [17], "{found:?}");
 }
 
@@ -178,7 +246,7 @@ fn sides_without_a_common_value_differ() {
 #[test]
 fn differences_that_change_events_are_found_without_a_figure() {
     let figure = |there: &[bool]| f64::from(u8::from(there[3] && there[30])) + if there[12] { 4.0 } else { 0.0 };
-    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let mut model = Model::of(figure);
     let ends = model.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
     let changing = changing(&mut model, 40, [&ends[0], &ends[1]]).unwrap();
     assert_eq!((&changing.differences[..], changing.stopped), (&[3, 12, 30][..], false));
@@ -189,16 +257,10 @@ fn differences_that_change_events_are_found_without_a_figure() {
 /// The table lacks what changed the figure.
 #[test]
 fn no_set_is_named_that_explains_less_than_half() {
-    let mut model = Model {
-        differences: 40,
-        figure: |there| if there[7] { 13.0 } else { 10.0 },
-        spread: 0.0,
-        runs: 0,
-        budget: usize::MAX / 3,
-    };
+    let mut model = Model::of(|there| if there[7] { 13.0 } else { 10.0 });
     let first = model.ran(&[false; 40], Seeds::All);
     let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], ..Ran::default() };
-    let found = search(&mut model, 40, (first, last), true).unwrap();
+    let found = search(&mut model, 40, (first, last)).unwrap();
     assert_eq!((found.explained_by.len(), found.whole), (0, Some(3.0)));
 }
 
@@ -221,9 +283,9 @@ fn no_difference_within_the_noise_is_blamed_beside_one_beyond_it() {
 #[test]
 fn a_change_within_the_noise_has_no_cause() {
     let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
-    let mut model = Model { differences: 40, figure, spread: 0.0, runs: 0, budget: usize::MAX / 3 };
+    let mut model = Model::of(figure);
     let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], ..Ran::default() };
-    let found = search(&mut model, 40, (end(0.0), end(0.5)), true).unwrap();
+    let found = search(&mut model, 40, (end(0.0), end(0.5))).unwrap();
     assert!(!found.differs && found.explained_by.is_empty());
 }
 
