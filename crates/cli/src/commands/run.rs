@@ -72,7 +72,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     };
     let jobs: Vec<Job<'_>> = (0..).zip(options.seeds.from(plan.config.seed)).map(job).collect();
     let changes = rules::changes(&rules, &options.model);
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
+    let runs = simulate::all_to_print(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
     let left = || {
