@@ -29,8 +29,10 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
         _ => error,
     })?;
     match (kind, &task) {
-        (AnalysisKind::CriticalPath, None) => Err("name the task: critical-path:NAME, or its pid".to_owned()),
-        (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),
+        (AnalysisKind::CriticalPath, task) if task.as_ref().is_none_or(String::is_empty) => {
+            Err("name the task: critical-path:NAME, or its pid".to_owned())
+        }
+        (AnalysisKind::CriticalPath, _) | (_, None) => Ok(Asked { kind, task }),
         (_, Some(_)) => Err(format!("only critical-path accepts a task: `{name}` does not")),
     }
 }
@@ -183,7 +185,9 @@ mod tests {
             word("critical-path:rustc"),
             Ok(Asked { kind: AnalysisKind::CriticalPath, task: Some("rustc".to_owned()) })
         );
-        assert!(word("critical-path").unwrap_err().contains("critical-path:NAME"));
+        for nameless in ["critical-path", "critical-path:"] {
+            assert!(word(nameless).unwrap_err().contains("critical-path:NAME"), "{nameless}");
+        }
         assert!(word("latency:x").unwrap_err().contains("only critical-path"));
         assert!(word("late").unwrap_err().contains("the analyses are latency, timehist"));
     }
