@@ -111,6 +111,21 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
         let given = setting.value.value;
         let value = u64::try_from(given).ok().or_else(|| negative(&setting.name, given));
         let negative = || Error::from(ErrorKind::Negative).at(source, &setting.value.span, "expected 0 or more");
+const RT_RUNTIME: &str = "sched_rt_runtime_us";
+
+/// Checks the machine's limit of real-time tasks, as the kernel does (EINVAL): -1, or at most the period.
+pub(super) fn check_realtime(kernel: &Kernel) -> Result<(), Error> {
+    const US: u64 = 1000;
+    // Neither value depends on the CPUs.
+    let knobs = kernel.tunables(1, 1000);
+    let (runtime, period) = (knobs.rt_runtime_ns, knobs.rt_period_ns);
+    if runtime <= period || runtime == u64::MAX {
+        return Ok(());
+    }
+    let (name, range) = (RT_RUNTIME.to_owned(), 0..=period / US);
+    Err(ErrorKind::Setting(SettingError::OutOfRange { name, value: runtime / US, range }).into())
+}
+
         let value = value.ok_or_else(negative)?;
         let known = is_autogroup(&setting.name) && kernel.behaviours.has(Behaviour::Autogroups);
         let set = if known { autogroup_set_to(value).map(drop) } else { set(&setting.name, value, kernel, costs) };
@@ -157,3 +172,8 @@ fn set_tunable(name: &str, value: u64, kernel: &mut Kernel) -> Result<(), Settin
     kernel.takes(name, value)?;
     kernel.set(name, value).map_err(SettingError::Unknown)
 }
+    // The kernel reads an `int`. The largest value stands for -1.
+    let range = 0..=i32::MAX as u64;
+    if name.strip_prefix("kernel.").unwrap_or(name) == RT_RUNTIME && value != u64::MAX && !range.contains(&value) {
+        return Err(SettingError::OutOfRange { name: RT_RUNTIME.to_owned(), value, range });
+    }

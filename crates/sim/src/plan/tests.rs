@@ -82,6 +82,35 @@ fn the_sysctl_of_autogroups_decides() {
     }
 }
 
+/// As the kernel does (EINVAL), with the values of file and caller together.
+#[test]
+fn the_runtime_of_realtime_tasks_is_at_most_their_period() {
+    let planned = |head: &str, settings: &[(&str, u64)]| {
+        let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        plan(Input::Scenario(&scenario(head)), &Overrides { settings, ..Overrides::default() }, &mut no_files)
+    };
+    let (runtime, period) = ("sched_rt_runtime_us", "kernel.sched_rt_period_us");
+    for (head, settings) in [
+        ("", &[(runtime, u64::MAX)][..]),
+        ("", &[(runtime, 1_000_000)]),
+        ("", &[(period, 950_000)]),
+        ("", &[(runtime, 2_000_000), (period, 2_000_000)]),
+        ("[set]\nsched_rt_runtime_us = 2000000", &[(period, 2_000_000)]),
+        ("[set]\nsched_rt_runtime_us = -1\nsched_rt_period_us = 1", &[]),
+    ] {
+        assert!(planned(head, settings).is_ok(), "{head} {settings:?}");
+    }
+    for (head, settings, message) in [
+        ("", &[(period, 1)][..], "sched_rt_runtime_us cannot be 950000: it is 0 to 1"),
+        ("", &[(runtime, 1_000_001)], "sched_rt_runtime_us cannot be 1000001: it is 0 to 1000000"),
+        ("[set]\nsched_rt_runtime_us = 2000000", &[], "sched_rt_runtime_us cannot be 2000000: it is 0 to 1000000"),
+    ] {
+        assert_eq!(planned(head, settings).unwrap_err().to_string(), message);
+    }
+    let large = planned("", &[(runtime, 9_999_999_999_999_999_999)]).unwrap_err().to_string();
+    assert_eq!(large, "sched_rt_runtime_us cannot be 9999999999999999999: it is 0 to 2147483647");
+}
+
 #[test]
 fn what_was_measured_of_a_machine_comes_with_it() {
     let measured = Machine {
