@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use miette::miette;
-use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
+use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups, printable};
 use vruntime_trace::GroupInfo;
 use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 use vruntime_workload::program::{Task, Workload};
@@ -56,7 +56,7 @@ const NAMES: usize = 16;
 
 /// Lists at most [`NAMES`] names, and counts others.
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    let names: Vec<String> = names.into_iter().map(|name| printable(name)).collect();
     let more = names.len().saturating_sub(NAMES);
     let listed = names[..names.len() - more].join(", ");
     if more > 0 { format!("{listed} and {more} more") } else { listed }
@@ -176,6 +176,9 @@ mod tests {
         }
         let error = may_be_there("wbe", &workload).unwrap_err();
         assert_eq!(error.help().unwrap().to_string(), "there are log, web");
+        let broken = Workload { tasks: vec![Task::new("a\n\tb", [])], ..Workload::default() };
+        let error = may_be_there("wbe", &broken).unwrap_err();
+        assert_eq!(error.help().unwrap().to_string(), "there are a\\n\\tb");
     }
 
     #[test]

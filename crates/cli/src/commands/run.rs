@@ -3,8 +3,8 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    AnalysisOptions, Shown, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
-    spread_data, spread_table,
+    AnalysisOptions, Shown, TimeSeries, counted, fit_text, printable, proc_pid_sched, proc_schedstat, results_table,
+    sched_debug, spread_data, spread_table,
 };
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
@@ -215,7 +215,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
             stat.named(name).into_iter().filter_map(|id| proc_pid_sched(snapshot, stat, id)).collect();
         if texts.is_empty() {
             let there = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).map(|task| stat.task_name(task.id));
-            let mut there: Vec<&str> = there.collect();
+            let mut there: Vec<String> = there.map(printable).collect();
             there.sort_unstable();
             let more = if there.len() > 20 { ", ..." } else { "" };
             there.truncate(20);
