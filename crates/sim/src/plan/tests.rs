@@ -197,6 +197,7 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
     assert_eq!(help("[set]\nbase_slcie_ns = 3"), "did you mean `base_slice_ns`?");
     assert_eq!(help("[set]\nswtich_ns = 3"), "did you mean `switch_ns`?");
+    assert_eq!(help("[set]\n\"kernel.switch_ns\" = 3"), "costs are no sysctls: leave `kernel.` out");
     // The caller's settings have no place.
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
@@ -217,6 +218,10 @@ fn what_may_follow_a_kernels_plus_is_reported() {
         "the tunable `base_slice_ns` has no value; write base_slice_ns=NUMBER, as in 6.12+base_slice_ns=3000000";
     assert_eq!(help_of("6.12+base_slice_ns"), value);
     assert!(help_of("6.12+NOTHING").starts_with("there is no feature `NOTHING`; "));
+    for name in ["6.12-rc1", "linux-6.12", "v6.12"] {
+        let meant = help_of(name);
+        assert!(meant.starts_with(&format!("there is no kernel `{name}`; did you mean `6.12`? ")), "{meant}");
+    }
 }
 
 #[test]
