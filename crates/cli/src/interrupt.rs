@@ -2,7 +2,7 @@
 //!
 //! Long work polls [`asked`]. If nothing does within [`PATIENCE`] (a library reads a file), the program ends, unless
 //! results are finished or the machine is changed. Printing results, tables and pages do not poll: after [`BUSY`], the
-//! program ends with what is printed and written until then.
+//! program ends with what is printed and written until then. Results of complete runs are always printed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static NOTICED: AtomicBool = AtomicBool::new(false);
 /// The machine is changed, and must be restored.
 static CAREFUL: AtomicBool = AtomicBool::new(false);
-/// Number of finished runs that are not printed, while others run.
+/// Number of complete runs that are not printed.
 static FINISHED: AtomicUsize = AtomicUsize::new(0);
 /// The time for work to notice.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -46,19 +46,20 @@ pub(crate) fn install() {
     }
 }
 
-/// Ends the program [`BUSY`] after the request, unless runs are finished and others are not, or the machine is changed.
+/// Ends the program [`BUSY`] after the request, or after complete runs are printed. Not while the machine is changed.
 #[cfg(unix)]
 fn watch() {
     use rustix::time::{ClockId, clock_gettime};
 
     let time = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
     let times = move || [ClockId::Monotonic, ClockId::ProcessCPUTime].map(time);
-    let begin = times();
+    let mut begin = times();
     let watching = move || loop {
         std::thread::sleep(Duration::from_millis(50));
-        let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
-        let spent = times().into_iter().zip(begin).all(|(now, begin)| now.saturating_sub(begin) > BUSY);
-        if spent && !keeps {
+        if CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0 {
+            begin = times();
+        }
+        if times().into_iter().zip(begin).all(|(now, begin)| now.saturating_sub(begin) > BUSY) {
             crate::output::note("interrupted: further results would take more than a second, and are left out");
             end();
         }
@@ -109,8 +110,10 @@ pub(crate) fn asked() -> bool {
 pub(crate) fn leave_and_print<T>(leave: impl FnOnce() -> T, print: impl FnOnce()) -> T {
     if asked() {
         print();
+        all_finished();
         return leave();
     }
+    all_finished();
     let left = leave();
     print();
     left
@@ -121,12 +124,14 @@ pub(crate) fn careful() {
     CAREFUL.store(true, Ordering::Relaxed);
 }
 
-/// Notes a finished run, whose results must be printed.
+/// Notes the end of a run. If the run is complete, its results must be printed.
 pub(crate) fn finished() {
-    FINISHED.fetch_add(1, Ordering::Relaxed);
+    if !asked() {
+        FINISHED.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-/// Notes that all runs are finished or stopped.
+/// Notes that no complete run must be printed any more.
 pub(crate) fn all_finished() {
     FINISHED.store(0, Ordering::Relaxed);
 }

@@ -149,11 +149,33 @@ fn incomplete() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     INCOMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes incomplete files before an exit without drops.
+/// Folders that this program created.
+static CREATED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Creates a folder, and those above it, if missing.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let missing = folder.ancestors().filter(|above| above.symlink_metadata().is_err() && *above != Path::new(""));
+    let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+    fs::create_dir_all(folder)?;
+    CREATED.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+    Ok(())
+}
+
+/// Removes incomplete files, and created folders that are then empty, before an exit without drops.
 pub(crate) fn remove_incomplete() {
     for path in incomplete().iter() {
         // A failure cannot be reported.
         let _removed = fs::remove_file(path);
+    }
+    remove_empty_folders();
+}
+
+/// Removes created folders without files.
+fn remove_empty_folders() {
+    // A folder comes before its subfolders.
+    for folder in CREATED.lock().unwrap_or_else(PoisonError::into_inner).iter().rev() {
+        // It fails if the folder has files.
+        let _removed = fs::remove_dir(folder);
     }
 }
 
@@ -182,7 +204,7 @@ impl OutputFile {
 
     /// As [`OutputFile::create`]. Creates missing folders, too.
     pub(crate) fn create_below(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let folder = path.parent().map_or(Ok(()), create_folder);
         folder.and_then(|()| Self::created(path)).map_err(of_file(path))
     }
 
@@ -318,6 +340,20 @@ mod tests {
         assert_eq!((fs::read_to_string(&other).unwrap().as_str(), entries(folder.path())), ("old and long", 2));
         write(&one, b"new").unwrap();
         assert_eq!((fs::read_to_string(&other).unwrap().as_str(), entries(folder.path())), ("new", 2));
+    }
+
+    /// Folders with files, and those that were there before, stay.
+    #[test]
+    fn an_exit_removes_new_folders_without_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let [new, used, old] = ["new", "used", "old"].map(|name| folder.path().join(name));
+        fs::create_dir(&old).unwrap();
+        create_folder(&new.join("below")).unwrap();
+        create_folder(&used).unwrap();
+        create_folder(&old).unwrap();
+        fs::write(used.join("file"), "").unwrap();
+        remove_empty_folders();
+        assert!(!new.exists() && used.exists() && old.exists());
     }
 
     #[test]

@@ -42,6 +42,22 @@ pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
     logs
 }
 
+/// Checks the lengths of the logs' names.
+pub(crate) fn check_names(workload: &Workload, global: &Global) -> io::Result<()> {
+    let basename = safe(&global.log_basename);
+    for (index, task) in workload.tasks.iter().enumerate() {
+        let name = log_name(&basename, &task.class, index);
+        if name.len() > NAME_BYTES {
+            let start: String = name.chars().take(40).collect();
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidFilename,
+                format!("the name of a log has {} bytes, more than {NAME_BYTES}: {start}...", name.len()),
+            ));
+        }
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(crate) struct RtAppLog {
     folder: PathBuf,
@@ -67,18 +83,9 @@ struct Log {
 impl RtAppLog {
     /// Prepares logs in `folder`, creating it if missing. `global` has the file's settings of logs.
     pub(crate) fn new(folder: &Path, workload: &Workload, global: &Global) -> io::Result<Self> {
+        check_names(workload, global)?;
         fs::create_dir_all(folder)?;
         let basename = safe(&global.log_basename);
-        for (index, task) in workload.tasks.iter().enumerate() {
-            let name = log_name(&basename, &task.class, index);
-            if name.len() > NAME_BYTES {
-                let start: String = name.chars().take(40).collect();
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidFilename,
-                    format!("the name of a log has {} bytes, more than {NAME_BYTES}: {start}...", name.len()),
-                ));
-            }
-        }
         let headers = workload.tasks.iter().map(|task| (task.class.clone(), header(task.settings.policy)));
         Ok(Self {
             folder: folder.to_owned(),

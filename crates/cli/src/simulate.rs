@@ -124,6 +124,13 @@ impl From<Failure> for miette::Report {
 /// Runs all jobs with one thread per CPU, and returns the runs in order. After Ctrl-C, running jobs end early, and
 /// others at their start.
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
+    let runs = all_to_print(jobs);
+    interrupt::all_finished();
+    runs
+}
+
+/// Runs as [`all`]. After Ctrl-C, complete runs keep the program until [`interrupt::leave_and_print`] has printed them.
+pub(crate) fn all_to_print(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     all_metered(jobs, &Meter::new(jobs.len()))
 }
 
@@ -164,14 +171,16 @@ fn compared_with(job: &Job<'_>, marks: &[u64], watch: &mut dyn FnMut(Progress)) 
 
 /// Runs as [`all`], and returns only the tasks' totals. None where the simulator rejects a job.
 pub(crate) fn totals(jobs: &[Job<'_>]) -> Vec<Option<Vec<TaskTotals>>> {
-    metered(jobs, &Meter::new(jobs.len()), |job, watch| {
+    let totals = metered(jobs, &Meter::new(jobs.len()), |job, watch| {
         let mut tally = Tally::default();
         let outcome = match policies::named(&job.kernel) {
             Some((policy, _)) => policy.run(job.workload, &job.config, &mut tally, &mut stoppable(watch)),
             None => vruntime_sim::run_dyn(job.workload, &job.config, &mut tally, &mut stoppable(watch)),
         };
         outcome.ok().map(|_| tally.into_tasks())
-    })
+    });
+    interrupt::all_finished();
+    totals
 }
 
 /// Does all jobs with one thread per CPU, with a progress bar.
@@ -182,10 +191,12 @@ fn metered<T: Sync, R: Send>(
 ) -> Vec<R> {
     let done = parallel(jobs, |index, job| {
         let done = work(job, &mut |progress| meter.update(index, progress));
-        interrupt::finished();
+        // An interrupted search prints no run.
+        if meter.spent.is_none() {
+            interrupt::finished();
+        }
         done
     });
-    interrupt::all_finished();
     if meter.spent.is_none() {
         meter.bar.finish_and_clear();
     }
@@ -204,13 +215,13 @@ fn stoppable(watch: &mut dyn FnMut(Progress)) -> impl FnMut(Progress) -> Control
     }
 }
 
-/// Runs as [`all`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
+/// Runs as [`all_to_print`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
 /// succession, so that Ctrl-C leaves complete seeds.
 pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
     let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));
     let order: Vec<usize> = of_sides.chain(sides * seeds..jobs.len()).collect();
     let ordered: Vec<Job<'_>> = order.iter().map(|&place| jobs[place].clone()).collect();
-    let mut runs: Vec<_> = order.into_iter().zip(all(&ordered)).collect();
+    let mut runs: Vec<_> = order.into_iter().zip(all_to_print(&ordered)).collect();
     runs.sort_by_key(|(place, _)| *place);
     runs.into_iter().map(|(_, run)| run).collect()
 }

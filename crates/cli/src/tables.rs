@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Cell, DataTable, notes_data, printable_text};
+use vruntime_report::{Cell, DataTable, notes_data, printable};
 
 use crate::args::{TableFormat, Tables};
 use crate::leftovers;
@@ -138,9 +138,9 @@ fn of_csv(error: csv::Error) -> io::Error {
 /// Returns a text that a spreadsheet does not execute: with a leading `'` if it begins like a formula and is no number.
 /// Escapes control characters.
 fn inert(text: &str) -> String {
-    let safe = printable_text(text);
+    let safe = printable(text);
     // Spreadsheets read full-width signs, too.
-    let signs = ['=', '+', '-', '@', '\t', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    let signs = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
     let formula = safe.starts_with(signs) && safe.parse::<f64>().is_err();
     if formula { format!("'{safe}") } else { safe }
 }
@@ -179,6 +179,8 @@ mod tests {
             ("+1.5", "+1.5"),
             ("a=b", "a=b"),
             ("a\u{202e}b\u{1b}[31m", "a\\u{202e}b\\u{1b}[31m"),
+            ("a\r\n\tb", "a\\r\\n\\tb"),
+            ("\t=1", "\\t=1"),
         ] {
             let mut table = DataTable::new("t", "T", &[("task", "Task", Kind::Text), ("ns", "Ns", Kind::Count)]);
             table.push(vec![text.into(), (-5_i32).into()]);
@@ -203,7 +205,7 @@ mod tests {
         let mut rows = csv::Reader::from_reader(text.as_bytes());
         assert_eq!(rows.headers().unwrap(), vec!["task", "delay_ns", "share"]);
         let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
-        assert_eq!(rows[0], vec!["a,\"b\"\nc", "7", "0.5"]);
+        assert_eq!(rows[0], vec!["a,\"b\"\\nc", "7", "0.5"]);
         assert_eq!(rows[1], vec!["d", "", ""]);
         let json: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(folder.path().join("x-latency.json")).unwrap()).unwrap();

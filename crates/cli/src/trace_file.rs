@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use miette::miette;
+use vruntime_report::is_saved_results;
 use vruntime_trace::Record;
 use vruntime_trace::read::{self, Events, TextReader};
 use vruntime_workload::cgroups::Cgroups;
@@ -155,6 +156,11 @@ fn kept(from: &mut impl Read) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether a file has the results of a run. Standard input can be read only once.
+fn has_results(path: &Path) -> bool {
+    path.is_file() && input::read_file(path).is_ok_and(|bytes| is_saved_results(&bytes))
+}
+
 /// Returns the error of an unreadable trace. Ends the program if Ctrl-C is the cause.
 pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     if interrupt::asked() {
@@ -164,6 +170,10 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let wanted = "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads standard input";
     let help = match error {
         read::Error::Io(error) => input::help_with(path, error, wanted),
+        read::Error::NoEvents { .. } | read::Error::WithoutEvents { .. } if has_results(path) => {
+            let file = path.display();
+            format!("it has the results of a run: `vruntime compare {file} FILE` compares them; a trace is beside them")
+        }
         read::Error::NoEvents { .. } | read::Error::WithoutEvents { .. }
             if path != Path::new("-") && !input::is_blank(path) && input::is_workload(path) =>
         {

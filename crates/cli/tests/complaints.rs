@@ -85,6 +85,18 @@ fn the_error_for_a_workload_names_run() {
 }
 
 #[test]
+fn the_error_for_results_names_compare() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_owned();
+    well(&["run", "beat.json", "--duration", "20ms", "--out", &out]);
+    let results = format!("{out}/results.json");
+    let told = on_one_line(&fails(&["replay", &results]));
+    assert!(told.contains("it has the results of a run") && told.contains("vruntime compare"), "{told}");
+    let told = on_one_line(&fails(&["compare", &out, &out])).replace(' ', "");
+    assert!(told.contains(&format!("nametheresultsinit:{results}")), "{told}");
+}
+
+#[test]
 fn recordings_that_there_are_none_of() {
     let told = |arguments: &[&str]| on_one_line(&fails(&[&["fidelity"], arguments].concat()));
     let all = told(&["--scenario", "nosuch"]);
@@ -97,6 +109,7 @@ fn recordings_that_there_are_none_of() {
     let kernel = told(&["--kernel", "5.99", "--scenario", "three-hogs"]);
     assert!(kernel.contains("there is no recording of kernel 5.99"), "{kernel}");
     assert!(kernel.contains("there are recordings of 6.1, 6.12, 6.18"), "{kernel}");
+    assert!(told(&["--kernel", "2.6.23"]).contains("there is no recording of kernel 2.6.23"));
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn the_trace_of_a_real_run_is_complete_or_not_there() {
     fs::create_dir(path.join("disk")).expect("it is new");
     let text = r#"{"global": {"duration": 1}, "tasks": {"t": {"loop": -1, "run": 50, "sleep": 100}}}"#;
     fs::write(path.join("run.json"), text).expect("it can be written");
-    let script = "\"$VRUNTIME\" real ../run.json --out out > ../out 2> ../err; find . -type f | sort > ../left";
+    let script = "\"$VRUNTIME\" real ../run.json --out out > ../out 2> ../err; echo $? > ../status; find . -type f | sort > ../left";
     if on_small_disk(path, script).is_none() {
         return;
     }
@@ -150,6 +150,7 @@ fn the_trace_of_a_real_run_is_complete_or_not_there() {
         return;
     }
     assert!(read("err").contains("No space left on device"), "{}", read("err"));
+    assert_eq!(read("status"), "1\n", "{}", read("err"));
     assert!(!read("left").contains("trace.txt") && !read("left").contains(".part"), "{}", read("left"));
 }
 

@@ -101,34 +101,41 @@ impl Drop for Recording {
 pub(crate) struct Recorded {
     recording: Option<(Recording, PathBuf)>,
     groups_file: Option<PathBuf>,
+    /// The error of a file that could not be written.
+    unwritten: Option<String>,
 }
 
 impl Recorded {
     /// Starts to record if there is a `path`. `groups`: whether there are any.
     pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
+        let mut unwritten = None;
         let groups_file = path.filter(|_| groups).and_then(|path| {
             let file = path.with_file_name("cgroups.txt");
-            let add_note = |error| {
-                notes.push(format!(
-                    "a replay of the trace will not know the groups: cannot write {}: {error}",
-                    file.display()
-                ));
+            let mut add_note = |error: io::Error| {
+                let cannot = format!("cannot write {}: {error}", file.display());
+                // What this machine's files say is no error of writing.
+                if error.kind() == io::ErrorKind::InvalidData {
+                    notes.push(format!("a replay of the trace will not know the groups: {cannot}"));
+                } else {
+                    unwritten = Some(cannot);
+                }
             };
-            write_groups(&file).map_err(add_note).ok()?;
+            write_groups(&file).map_err(&mut add_note).ok()?;
             Some(file)
         });
         let recording = path.and_then(|path| {
             let add_note = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
             Some((Recording::start().map_err(add_note).ok()?, path.to_owned()))
         });
-        Self { recording, groups_file }
+        Self { recording, groups_file, unwritten }
     }
 
-    /// Ends it. Returns the files of trace and groups.
-    pub(crate) fn finish(self, kernel: &str, notes: &mut Vec<String>) -> (Option<PathBuf>, Option<PathBuf>) {
+    /// Ends it. Returns the files of trace and groups, and the error of a file that could not be written.
+    pub(crate) fn finish(self, kernel: &str) -> (Option<PathBuf>, Option<PathBuf>, Option<String>) {
+        let mut unwritten = self.unwritten;
         let trace = self.recording.and_then(|(recording, path)| {
-            let add_note = |error| notes.push(format!("cannot write {}: {error}", path.display()));
-            recording.finish(&path, kernel).map_err(add_note).ok()?;
+            let keep = |error| unwritten = Some(format!("cannot write {}: {error}", path.display()));
+            recording.finish(&path, kernel).map_err(keep).ok()?;
             Some(path)
         });
         // Without a trace the groups are of no use, and may be incomplete, too.
@@ -139,7 +146,7 @@ impl Recorded {
             }
             groups => groups,
         };
-        (trace, groups)
+        (trace, groups, unwritten)
     }
 }
 
@@ -167,5 +174,30 @@ pub(crate) fn clean(notes: &mut Vec<String>) {
         if entry.file_name().to_str().is_some_and(is_stale) && fs::remove_dir(entry.path()).is_ok() {
             notes.push(format!("removed {}, a remainder of a killed run", entry.path().display()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_that_cannot_be_written_is_an_error() {
+        let folder = std::env::temp_dir().join(format!("vruntime-unwritten-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("trace"), "# tracer: nop\n").unwrap();
+        let finish = |path: PathBuf| {
+            let recording = Some((Recording { instance: folder.clone() }, path));
+            Recorded { recording, groups_file: None, unwritten: None }.finish("6.12.0")
+        };
+        let (kept, missing) = (folder.join("kept.txt"), folder.join("missing/trace.txt"));
+        assert_eq!(finish(kept.clone()), (Some(kept), None, None));
+        let (trace, _, unwritten) = finish(missing.clone());
+        let unwritten = unwritten.unwrap_or_default();
+        assert!(
+            trace.is_none() && unwritten.starts_with(&format!("cannot write {}: ", missing.display())),
+            "{unwritten}"
+        );
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -30,6 +30,8 @@ pub struct Measured {
     pub trace: Option<std::path::PathBuf>,
     /// State of any groups at the trace's start, for a replay (`--cgroups`).
     pub groups_file: Option<std::path::PathBuf>,
+    /// The error of a file of the recording that could not be written.
+    pub unwritten: Option<String>,
 }
 
 /// A task.

@@ -345,7 +345,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     let over = work::now().min(shared.end());
     let others = before.since(&|process, thread| is_ours(&children, process, thread));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    let (trace, groups_file) = recorded.finish(&kernel, &mut notes);
+    let (trace, groups_file, unwritten) = recorded.finish(&kernel);
     let (tasks, groups) = gather(&shared, begun.len(), children, &mut notes);
     let unseen = others.unseen(tasks.iter().map(|task| task.cpu_ns).sum());
     Ok(Measured {
@@ -360,6 +360,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         interrupted,
         trace,
         groups_file,
+        unwritten,
     })
 }
 

@@ -132,7 +132,7 @@ impl TimeSeries {
     }
 
     fn advance(&mut self, at: u64) {
-        while self.next <= at || self.load_at <= at {
+        while self.samples.len() < MOST_ROWS && (self.next <= at || self.load_at <= at) {
             let to = self.next.min(self.load_at);
             self.book(to);
             if self.load_at == to {
@@ -146,6 +146,13 @@ impl TimeSeries {
                 self.sample(to);
                 self.next = self.next.saturating_add(self.every);
             }
+        }
+        // Behind the last row, intervals are only counted, all at once.
+        if self.samples.len() >= MOST_ROWS && self.next <= at {
+            let more = (at - self.next) / self.every;
+            self.dropped += more + 1;
+            self.begun = self.next + more * self.every;
+            self.next = self.begun.saturating_add(self.every);
         }
         self.book(at);
     }
@@ -319,6 +326,16 @@ mod tests {
         let running = |task: Option<u32>| task.map_or(Running::Idle, |task| Running::Task(TaskId(task)));
         let event = Event::Switch { prev: running(prev), prev_state: state, next: running(next) };
         series.event(at, CpuId(cpu), &event);
+    }
+
+    /// One by one, 10^13 intervals would take hours.
+    #[test]
+    fn intervals_behind_the_last_row_are_counted_at_once() {
+        let mut series = TimeSeries::new(1, 1);
+        switch(&mut series, 10_000 * S, 0, None, PrevState::Preempted, Some(0));
+        assert_eq!((series.samples().len(), series.dropped), (MOST_ROWS, 10_000 * S - MOST_ROWS as u64));
+        series.finish(10_000 * S + 3);
+        assert_eq!(series.dropped, 10_000 * S + 3 - MOST_ROWS as u64);
     }
 
     #[test]

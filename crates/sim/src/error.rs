@@ -422,9 +422,8 @@ impl Error {
             Self::Energy(error) => return help_of(error),
             Self::IdleStates(error) => return help_of(error),
             Self::Clamps { error, .. } => return help_of(error),
-            Self::Dangling { .. } | Self::OutOfRange { .. } | Self::MessageTooLong { .. } | Self::BadLimit { .. } => {
-                return None;
-            }
+            Self::MessageTooLong { .. } => "move it in parts, or give the pipe a larger `capacity` (docs/waits.md)",
+            Self::Dangling { .. } | Self::OutOfRange { .. } | Self::BadLimit { .. } => return None,
         };
         Some(help.to_owned())
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use miette::miette;
-use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
+use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups, printable};
 use vruntime_trace::GroupInfo;
 use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 use vruntime_workload::program::{Task, Workload};
@@ -29,8 +29,10 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
         _ => error,
     })?;
     match (kind, &task) {
-        (AnalysisKind::CriticalPath, None) => Err("name the task: critical-path:NAME, or its pid".to_owned()),
-        (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),
+        (AnalysisKind::CriticalPath, task) if task.as_ref().is_none_or(String::is_empty) => {
+            Err("name the task: critical-path:NAME, or its pid".to_owned())
+        }
+        (AnalysisKind::CriticalPath, _) | (_, None) => Ok(Asked { kind, task }),
         (_, Some(_)) => Err(format!("only critical-path accepts a task: `{name}` does not")),
     }
 }
@@ -54,7 +56,7 @@ const NAMES: usize = 16;
 
 /// Lists at most [`NAMES`] names, and counts others.
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    let names: Vec<String> = names.into_iter().map(|name| printable(name)).collect();
     let more = names.len().saturating_sub(NAMES);
     let listed = names[..names.len() - more].join(", ");
     if more > 0 { format!("{listed} and {more} more") } else { listed }
@@ -174,6 +176,9 @@ mod tests {
         }
         let error = may_be_there("wbe", &workload).unwrap_err();
         assert_eq!(error.help().unwrap().to_string(), "there are log, web");
+        let broken = Workload { tasks: vec![Task::new("a\n\tb", [])], ..Workload::default() };
+        let error = may_be_there("wbe", &broken).unwrap_err();
+        assert_eq!(error.help().unwrap().to_string(), "there are a\\n\\tb");
     }
 
     #[test]
@@ -183,7 +188,9 @@ mod tests {
             word("critical-path:rustc"),
             Ok(Asked { kind: AnalysisKind::CriticalPath, task: Some("rustc".to_owned()) })
         );
-        assert!(word("critical-path").unwrap_err().contains("critical-path:NAME"));
+        for nameless in ["critical-path", "critical-path:"] {
+            assert!(word(nameless).unwrap_err().contains("critical-path:NAME"), "{nameless}");
+        }
         assert!(word("latency:x").unwrap_err().contains("only critical-path"));
         assert!(word("late").unwrap_err().contains("the analyses are latency, timehist"));
     }

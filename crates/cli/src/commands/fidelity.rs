@@ -97,6 +97,7 @@ fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
         there.iter().filter(|(recorded, _)| under(recorded)).map(|(_, name)| name.as_str()).collect();
     match &kernel {
         Some(kernel) if names.is_empty() => {
+            let kernel = fidelity.kernel.as_ref().unwrap_or(kernel);
             let help = format!("there are recordings of {}", kernels(""));
             miette!(help = help, "there is no recording of kernel {kernel}")
         }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-use miette::{IntoDiagnostic, WrapErr};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
     Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, Unmeasured, counted,
@@ -23,7 +23,7 @@ use crate::args::Real;
 use crate::commands::run::log_settings;
 use crate::input::Input;
 use crate::output_paths::OutputPaths;
-use crate::rtapp_log::RtAppLog;
+use crate::rtapp_log::{self, RtAppLog};
 use crate::{Ended, complaint, error_place, input, interrupt, leftovers, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
@@ -35,6 +35,9 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     outputs.check_inputs()?;
     let ends = real.duration.or(input.workload.duration);
     input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), real.strict)?;
+    if let Some(folder) = &real.rtapp_log {
+        rtapp_log::check_names(&input.workload, &log_settings(&input)).map_err(|error| no_logs(folder, error))?;
+    }
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
@@ -61,9 +64,9 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     tell(&runs);
     // Prints the results before errors of writing.
     let logged = match (&real.rtapp_log, runs.first()) {
-        (Some(folder), Some(measured)) => write_rtapp_logs(folder, &input, measured)
-            .into_diagnostic()
-            .wrap_err_with(|| format!("cannot write logs in {}", folder.display())),
+        (Some(folder), Some(measured)) => {
+            write_rtapp_logs(folder, &input, measured).map_err(|error| no_logs(folder, error))
+        }
         _ => Ok(()),
     };
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
@@ -72,7 +75,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         leave(folder, "results.json", &vruntime_report::printable_json(&format!("{:#}\n", json())))?;
         leftovers::replace_out(folder, "real", &names_written(&runs))
     });
-    let written = logged.and(left_results.unwrap_or(Ok(())));
+    let written = logged.and(left_results.unwrap_or(Ok(()))).and(recorded(&runs));
     if real.json {
         output::print_json(&json());
     } else {
@@ -83,6 +86,19 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     }
     written?;
     Ok(if runs.iter().any(|run| run.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Returns the error of logs that cannot be written.
+fn no_logs(folder: &Path, error: io::Error) -> miette::Report {
+    miette::Report::from_err(error).wrap_err(format!("cannot write logs in {}", folder.display()))
+}
+
+/// Fails if a file of a run's recording could not be written.
+fn recorded(runs: &[Measured]) -> miette::Result<()> {
+    match runs.iter().find_map(|run| run.unwritten.as_deref()) {
+        Some(error) => Err(miette!(help = "the results above are complete", "{error}")),
+        None => Ok(()),
+    }
 }
 
 fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Result<()> {

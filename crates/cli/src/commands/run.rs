@@ -3,8 +3,8 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    AnalysisOptions, Shown, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
-    spread_data, spread_table,
+    AnalysisOptions, Shown, TimeSeries, counted, fit_text, printable, proc_pid_sched, proc_schedstat, results_table,
+    sched_debug, spread_data, spread_table,
 };
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
@@ -72,7 +72,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     };
     let jobs: Vec<Job<'_>> = (0..).zip(options.seeds.from(plan.config.seed)).map(job).collect();
     let changes = rules::changes(&rules, &options.model);
-    let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
+    let runs = simulate::all_to_print(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
     let left = || {
@@ -215,7 +215,7 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
             stat.named(name).into_iter().filter_map(|id| proc_pid_sched(snapshot, stat, id)).collect();
         if texts.is_empty() {
             let there = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).map(|task| stat.task_name(task.id));
-            let mut there: Vec<&str> = there.collect();
+            let mut there: Vec<String> = there.map(printable).collect();
             there.sort_unstable();
             let more = if there.len() > 20 { ", ..." } else { "" };
             there.truncate(20);

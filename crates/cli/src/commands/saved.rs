@@ -50,6 +50,11 @@ pub(crate) fn taken(compare: &Compare) -> miette::Result<(Compare, Vec<Saved>)> 
 
 /// Returns the results in a file; none if it has a workload or a trace.
 fn read(path: &Path) -> miette::Result<Option<SavedResults>> {
+    let inside = path.join("results.json");
+    if path.is_dir() && inside.is_file() {
+        let help = format!("name the results in it: {}", inside.display());
+        return Err(miette!(help = help, "{} is a folder", path.display()));
+    }
     let is_json = path.is_file() && input::is_workload(path) && path.extension().is_none_or(|kind| kind != "toml");
     let Some(bytes) = is_json.then(|| input::read_file(path).ok()).flatten() else { return Ok(None) };
     let name = path.display();

@@ -244,12 +244,13 @@ impl Comparison {
 
     /// Returns the number of tasks of a class or group in a variant's first run.
     fn tasks_of(&self, subject: Subject<'_>, variant: usize) -> usize {
-        let Some(run) = self.variants[variant].runs.first() else { return 1 };
-        match subject {
-            Subject::Class(name) => run.classes.iter().find(|class| class.name == name).map_or(1, |class| class.tasks),
-            Subject::Group(path) => run.groups.iter().find(|group| group.path == path).map_or(1, |group| group.tasks),
-            Subject::Machine => 1,
-        }
+        let first = self.variants[variant].runs.first().zip(self.indexes[variant].first());
+        let tasks = first.and_then(|(run, index)| match subject {
+            Subject::Class(name) => index.class(run, name).map(|class| class.tasks),
+            Subject::Group(path) => index.group(run, path).map(|group| group.tasks),
+            Subject::Machine => None,
+        });
+        tasks.unwrap_or(1)
     }
 
     fn words(&self, standout: &Standout<'_>) -> String {

@@ -50,7 +50,7 @@ pub enum ErrorKind {
         forced: Vec<(Behaviour, bool)>,
     },
     /// A name that is neither a tunable nor a cost.
-    #[error("there is no tunable or cost `{}`", .tunable.name)]
+    #[error("there is no tunable or cost `{}`", .cost.name)]
     UnknownSetting {
         /// The known tunables.
         tunable: UnknownName,
@@ -114,6 +114,11 @@ pub enum ErrorKind {
     IdleStates(IdleStateError),
 }
 
+/// Whether it is a cost with the prefix of sysctls.
+fn is_cost_of_kernel(name: &str) -> bool {
+    name.strip_prefix("kernel.").is_some_and(|name| Costs::NAMES.contains(&name))
+}
+
 fn neighbours(unknown: &UnknownName) -> String {
     unknown.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"))
 }
@@ -165,6 +170,9 @@ impl ErrorKind {
                     Some(_) => format!("did you mean {}? {known}", meant(unknown)),
                     None => known,
                 }
+            }
+            Self::UnknownSetting { cost, .. } if is_cost_of_kernel(&cost.name) => {
+                "costs are no sysctls: leave `kernel.` out".to_owned()
             }
             Self::UnknownSetting { tunable, cost } => {
                 // The more similar of a tunable and a cost is meant.

@@ -39,6 +39,13 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
     }
 }
 
+/// Returns the kernel whose series is part of another name: `6.12-rc1`, `linux-6.12`, `v6.12`.
+fn within(name: &str) -> Option<&'static str> {
+    let number = name.find(|letter: char| letter.is_ascii_digit()).map(|start| &name[start..])?;
+    let number = number.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next()?;
+    kernel(&series(number)).ok().map(|kernel| kernel.name)
+}
+
 /// Parses a kernel: its name or a release, with features and tunables, on which it returns notes.
 ///
 /// ```
@@ -65,7 +72,10 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     let mut notes = Vec::new();
     let (mut parsed, parts) = match kernel(name) {
         Ok(parsed) => (parsed, parts),
-        Err(unknown) => {
+        Err(mut unknown) => {
+            if unknown.nearest.is_none() && unknown.neighbours.is_none() {
+                unknown.nearest = within(name);
+            }
             let mut of_series = || {
                 let (release, parts) = release(name, parts)?;
                 let mut parsed = kernel(&series(&release)).ok()?;
@@ -105,6 +115,21 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
 pub(super) fn checked(kernel: &Kernel) -> Result<(), Error> {
     let forced = || kernel.forced().to_vec();
     kernel.check().map_err(|wrong| ErrorKind::Impossible { wrong, forced: forced() }.into())
+}
+
+const RT_RUNTIME: &str = "sched_rt_runtime_us";
+
+/// Checks the machine's limit of real-time tasks, as the kernel does (EINVAL): -1, or at most the period.
+pub(super) fn check_realtime(kernel: &Kernel) -> Result<(), Error> {
+    const US: u64 = 1000;
+    // Neither value depends on the CPUs.
+    let knobs = kernel.tunables(1, 1000);
+    let (runtime, period) = (knobs.rt_runtime_ns, knobs.rt_period_ns);
+    if runtime <= period || runtime == u64::MAX {
+        return Ok(());
+    }
+    let (name, range) = (RT_RUNTIME.to_owned(), 0..=period / US);
+    Err(ErrorKind::Setting(SettingError::OutOfRange { name, value: runtime / US, range }).into())
 }
 
 pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
@@ -161,5 +186,10 @@ pub(super) fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs
 
 fn set_tunable(name: &str, value: u64, kernel: &mut Kernel) -> Result<(), SettingError> {
     kernel.takes(name, value)?;
+    // The kernel reads an `int`. The largest value stands for -1.
+    let range = 0..=i32::MAX as u64;
+    if name.strip_prefix("kernel.").unwrap_or(name) == RT_RUNTIME && value != u64::MAX && !range.contains(&value) {
+        return Err(SettingError::OutOfRange { name: RT_RUNTIME.to_owned(), value, range });
+    }
     kernel.set(name, value).map_err(SettingError::Unknown)
 }

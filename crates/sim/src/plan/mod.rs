@@ -354,7 +354,7 @@ impl Planner<'_> {
             }
             kernel::set(name, *value, kernel, costs)?;
         }
-        Ok(())
+        kernel::check_realtime(kernel)
     }
 
     fn residents(&mut self, spec: &MachineSpec) -> Option<Vec<Resident>> {

@@ -82,6 +82,35 @@ fn the_sysctl_of_autogroups_decides() {
     }
 }
 
+/// As the kernel does (EINVAL), with the values of file and caller together.
+#[test]
+fn the_runtime_of_realtime_tasks_is_at_most_their_period() {
+    let planned = |head: &str, settings: &[(&str, u64)]| {
+        let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        plan(Input::Scenario(&scenario(head)), &Overrides { settings, ..Overrides::default() }, &mut no_files)
+    };
+    let (runtime, period) = ("sched_rt_runtime_us", "kernel.sched_rt_period_us");
+    for (head, settings) in [
+        ("", &[(runtime, u64::MAX)][..]),
+        ("", &[(runtime, 1_000_000)]),
+        ("", &[(period, 950_000)]),
+        ("", &[(runtime, 2_000_000), (period, 2_000_000)]),
+        ("[set]\nsched_rt_runtime_us = 2000000", &[(period, 2_000_000)]),
+        ("[set]\nsched_rt_runtime_us = -1\nsched_rt_period_us = 1", &[]),
+    ] {
+        assert!(planned(head, settings).is_ok(), "{head} {settings:?}");
+    }
+    for (head, settings, message) in [
+        ("", &[(period, 1)][..], "sched_rt_runtime_us cannot be 950000: it is 0 to 1"),
+        ("", &[(runtime, 1_000_001)], "sched_rt_runtime_us cannot be 1000001: it is 0 to 1000000"),
+        ("[set]\nsched_rt_runtime_us = 2000000", &[], "sched_rt_runtime_us cannot be 2000000: it is 0 to 1000000"),
+    ] {
+        assert_eq!(planned(head, settings).unwrap_err().to_string(), message);
+    }
+    let large = planned("", &[(runtime, 9_999_999_999_999_999_999)]).unwrap_err().to_string();
+    assert_eq!(large, "sched_rt_runtime_us cannot be 9999999999999999999: it is 0 to 2147483647");
+}
+
 #[test]
 fn what_was_measured_of_a_machine_comes_with_it() {
     let measured = Machine {
@@ -184,6 +213,7 @@ fn what_cannot_be_planned_is_reported_with_its_place() {
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
     assert_eq!(help("[set]\nbase_slcie_ns = 3"), "did you mean `base_slice_ns`?");
     assert_eq!(help("[set]\nswtich_ns = 3"), "did you mean `switch_ns`?");
+    assert_eq!(help("[set]\n\"kernel.switch_ns\" = 3"), "costs are no sysctls: leave `kernel.` out");
     // The caller's settings have no place.
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
@@ -204,6 +234,10 @@ fn what_may_follow_a_kernels_plus_is_reported() {
         "the tunable `base_slice_ns` has no value; write base_slice_ns=NUMBER, as in 6.12+base_slice_ns=3000000";
     assert_eq!(help_of("6.12+base_slice_ns"), value);
     assert!(help_of("6.12+NOTHING").starts_with("there is no feature `NOTHING`; "));
+    for name in ["6.12-rc1", "linux-6.12", "v6.12"] {
+        let meant = help_of(name);
+        assert!(meant.starts_with(&format!("there is no kernel `{name}`; did you mean `6.12`? ")), "{meant}");
+    }
 }
 
 #[test]

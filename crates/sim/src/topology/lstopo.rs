@@ -1,15 +1,15 @@
 //! Machines in XML of `lstopo --of xml` (or `hwloc-gather-topology`), hwloc 1.x and 2.x.
 
+mod excess;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node};
 use vruntime_sched::{CpuPlace, Topology};
 
+use self::excess::excess;
 use super::MAX_CPUS;
 use super::error::ParseTopologyError;
-
-/// The deepest machines have some twenty levels of elements.
-const MAX_DEPTH: usize = 256;
 
 #[derive(Clone, Copy, Default)]
 struct Above {
@@ -61,8 +61,7 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
         let help = "write the file with `lstopo --of xml FILE`";
         return Err(ParseTopologyError::new(0, 0, "the file is empty".to_owned(), help));
     }
-    if let Some(offset) = too_deep(text) {
-        let message = format!("elements are nested more than {MAX_DEPTH} levels deep");
+    if let Some((offset, message)) = excess(text) {
         return Err(ParseTopologyError::new(offset, 0, message, "write the file with `lstopo --of xml FILE`"));
     }
     // lstopo writes a DOCTYPE, which needs no other file.
@@ -157,51 +156,6 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     let topology = Topology::new(cpus_of_machine, distances(root, node_ranks.len()))
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))?;
     Ok(Lstopo { topology, notes })
-}
-
-/// Returns the offset of the first element inside more than [`MAX_DEPTH`] others, with which the recursive XML library
-/// would overflow the stack. Levels of entities in a DOCTYPE count as if used. For invalid XML, which the library
-/// reports, the result is arbitrary.
-fn too_deep(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
-    // Returns the end of the text from `from` to `end`.
-    let after = |from: usize, end: &str| text[from..].find(end).map_or(bytes.len(), |found| from + found + end.len());
-    while let Some(found) = text[at..].find('<') {
-        let start = at + found;
-        let rest = &text[start..];
-        if rest.starts_with("<!--") {
-            at = after(start + 4, "-->");
-        } else if rest.starts_with("<![CDATA[") {
-            at = after(start + 9, "]]>");
-        } else if rest.starts_with("<?") {
-            at = after(start + 2, "?>");
-        } else if rest.starts_with("</") {
-            depth = depth.saturating_sub(1);
-            at = after(start + 2, ">");
-        } else if rest.starts_with("<!") {
-            at = start + 2;
-        } else {
-            let mut quote = None;
-            let ends = |&(_, &byte): &(usize, &u8)| {
-                match (quote, byte) {
-                    (None, b'"' | b'\'') => quote = Some(byte),
-                    (Some(open), _) if open == byte => quote = None,
-                    _ => {}
-                }
-                quote.is_none() && byte == b'>'
-            };
-            let end = bytes.iter().enumerate().skip(start + 1).find(ends).map_or(bytes.len(), |(end, _)| end);
-            at = (end + 1).min(bytes.len());
-            if bytes[end - 1] != b'/' {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return Some(start);
-                }
-            }
-        }
-    }
-    None
 }
 
 fn ranks(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
@@ -465,6 +419,7 @@ fn line_offset(text: &str, position: roxmltree::TextPos) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::excess::MAX_DEPTH;
     use super::*;
     use proptest::prelude::*;
 
@@ -687,7 +642,7 @@ mod tests {
         }
         // Levels in a DOCTYPE count. Tags in comments, texts and attributes do not.
         let entity = format!("<!DOCTYPE topology [<!ENTITY e '{}'>]>", "<a>".repeat(1000) + &"</a>".repeat(1000));
-        assert!(too_deep(&format!("{entity}<topology>&e;</topology>")).is_some());
+        assert!(excess(&format!("{entity}<topology>&e;</topology>")).is_some());
         let tags = "<a>".repeat(1000);
         let attributes = "<a b='/>' c='>'/>".repeat(1000);
         for around in [format!("<!-- {tags} -->"), format!("<![CDATA[{tags}]]>"), format!("<?x {tags}?>"), attributes] {

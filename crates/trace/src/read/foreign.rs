@@ -6,7 +6,7 @@ use super::notes::Error;
 use super::scan::{digits, trim_start, word};
 
 /// Magic bytes of binary files, their names, and how to get a supported trace.
-const BINARY: [(&[u8], &str, &str); 18] = [
+const BINARY: [(&[u8], &str, &str); 22] = [
     (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
     (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
@@ -26,6 +26,10 @@ const BINARY: [(&[u8], &str, &str); 18] = [
     (b"\x78\xda", ZLIB, ZLIB_HELP),
     (b"SIMPLEPERF", "a profile of simpleperf (report-sample)", SIMPLEPERF_HELP),
     (b"PERFFILE", "a perf.data of the first version", "convert it to text: perf script --ns -i FILE > trace.txt"),
+    (b"SQLite format 3\0", "an SQLite database", MADE_FROM),
+    (b"\x7fELF", "a program or library (ELF)", "`vruntime record -- PROGRAM` records what a program does"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image", MADE_FROM),
+    (b"%PDF-", "a PDF document", MADE_FROM),
     (b"\x00\x05\x16\x07", "a file of macOS (AppleDouble) with another file's attributes", "name the file beside it"),
 ];
 
@@ -50,6 +54,10 @@ const SAMPLES_HELP: &str = "record its events: perf record -a -e 'sched:*' (or p
 const PROTO: &str = "a Perfetto trace in text (textproto)";
 const PROTO_HELP: &str = "encode it: protoc --encode=perfetto.protos.Trace protos/perfetto/trace/trace.proto < FILE \
                           > trace.pftrace";
+const MADE_FROM: &str = "name the trace from which it was made: trace.dat, perf.data, a Perfetto trace or ftrace text";
+const HTML: &str = "an HTML page";
+const XML: &str = "an XML file";
+const XML_HELP: &str = "`--machine FILE` reads the XML of lstopo; for others, name the trace from which it was made";
 const TABLE_HELP: &str =
     "perf made it from a perf.data: name that file, or what `perf script --ns -i perf.data` prints";
 const JSON: &str = "a trace in Chrome's JSON format";
@@ -129,6 +137,8 @@ impl Foreign {
         }
         self.found = if compressed {
             Some((ATRACE, ATRACE_HELP))
+        } else if self.lines == 1 && text.first() == Some(&b'<') {
+            markup(text)
         } else if self.json && is_chrome(text) {
             Some((JSON, JSON_HELP))
         } else if is_sample(text) {
@@ -145,6 +155,18 @@ impl Foreign {
     }
 }
 
+/// Returns the kind of a text that begins with such a line, and help.
+fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
+    let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
+    if begins("<!DOCTYPE html") || begins("<html") {
+        Some((HTML, MADE_FROM))
+    } else if begins("<?xml") || begins("<!DOCTYPE") {
+        Some((XML, XML_HELP))
+    } else {
+        None
+    }
+}
+
 /// Returns the table of perf that has such a line.
 fn table(text: &[u8]) -> Option<&'static str> {
     let has = |words: &[&[u8]]| words.iter().all(|word| memmem::find(text, word).is_some());
@@ -152,7 +174,7 @@ fn table(text: &[u8]) -> Option<&'static str> {
         Some("what `perf sched timehist` prints")
     } else if has(&[b"sched-in", b"run-time", b"min-run"]) {
         Some("what `perf sched timehist --summary` prints")
-    } else if has(&[b"Runtime ms", b"Switches", b"delay"]) {
+    } else if has(&[b"Task ", b"Runtime ms", b"delay ms"]) {
         Some("what `perf sched latency` prints")
     } else if is_map(text) {
         Some("what `perf sched map` prints")
@@ -365,7 +387,23 @@ mod tests {
         assert!(message_of(b"\n{\"traceEvents\":[").contains("Chrome"));
         assert!(message_of(b"TRACE:\r\n\x78\x9cx").contains("atrace -z"));
         assert!(message_of(b"  *A0        6064.602899 secs A0 => migration/0:18\n").contains("sched map"));
-        for other in [&b""[..], b"[[task]]\nname = 'a'\n", b"{\"tasks\": {}}"] {
+        for (start, what) in [
+            (&b"SQLite format 3\0"[..], "an SQLite database"),
+            (b"\x7fELF\x02\x01\x01", "a program or library"),
+            (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG image"),
+            (b"%PDF-1.7\n", "a PDF document"),
+            (
+                b" Task                  |   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    |",
+                "what `perf sched",
+            ),
+            (b"  Task        |   Runtime ms  | Switches | Average delay ms | Maximum delay ms |", "what `perf sched"),
+            (b"\n<!doctype html>\n<html>", "an HTML page"),
+            (b"<html lang='en'>", "an HTML page"),
+            (b"<?xml version=\"1.0\"?>\n<!DOCTYPE topology>", "an XML file"),
+        ] {
+            assert!(message_of(start).starts_with(&format!("{what} ")), "{}", message_of(start));
+        }
+        for other in [&b""[..], b"[[task]]\nname = 'a'\n", b"{\"tasks\": {}}", b"<idle>-0 [000] d..2. 1.0: x"] {
             assert_eq!(message_of(other), "");
         }
     }

@@ -88,6 +88,12 @@ impl Rules {
         while index < actions.len() {
             let mut word = actions[index].clone();
             index += 1;
+            let by_comma = |next: &Range<usize>| text[word.clone()].ends_with(',') && text[next.clone()].contains('=');
+            if actions.get(index).is_some_and(by_comma) {
+                let comma = word.end - 1..word.end;
+                let help = format!("separate changes by spaces: {}", what_text.replace(", ", " ").trim());
+                return Err(error(comma, "a comma between two changes".to_owned(), "this comma").with_help(help));
+            }
             let is_limit = ["max=", "cpu.max="].iter().any(|key| text[word.clone()].starts_with(key));
             if let Some(next) = actions.get(index).filter(|next| is_limit && is_period(&text[(*next).clone()])) {
                 word.end = next.end;

@@ -416,3 +416,15 @@ fn patterns_may_be_too_deep_or_too_large() {
     );
     assert_eq!(nice("web server-6"), policy(&applied(&[]).unwrap(), "web server-6"));
 }
+
+#[test]
+fn a_comma_between_changes_is_told() {
+    for (text, help) in [
+        ("a: policy=SCHED_FIFO, priority=30", "separate changes by spaces: policy=SCHED_FIFO priority=30"),
+        ("cgroup=/a: max=500m, burst=20ms", "separate changes by spaces: max=500m burst=20ms"),
+    ] {
+        let error = Rules::default().add(text).unwrap_err();
+        assert_eq!((error.message(), error.help()), ("a comma between two changes", Some(help)));
+    }
+    assert!(Rules::default().add("a: cpus=0,2 nice=3").is_ok());
+}
