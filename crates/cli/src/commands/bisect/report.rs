@@ -81,12 +81,9 @@ impl Report<'_> {
         let of = figure.text(total.abs());
         let share = percent(found.joint, total);
         let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.causes());
-        let together = found.explained_by.iter().filter(|_| found.is_smallest);
-        let switches: Vec<&str> = together.map(|&one| self.words[one].switch.as_str()).collect();
-        let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
-        if !switches.is_empty() {
-            text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
-        }
+        let together: &[usize] = if found.is_smallest { &found.explained_by } else { &[] };
+        let together: Vec<&Words> = together.iter().map(|&one| &self.words[one]).collect();
+        text.extend(undo(&together).map(|undo| format!(" {undo}")));
         text.extend([" ", &self.rest()]);
         text.extend(self.alternatives().map(|others| format!(" {others}")));
         text.extend(self.early().map(|early| format!(" {early}")));
@@ -441,7 +438,51 @@ pub(super) fn described(words: &Words) -> Map<String, Value> {
     pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
 }
 
+/// Says how to switch off on a real kernel what explains the change. None if nothing has a switch.
+fn undo(together: &[&Words]) -> Option<String> {
+    let (switched, others): (Vec<&Words>, Vec<&Words>) = together.iter().partition(|words| !words.switch.is_empty());
+    let switches: Vec<&str> = switched.iter().map(|words| words.switch.as_str()).collect();
+    if switches.is_empty() {
+        return None;
+    }
+    let name = |all: &[&Words]| {
+        let bare: Vec<Words> = all.iter().map(|words| Words { name: words.name.clone(), ..Words::default() }).collect();
+        names(bare.iter())
+    };
+    let undone = if others.is_empty() { "it".to_owned() } else { name(&switched) };
+    let mut text = format!("To undo {undone} on a real kernel: {}.", switches.join("; "));
+    match others.len() {
+        0 => {}
+        1 => text.extend([" ", &name(&others), " has no switch."]),
+        _ => text.extend([" ", &name(&others), " have no switches."]),
+    }
+    Some(text)
+}
+
 /// Returns a text unless it is empty.
 fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change can come from several differences, of which only some have a switch.
+    #[test]
+    fn the_switches_name_what_they_undo() {
+        let words =
+            |name: &str, switch: &str| Words { name: name.to_owned(), switch: switch.to_owned(), ..Words::default() };
+        let (eevdf, zero) = (words("EEVDF", ""), words("DELAY_ZERO", "echo NO_DELAY_ZERO > features"));
+        let dequeue = words("DELAY_DEQUEUE", "echo NO_DELAY_DEQUEUE > features");
+        assert_eq!(undo(&[&eevdf]), None);
+        assert_eq!(undo(&[&zero]).as_deref(), Some("To undo it on a real kernel: echo NO_DELAY_ZERO > features."));
+        assert_eq!(
+            undo(&[&eevdf, &zero, &dequeue]).as_deref(),
+            Some(
+                "To undo `DELAY_ZERO` and `DELAY_DEQUEUE` on a real kernel: echo NO_DELAY_ZERO > features; echo \
+                 NO_DELAY_DEQUEUE > features. `EEVDF` has no switch."
+            )
+        );
+    }
 }
