@@ -12,7 +12,7 @@ pub struct Distribution {
     /// The kernel in the table.
     pub kernel: &'static str,
     /// The distribution.
-    pub who: &'static str,
+    pub name: &'static str,
     /// How its scheduler differs from the kernel's.
     pub why: &'static str,
 }
@@ -21,10 +21,10 @@ const fn row(
     begins: &'static str,
     part: &'static str,
     kernel: &'static str,
-    who: &'static str,
+    name: &'static str,
     why: &'static str,
 ) -> Distribution {
-    Distribution { begins, part, kernel, who, why }
+    Distribution { begins, part, kernel, name, why }
 }
 
 const NEAREST: &str = "the nearest kernel on offer";
@@ -69,8 +69,8 @@ impl Distribution {
 /// For example "Ubuntu 23.10 is simulated as Linux 6.4, the nearest kernel with CFS".
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, who, why, .. } = self;
-        write!(f, "{who} is simulated as Linux {kernel}, {why}")
+        let Self { kernel, name, why, .. } = self;
+        write!(f, "{name} is simulated as Linux {kernel}, {why}")
     }
 }
 
