@@ -227,7 +227,7 @@ machines = {folder.name: run(folder) for folder in sorted(filter(pathlib.Path.is
 
 inside, total = count(cells)
 # The last line also counts the measurements that a machine on which nothing happens would miss.
-TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=True, check=True).stdout.splitlines()[-1].partition("; ")[2]
+TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=True, check=True).stdout.splitlines()[-1].partition(". ")[2]
 # Where two states last for seconds, a seed decides which: how many are inside is known of many seeds.
 SEEDS = 15
 by_seed = [count(run("--seed", seed, "--repeat", 1))[0] for seed in range(1, SEEDS + 1)]
@@ -235,7 +235,7 @@ RECORDED_ON, COMMON = where()
 main = [
     "# Accuracy",
     "",
-    f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks. **{inside} of {total} measurements are within their tolerance**, and {TELLING}",
+    f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks. **{inside} of {total} measurements are within tolerance.** {TELLING}",
     "",
     "- `vruntime fidelity` prints every cell, and `vruntime help fidelity` the tolerances. Figures are medians of seeds 1 to 5.",
     f"- For each single seed from 1 to {SEEDS}, the mean is {sum(by_seed) / SEEDS:.1f} of {total}, from {min(by_seed)} to {max(by_seed)}.",

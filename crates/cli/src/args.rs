@@ -190,8 +190,7 @@ pub(crate) enum Command {
                       nr_throttled         10 %, for each group with a limit: throttled periods\n  \
                       throttled_for        15 %, for each group with a limit: throttled time, summed over CPUs\n\n\
                       Recordings that cannot be simulated are listed first, with the reason, and do not count. The last line \
-                      counts the measurements within their tolerance. It also counts those whose tolerance excludes 0, \
-                      since a count of 0 is easy to predict.",
+                      counts the measurements within tolerance, and again without those that a simulated 0 would also meet.",
         after_long_help = "Examples:\n  \
             vruntime fidelity --kernel 6.12 --misses\n  \
             vruntime fidelity --record mine                    this machine's own kernel\n  \

@@ -77,16 +77,22 @@ impl Place {
     }
 }
 
+/// Returns options that break lines only at spaces, so that no literal such as `cgroup=/app` or `what-if` is broken.
+fn options() -> MietteHandlerOpts {
+    let at_spaces = MietteHandlerOpts::new().word_separator(textwrap::WordSeparator::AsciiSpace);
+    at_spaces.word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
 /// Returns the report and all [related](Diagnostic::related) ones, for programs.
 pub(crate) fn messages(report: &miette::Report) -> Vec<Complaint> {
     // Without colours, since other programs show it.
-    let handler = MietteHandlerOpts::new().color(false).unicode(true).terminal_links(false).build();
+    let handler = options().color(false).unicode(true).terminal_links(false).build();
     every(report).into_iter().map(|one| Complaint::of(one, shown(one, &handler))).collect()
 }
 
 /// Formats the report and all [related](Diagnostic::related) ones, each alone: miette adds a line `Error:` before each.
 pub(crate) fn text(report: &miette::Report) -> String {
-    let handler = MietteHandlerOpts::new().build();
+    let handler = options().build();
     let texts: Vec<String> = every(report).into_iter().map(|one| shown(one, &handler)).collect();
     texts.join("\n")
 }

@@ -8,7 +8,7 @@ use vruntime_workload::program::{Op, Repeat};
 use vruntime_workload::scenario::Part;
 
 use crate::complaint;
-use crate::input::{Input, Says};
+use crate::input::{Input, InputKind};
 use crate::simulate::Failure;
 
 /// The subject of an error: a part of the file, and its key.
@@ -41,9 +41,9 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
 
 /// Returns the help for a run without end, in the words of the input's format.
 fn help_of_endless(input: &Input, error: &Error) -> Option<String> {
-    let scenario = match &input.says {
-        Says::Scenario(_) => true,
-        Says::RtApp(_) => false,
+    let scenario = match &input.kind {
+        InputKind::Scenario(_) => true,
+        InputKind::RtApp(_) => false,
         _ => return None,
     };
     match error {
@@ -124,7 +124,7 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
         found.push(source.error_at(span, &message, "never happens", "let the run last longer, or remove it"));
     }
     for (what, at, part) in late.into_iter().take(MOST_SHOWN) {
-        let Says::Scenario(scenario) = &input.says else { break };
+        let InputKind::Scenario(scenario) = &input.kind else { break };
         let Some(span) = scenario.find(part, "at") else { continue };
         let message = format!("this {what} is at {} s, and the run ends at {} s", seconds(at), seconds(end));
         let error = scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it");
@@ -135,7 +135,7 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
 
 /// Returns the place of the first part whose key is written.
 fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
-    if let Says::Scenario(scenario) = &input.says {
+    if let InputKind::Scenario(scenario) = &input.kind {
         let found = about.parts.iter().find_map(|part| scenario.find(*part, about.key));
         if let Some(span) = found {
             return Some((scenario.source.clone(), span));

@@ -32,7 +32,7 @@ pub(crate) struct Input {
     pub(crate) workload: Workload,
     /// Places of the workload's parts in the file.
     pub(crate) source_map: SourceMap,
-    pub(crate) says: Says,
+    pub(crate) kind: InputKind,
 }
 
 impl Input {
@@ -45,7 +45,7 @@ impl Input {
 
 /// The rest of a file, besides its tasks.
 #[derive(Debug)]
-pub(crate) enum Says {
+pub(crate) enum InputKind {
     RtApp(Box<Global>),
     Scenario(Box<Scenario>),
     Recording(Box<Recording>),
@@ -53,7 +53,7 @@ pub(crate) enum Says {
     Trace(plan::Trace, Option<Box<plan::Machine>>),
 }
 
-impl Says {
+impl InputKind {
     /// Returns the input of a plan.
     pub(crate) fn planned(&self) -> plan::Input<'_> {
         match self {
@@ -331,14 +331,14 @@ fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &O
         // Valid as a part of a scenario, but not alone: this gives the error.
         rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
     }
-    let says = Says::RtApp(Box::new(file.global));
+    let kind = InputKind::RtApp(Box::new(file.global));
     let input = Input {
         name: stem.to_owned(),
         example: None,
         folder,
         workload: file.workload,
         source_map: file.source_map,
-        says,
+        kind,
     };
     Ok((input, file.warnings))
 }
@@ -350,7 +350,7 @@ fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -
     let (source_map, warnings) = (std::mem::take(&mut scenario.source_map), std::mem::take(&mut scenario.warnings));
     let name = scenario.name.clone();
     Ok((
-        Input { name, example: None, folder, workload, source_map, says: Says::Scenario(Box::new(scenario)) },
+        Input { name, example: None, folder, workload, source_map, kind: InputKind::Scenario(Box::new(scenario)) },
         warnings,
     ))
 }
@@ -359,8 +359,8 @@ fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<L
     let mut recording = recording::parse(name, bytes)?;
     let workload = std::mem::take(&mut recording.workload);
     let name = recording.name.clone();
-    let says = Says::Recording(Box::new(recording));
-    Ok((Input { name, example: None, folder, workload, source_map: SourceMap::default(), says }, Vec::new()))
+    let kind = InputKind::Recording(Box::new(recording));
+    Ok((Input { name, example: None, folder, workload, source_map: SourceMap::default(), kind }, Vec::new()))
 }
 
 /// Reads a workload's file. If it does not exist, the help suggests an example.

@@ -45,7 +45,7 @@ pub(crate) struct Input {
 }
 
 impl Inputs {
-    /// Returns `named`, and the inputs read so far.
+    /// Returns `named`, and the inputs read so far. Omits missing files and special files.
     pub(crate) fn all(named: &[PathBuf]) -> Self {
         let read = READ.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = named.iter().chain(read.iter());
@@ -77,7 +77,7 @@ impl Input {
         if self.path == Path::new("-") { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// Whether `output` is the same path, and not another link.
+    /// Whether `output` is the same path after resolving symlinks. False for another hard link.
     pub(crate) fn is_at(&self, output: &Path) -> bool {
         let whole = |path: &Path| fs::canonicalize(path).ok();
         self.path != Path::new("-") && whole(&self.path).is_some_and(|path| whole(output) == Some(path))

@@ -51,7 +51,7 @@ pub(crate) fn host_words(machine: &MachineSpec) -> Option<String> {
 }
 
 pub(crate) fn kernels_of(input: &Input) -> Vec<String> {
-    input.says.planned().kernels()
+    input.kind.planned().kernels()
 }
 
 /// Plans a run. `kernel` and `machine` are the command line's.
@@ -63,11 +63,11 @@ pub(crate) fn plan(
 ) -> miette::Result<Plan> {
     let overrides = Overrides {
         kernel: kernel.map(policies::simulated_kernel),
-        machine: input.says.machine(machine.map(machine::known).transpose()?),
+        machine: input.kind.machine(machine.map(machine::known).transpose()?),
         ..overrides(options)
     };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
-    let mut plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
+    let mut plan = plan::plan(input.kind.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
     policies::name_plan(&mut plan.kernel, kernel);
     tell(&plan.notes);
     tell_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
@@ -77,9 +77,9 @@ pub(crate) fn plan(
 /// Plans a run of a derived input. `None`: impossible.
 pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> Option<Plan> {
     let machine = machine.map(machine::known).transpose().ok()?;
-    let overrides = Overrides { machine: input.says.machine(machine), ..overrides(options) };
+    let overrides = Overrides { machine: input.kind.machine(machine), ..overrides(options) };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
-    plan::plan(input.says.planned(), &overrides, loader).ok()
+    plan::plan(input.kind.planned(), &overrides, loader).ok()
 }
 
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
@@ -177,7 +177,7 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
 
 /// Whether a place is in the scenario's `lstopo` file.
 fn names_lstopo(input: &Input, place: &Place) -> bool {
-    let machine = if let input::Says::Scenario(scenario) = &input.says { scenario.machine.as_ref() } else { None };
+    let machine = if let input::InputKind::Scenario(scenario) = &input.kind { scenario.machine.as_ref() } else { None };
     let lstopo = machine.and_then(|machine| machine.lstopo.as_ref());
     lstopo.is_some_and(|path| path.value == Path::new(place.source.name()))
 }

@@ -95,7 +95,7 @@ fn what_is_refused_is_listed_and_not_counted() {
     );
     // With none that can be simulated there is nothing to count.
     std::fs::remove_file(folder.path().join("linux-6.18/three-hogs.json")).unwrap();
-    assert!(well(&judge).ends_with("\n0 of 0 measurements are within their tolerance.\n"));
+    assert!(well(&judge).ends_with("\n0 of 0 measurements are within tolerance.\n"));
     // What the user names himself is no recording's fault.
     assert!(fails(&["fidelity", "--costs", "none-such"]).contains("profile"));
 }
@@ -140,7 +140,7 @@ fn cells_are_left_as_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().to_str().unwrap();
     let printed = well(&[&which[..], &["--tables", to, "--format", "json"]].concat());
-    assert!(printed.lines().last().unwrap().contains(" measurements are within their tolerance"), "{printed}");
+    assert!(printed.lines().last().unwrap().contains(" measurements are within tolerance."), "{printed}");
     let text = std::fs::read_to_string(folder.path().join("cells.json")).unwrap();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(rows.len(), cells.len());

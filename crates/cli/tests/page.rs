@@ -553,7 +553,7 @@ fn a_replay_in_groups_has_bars_of_them() {
     assert!(progress["share"].as_f64().is_some_and(|times| times > 2.0) && progress["mark"] == 1.0, "{progress}");
     assert!(progress["text"].as_str().is_some_and(|text| text.contains("times as fast, done after 1.")), "{progress}");
     assert!(
-        text.contains("<li>Verdict: ") && text.contains("<li>what if: What stands out: "),
+        text.contains("<li>Verdict: ") && text.contains("<li>What stands out in the what-if: "),
         "both are in the summary"
     );
     let tables = data["tables"].as_array().expect("tables").iter();

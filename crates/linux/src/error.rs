@@ -106,11 +106,11 @@ impl Error {
             Self::Workload(error) => error.help(),
             Self::Impossible { .. } => Some("simulate it: vruntime run FILE"),
             Self::Hangs { .. } => Some(
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (6.12+: 50000000 to the fair_server/cpu*/runtime of debugfs), \
                  pin them to some of the CPUs, let them sleep, or run anyway with --force",
             ),
             Self::Crowds { .. } => Some(
-                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
+                "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (6.12+: 50000000 to the fair_server/cpu*/runtime of debugfs), \
                  let them sleep more or compute less, pin them to some of the CPUs, or run anyway with --force",
             ),
             Self::Endless => Some("give it a duration: in the file, or with --duration 5s"),

@@ -27,7 +27,7 @@ const BUFFER_KIB: &str = "32768";
 
 /// A running recording; dropping it removes its instance.
 #[derive(Debug)]
-struct Recording {
+struct TraceInstance {
     instance: PathBuf,
 }
 
@@ -41,7 +41,7 @@ fn tracefs() -> Option<PathBuf> {
     mounted.or_else(|| Some(PathBuf::from("/sys/kernel/debug/tracing")).filter(|path| path.is_dir()))
 }
 
-impl Recording {
+impl TraceInstance {
     fn start() -> io::Result<Self> {
         let none = || {
             io::Error::new(
@@ -89,7 +89,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         // If this fails, the next run repeats it.
         let _removed = fs::remove_dir(&self.instance);
@@ -98,14 +98,14 @@ impl Drop for Recording {
 
 /// The recording of a run, if requested and possible, and the groups of threads.
 #[derive(Debug)]
-pub(crate) struct Recorded {
-    recording: Option<(Recording, PathBuf)>,
+pub(crate) struct RunTrace {
+    recording: Option<(TraceInstance, PathBuf)>,
     groups_file: Option<PathBuf>,
     /// The error of a file that could not be written.
     unwritten: Option<String>,
 }
 
-impl Recorded {
+impl RunTrace {
     /// Starts to record if there is a `path`. `groups`: whether there are any.
     pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
         let mut unwritten = None;
@@ -125,7 +125,7 @@ impl Recorded {
         });
         let recording = path.and_then(|path| {
             let add_note = |error| notes.push(format!("no trace: the kernel would not record ({error})"));
-            Some((Recording::start().map_err(add_note).ok()?, path.to_owned()))
+            Some((TraceInstance::start().map_err(add_note).ok()?, path.to_owned()))
         });
         Self { recording, groups_file, unwritten }
     }
@@ -187,8 +187,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("trace"), "# tracer: nop\n").unwrap();
         let finish = |path: PathBuf| {
-            let recording = Some((Recording { instance: folder.clone() }, path));
-            Recorded { recording, groups_file: None, unwritten: None }.finish("6.12.0")
+            let recording = Some((TraceInstance { instance: folder.clone() }, path));
+            RunTrace { recording, groups_file: None, unwritten: None }.finish("6.12.0")
         };
         let (kept, missing) = (folder.join("kept.txt"), folder.join("missing/trace.txt"));
         assert_eq!(finish(kept.clone()), (Some(kept), None, None));

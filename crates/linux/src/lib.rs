@@ -61,8 +61,8 @@ pub use error::Error;
 pub use host::{Host, describe, describe_all, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
 pub use record::{
-    CommandEnded, EventCost, RecordError, RecordOptions, Recorded, Snapshot, Source, Stopped, TaskState, may_record,
-    record,
+    CommandEnded, EventCost, RecordError, RecordOptions, RecordedEvents, Snapshot, Source, Stopped, TaskState,
+    may_record, record,
 };
 pub use run::{Options, run};
 pub use stdout::stdout_was_closed;

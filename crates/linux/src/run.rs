@@ -15,7 +15,7 @@ use crate::cgroup::Cgroups;
 use crate::check;
 use crate::common::Common;
 use crate::error::{Error, limits_of_threads};
-use crate::ftrace::Recorded;
+use crate::ftrace::RunTrace;
 use crate::measured::{GroupMeasured, Measured, TaskMeasured};
 use crate::objects::Objects;
 use crate::others::Look;
@@ -339,7 +339,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     }
     let mut children = make_ready(&shared, &begun, if across { &processes } else { &[] })?;
     // All tasks are in place, and wait.
-    let recorded = Recorded::begin(options.trace.as_deref(), shared.cgroups.is_some(), &mut notes);
+    let recorded = RunTrace::begin(options.trace.as_deref(), shared.cgroups.is_some(), &mut notes);
     let before = Look::now();
     let interrupted = last(&shared, begun.len() as u64, duration, &mut children, stopped);
     let over = work::now().min(shared.end());

@@ -30,7 +30,7 @@ fn of_the_time(shares: &[Option<f64>]) -> Option<String> {
 }
 
 impl Results {
-    /// Returns how busy CPUs were with tasks. None without CPUs.
+    /// Returns a sentence on how busy CPUs were with tasks. None without CPUs.
     pub fn busy_sentence(&self) -> Option<String> {
         of_the_time(&self.cpus.iter().map(|cpu| Some(self.share(cpu.busy_ns))).collect::<Vec<Option<f64>>>())
     }
@@ -64,7 +64,7 @@ impl ReplayCheck {
         }
     }
 
-    /// Returns how busy CPUs were in a run.
+    /// Returns a sentence on how busy CPUs were in a run.
     pub fn busy_sentence(&self, run: ReplayRun) -> Option<String> {
         of_the_time(&self.busy(run))
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::printable::printable;
-use crate::results::{GroupResult, Results};
+use crate::results::{CpuResult, GroupResult, Results};
 use crate::units::{self, percent};
 
 /// Deviations below this part of the entitlement need no explanation.
@@ -13,6 +13,10 @@ const DEVIATION: u64 = 20;
 const NOTICEABLE: u64 = 100;
 /// The least part of periods in which a named limit throttled.
 const OFTEN: f64 = 0.01;
+/// A group that uses this part of its limit uses all of it.
+const WHOLE: f64 = 0.95;
+/// Waits below this part of a group's CPU time are few.
+const FEW_WAITS: u64 = 20;
 const MOST: usize = 5;
 
 /// A workload's groups, summed over runs: what they got, their entitlements, and the limits that throttled them.
@@ -22,6 +26,9 @@ pub struct Explained {
     runs: u64,
     elapsed_ns: u64,
     cpus: usize,
+    /// Time of all CPUs, and its idle part, nanoseconds.
+    cpu_time_ns: u64,
+    idle_ns: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +57,11 @@ impl Throttled {
 impl Explained {
     /// Returns the groups of a run that lasted `elapsed_ns`.
     pub fn new(run: &Results, elapsed_ns: u64) -> Self {
-        Self { groups: run.groups.clone(), runs: 1, elapsed_ns, cpus: run.cpus.len() }
+        // Saved results may have any numbers, so sums saturate.
+        let sum = |pick: fn(&CpuResult) -> u64| run.cpus.iter().map(pick).fold(0, u64::saturating_add);
+        let idle_ns = sum(|cpu| cpu.idle_ns);
+        let cpu_time_ns = sum(|cpu| cpu.busy_ns.saturating_add(cpu.overhead_ns)).saturating_add(idle_ns);
+        Self { groups: run.groups.clone(), runs: 1, elapsed_ns, cpus: run.cpus.len(), cpu_time_ns, idle_ns }
     }
 
     pub(crate) fn of(runs: &[Results]) -> Self {
@@ -62,15 +73,18 @@ impl Explained {
     pub(crate) fn sum<'a>(mut runs: impl Iterator<Item = &'a Self>) -> Self {
         let Some(mut sum) = runs.next().cloned() else { return Self::default() };
         let at: BTreeMap<String, usize> = sum.groups.iter().map(|group| group.path.clone()).zip(0..).collect();
-        // Saved results may have any numbers, so sums saturate.
         for run in runs {
             sum.runs = sum.runs.saturating_add(run.runs);
             sum.elapsed_ns = sum.elapsed_ns.saturating_add(run.elapsed_ns);
+            sum.cpu_time_ns = sum.cpu_time_ns.saturating_add(run.cpu_time_ns);
+            sum.idle_ns = sum.idle_ns.saturating_add(run.idle_ns);
             for more in &run.groups {
                 let Some(group) = at.get(&more.path).map(|&at| &mut sum.groups[at]) else { continue };
                 group.cpu_ns = group.cpu_ns.saturating_add(more.cpu_ns);
                 group.entitled_ns = group.entitled_ns.saturating_add(more.entitled_ns);
                 group.run_delay_ns = group.run_delay_ns.saturating_add(more.run_delay_ns);
+                let own = group.own_delay_ns.zip(more.own_delay_ns);
+                group.own_delay_ns = own.map(|(own, more)| own.saturating_add(more));
                 if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
                     limit.nr_periods = limit.nr_periods.saturating_add(more.nr_periods);
                     limit.nr_throttled = limit.nr_throttled.saturating_add(more.nr_throttled);
@@ -127,6 +141,20 @@ impl Explained {
         self.sentence(explained)
     }
 
+    /// Whether [`Self::of_group`] names a limit that throttled the group.
+    pub(crate) fn names_limit(&self, path: &str) -> bool {
+        let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0);
+        at.is_some_and(|at| self.throttled(at).is_some() && !(self.deviates(at) && self.missing(at) <= 0.0))
+    }
+
+    /// Returns the paths of groups that got more than their entitlement, largest deviation first.
+    pub(crate) fn above_entitlement(&self) -> Vec<&str> {
+        let mut above: Vec<usize> =
+            (1..self.groups.len()).filter(|&at| self.deviates(at) && self.missing(at) < 0.0).collect();
+        above.sort_by(|&a, &b| self.missing(a).total_cmp(&self.missing(b)));
+        above.into_iter().map(|at| self.groups[at].path.as_str()).collect()
+    }
+
     /// Whether a limit of this group or an ancestor throttled it.
     pub(crate) fn is_throttled(&self, path: &str) -> bool {
         self.groups.iter().position(|group| group.path == path).is_some_and(|at| self.throttled(at).is_some())
@@ -135,7 +163,15 @@ impl Explained {
     fn sentence(&self, at: usize) -> Option<String> {
         let name = self.name(at);
         if !self.deviates(at) {
-            let clause = self.limit_clause(at, self.throttled(at)?);
+            let limit = self.throttled(at)?;
+            let clause = self.limit_clause(at, limit);
+            if let Some(max) = self.used_up(at).filter(|_| limit.owner == at) {
+                let got = self.percent(self.groups[at].cpu_ns);
+                let clause = clause.split_once(" throttled it ").map_or(clause.as_str(), |(_, often)| often);
+                return Some(format!(
+                    "{name} got {got}, all that its CPU limit of {max} allows: it was throttled {clause}."
+                ));
+            }
             let entitled = self.percent(self.groups[at].entitled_ns);
             let entitlement =
                 if self.is_entitled() { format!(" got its entitlement of {entitled}, and") } else { ":".to_owned() };
@@ -162,12 +198,14 @@ impl Explained {
         self.limits(at).filter(|limit| limit.ns >= missing.div_ceil(2)).max_by(Throttled::cmp)
     }
 
-    /// `. Its CPU limit of 1.5 CPUs (150 ms in each 100 ms) also throttled it in 9 of 50 periods, for 4.35 % of a CPU`,
-    /// or nothing.
+    /// `. Its CPU limit of 1.5 CPUs (150 ms in each 100 ms) also throttled it in 9 of 50 periods, for 218 ms of
+    /// 5.00 s, summed over CPUs`, or nothing.
     fn also_throttled(&self, at: usize) -> String {
         let Some(limit) = self.throttled(at) else { return String::new() };
         let clause = self.limit_clause(at, limit).replacen(" throttled it ", " also throttled it ", 1);
-        format!(". {}, for {}", capital(&clause), self.percent(limit.ns))
+        let [throttled, elapsed] =
+            [limit.ns, self.elapsed_ns].map(|ns| units::time(ns as f64 / self.runs.max(1) as f64));
+        format!(". {}, for {throttled} of {elapsed}, summed over CPUs", capital(&clause))
     }
 
     /// Returns why a group got less that no limit explains.
@@ -187,8 +225,22 @@ impl Explained {
             let whose = if of == at { "its cpuset".to_owned() } else { format!("the cpuset of {}", self.name(of)) };
             return format!("{whose} has only the CPUs {cpus}");
         }
-        let waited = percent(self.share(self.groups[at].run_delay_ns));
-        format!("{unrestricted}its tasks waited while other tasks had the CPUs (wait {waited} %)")
+        let all = self.groups[at].run_delay_ns;
+        let waited = percent(self.share(all));
+        let own = self.groups[at].own_delay_ns.map(|own| own.min(all) as f64 / all.max(1) as f64 * 100.0);
+        let behind = match own {
+            None => String::new(),
+            Some(own) if own >= 50.0 || is_limited => format!(", for {own:.0} % of that time behind its own tasks"),
+            Some(own) => format!(", for {:.0} % of that time behind tasks outside the group", 100.0 - own),
+        };
+        let idle =
+            self.idle().map_or_else(String::new, |idle| format!(", while the CPUs were {} % idle", percent(idle)));
+        format!("{unrestricted}its tasks waited (wait {waited} %){behind}{idle}")
+    }
+
+    /// Returns the idle part of the CPUs' time, if known.
+    fn idle(&self) -> Option<f64> {
+        (self.cpu_time_ns > 0).then(|| self.idle_ns as f64 / self.cpu_time_ns as f64)
     }
 
     fn why_more(&self, at: usize) -> String {
@@ -203,6 +255,13 @@ impl Explained {
             && self.missing(parent) < 0.0
         {
             return format!("its parent {} got more, too", self.name(parent));
+        }
+        let GroupResult { cpu_ns, run_delay_ns, unmeasured, .. } = self.groups[at];
+        if !unmeasured.waits && run_delay_ns < cpu_ns / FEW_WAITS {
+            let waited = percent(self.share(run_delay_ns));
+            return format!(
+                "its tasks hardly waited for a CPU (wait {waited} %), and weights count only where tasks wait for one CPU"
+            );
         }
         let related = |other: usize| self.lineage(at).any(|of| of == other) || self.lineage(other).any(|of| of == at);
         let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
@@ -226,6 +285,15 @@ impl Explained {
         let allowed = u128::from(quota) * u128::from(self.elapsed_ns) / u128::from(period.max(1));
         let more = u128::from(self.groups[at].cpu_ns).checked_sub(allowed).filter(|&more| more > 0)?;
         (more <= 2 * u128::from(quota) * u128::from(self.runs)).then(|| units::limit(quota, period))
+    }
+
+    /// Returns the group's own limit in words, if the group used all of it.
+    fn used_up(&self, at: usize) -> Option<String> {
+        let (quota, period) = self.groups[at].limit?.max?;
+        let allowed = quota as f64 / period.max(1) as f64 * self.elapsed_ns as f64;
+        let more = self.groups[at].cpu_ns as f64 - allowed;
+        let is_whole = more >= (WHOLE - 1.0) * allowed && more <= 2.0 * quota as f64 * self.runs as f64;
+        is_whole.then(|| units::limit(quota, period))
     }
 
     /// `its CPU limit of 0.2 CPUs (20 ms in each 100 ms) throttled it in 45 of 50 periods`. Several runs have the mean.
@@ -365,9 +433,8 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its tasks waited while \
-                 other tasks had the CPUs (wait 50.00 %). Its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) also throttled \
-                 it in 9 of 10 periods, for 5.00 % of a CPU.",
+                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its tasks waited \
+                 (wait 50.00 %). Its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) also throttled it in 9 of 10 periods, for 50.0 ms of 1.00 s, summed over CPUs.",
                 "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` did not \
                  get its entitlement.",
             ]
@@ -390,9 +457,7 @@ mod tests {
         );
         run.groups[1].limit = Some(LimitResult { nr_periods: 1000, ..limit(1) });
         let sentences = run.group_sentences();
-        assert!(
-            sentences[0].ends_with("50.00 % of a CPU: its tasks waited while other tasks had the CPUs (wait 8.00 %).")
-        );
+        assert!(sentences[0].ends_with("50.00 % of a CPU: its tasks waited (wait 8.00 %)."));
     }
 
     /// The limit of an ancestor that deviates, too, does not hide the group's own reason.
@@ -402,7 +467,7 @@ mod tests {
         run.groups[1].limit = Some(LimitResult { throttled_ns: 10_000_000, ..limit(2) });
         let sentences = run.group_sentences();
         let limit = "CPU limit of group `/shop` of 0.5 CPUs (50.0 ms in each 100 ms) also throttled it in 2 of 10 periods, \
-                     for 1.00 % of a CPU.";
+                     for 10.0 ms of 1.00 s, summed over CPUs.";
         assert!(sentences[0].starts_with("Group `/shop` got 30.00 %"), "{sentences:?}");
         assert!(sentences[1].starts_with("Group `/shop/web` got 25.00 %"), "{sentences:?}");
         assert!(sentences[1].ends_with(limit), "{sentences:?}");
@@ -425,8 +490,8 @@ mod tests {
         assert_eq!(
             run.group_sentences(),
             [
-                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in \
-              9 of 10 periods."
+                "Group `/web` got 50.00 % of a CPU, all that its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) allows: it was \
+                 throttled in 9 of 10 periods."
             ]
         );
         run.groups[1].limit = Some(limit(0));
@@ -440,7 +505,8 @@ mod tests {
         (run.groups[1].limit, run.groups[2].limit) = (Some(limit(9)), Some(limit(8)));
         let sentences = run.group_sentences();
         assert!(
-            sentences[0].starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and "),
+            sentences[0]
+                .starts_with("Group `/shop` got its entitlement of 15.00 % of a CPU, and its CPU limit of 0.5 CPUs"),
             "{sentences:?}"
         );
         let nested =
@@ -460,13 +526,16 @@ mod tests {
             "Group `/shop/web` got 30.00 % of a CPU, less than its entitlement of 40.00 % of a CPU: the CPU limit of group \
              `/shop` of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in 5 of 10 periods."
         );
-        assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
+        assert!(
+            sentences[1].starts_with("Group `/shop` got 50.00 % of a CPU, all that its CPU limit"),
+            "{sentences:?}"
+        );
         let explained =
             |run: &Results, path| Explained::of(std::slice::from_ref(run)).of_group(path).expect("it is throttled");
         assert!(explained(&run, "/shop/web").starts_with("group `/shop/web` got 30.00 %"));
         run.groups[2].cpu_ns = 400_000_000;
         assert!(
-            explained(&run, "/shop/web").starts_with("group `/shop` got its entitlement"),
+            explained(&run, "/shop/web").starts_with("group `/shop` got 50.00 % of a CPU, all that its CPU limit"),
             "its own is as it should be"
         );
         run.groups[2].cpu_ns = 300_000_000;
@@ -485,15 +554,70 @@ mod tests {
         let reason = |run: &Results| run.group_sentences()[0].split_once(": ").map(|(_, why)| why.to_owned());
         assert_eq!(
             reason(&run).as_deref(),
-            Some(
-                "no limit or cpuset restricted it, and its tasks waited while other tasks had the CPUs (wait 50.00 %)."
-            )
+            Some("no limit or cpuset restricted it, and its tasks waited (wait 50.00 %).")
         );
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-1,3".to_owned(), partition: "member".to_owned() });
         assert_eq!(reason(&run).as_deref(), Some("its cpuset has only the CPUs 0-1,3."));
         run.groups[1].cpuset = Some(CpusetResult { effective: "0-3".to_owned(), partition: "member".to_owned() });
         run.groups[1].run_delay_ns = 0;
         assert!(reason(&run).is_some_and(|why| why.ends_with("hardly waited for a CPU.")));
+    }
+
+    /// A group can wait for its own tasks while CPUs are idle.
+    #[test]
+    fn waits_name_the_tasks_that_had_the_cpu_and_the_idle_part() {
+        let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)]);
+        (run.cpus[0].busy_ns, run.cpus[0].overhead_ns, run.cpus[0].idle_ns) = (400, 100, 500);
+        run.groups[1].own_delay_ns = Some(420_000_000);
+        let of = |run: &Results| run.group_sentences().remove(0);
+        let own = "its tasks waited (wait 50.00 %), for 84 % of that time behind its own tasks, while the CPUs were 50.00 % idle.";
+        assert!(of(&run).ends_with(own), "{}", of(&run));
+        assert!(
+            Explained::of(&[run.clone(), run.clone()]).sentences("").remove(0).ends_with(own),
+            "the same over runs"
+        );
+        run.groups[1].own_delay_ns = Some(120_000_000);
+        assert!(of(&run).contains(", for 76 % of that time behind tasks outside the group, while"), "{}", of(&run));
+        // The rest can be throttled time.
+        run.groups[1].limit = Some(LimitResult { throttled_ns: 1_000_000, ..limit(9) });
+        assert!(of(&run).contains(", for 24 % of that time behind its own tasks, while"), "{}", of(&run));
+        run.groups[1].own_delay_ns = None;
+        assert!(of(&run).contains(" (wait 50.00 %), while the CPUs"), "as in saved results: {}", of(&run));
+    }
+
+    /// A group whose tasks never wait takes nothing from another group.
+    #[test]
+    fn a_group_that_hardly_waits_gets_more_for_its_own_reason() {
+        let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)]);
+        let reason = |run: &Results| run.group_sentences()[1].split_once(": ").map(|(_, why)| why.to_owned());
+        run.groups[2].run_delay_ns = 25_000_000;
+        assert_eq!(reason(&run).as_deref(), Some("group `/web` did not get its entitlement."));
+        run.groups[2].run_delay_ns -= 1;
+        let alone =
+            "its tasks hardly waited for a CPU (wait 2.50 %), and weights count only where tasks wait for one CPU.";
+        assert_eq!(reason(&run).as_deref(), Some(alone));
+        run.groups[2].unmeasured.waits = true;
+        assert_eq!(reason(&run).as_deref(), Some("group `/web` did not get its entitlement."));
+    }
+
+    /// At its entitlement, a group below its limit is not said to have all of it.
+    #[test]
+    fn a_limit_counts_as_used_up_from_95_percent() {
+        let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 475, 475)]);
+        run.groups[1].limit = Some(limit(9));
+        assert!(
+            run.group_sentences()[0]
+                .starts_with("Group `/web` got 47.50 % of a CPU, all that its CPU limit of 0.5 CPUs")
+        );
+        (run.groups[1].cpu_ns, run.groups[1].entitled_ns) = (474_000_000, 474_000_000);
+        assert!(
+            run.group_sentences()[0].starts_with("Group `/web` got its entitlement of 47.40 % of a CPU, and its CPU")
+        );
+        // A limit that was lower before.
+        (run.groups[1].cpu_ns, run.groups[1].entitled_ns) = (601_000_000, 601_000_000);
+        assert!(
+            run.group_sentences()[0].starts_with("Group `/web` got its entitlement of 60.10 % of a CPU, and its CPU")
+        );
     }
 
     #[test]

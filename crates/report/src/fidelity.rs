@@ -88,7 +88,7 @@ impl From<&Results> for Observation {
 
 /// A recorded scenario.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedScenario {
     /// Recorded kernel, such as `6.12`.
     pub kernel: String,
     /// Name of the scenario.
@@ -246,7 +246,7 @@ struct Metric {
 
 type Value = fn(&ObservedTask) -> Option<f64>;
 
-fn metrics(recorded: &Recorded) -> Vec<Metric> {
+fn metrics(recorded: &RecordedScenario) -> Vec<Metric> {
     let points = if recorded.one_cpu { 0.005 } else { 0.015 };
     let (switches, latency) = if recorded.emulated {
         (0.20, Tolerance::Around { relative: 0.30, absolute: 500_000.0 })
@@ -291,7 +291,7 @@ fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
 }
 
 /// Returns all cells of a scenario, for the median of several runs. Cells of a missing class or latency are outside.
-pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
+pub fn cells(recorded: &RecordedScenario, against: Against, found: &[Observation]) -> Vec<Cell> {
     let mut classes: Vec<&str> = Vec::new();
     for task in recorded.runs.iter().flat_map(|run| &run.tasks) {
         if !classes.contains(&task.class.as_str()) {
@@ -315,7 +315,7 @@ pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Ve
     cells
 }
 
-fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
+fn group_cells(recorded: &RecordedScenario, against: Against, found: &[Observation]) -> Vec<Cell> {
     type Value = fn(&ObservedGroup) -> f64;
     const METRICS: [(&str, &str, f64, Value); 2] = [
         ("nr_throttled", "count", 0.10, |group| group.nr_throttled),
@@ -337,7 +337,7 @@ fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> 
 }
 
 fn judge(
-    recorded: &Recorded,
+    recorded: &RecordedScenario,
     class: &str,
     (metric, unit): (&'static str, &'static str),
     tolerance: Tolerance,
@@ -401,7 +401,7 @@ pub fn table(cells: &[Cell], only_outside: bool) -> String {
     });
     let found = Against::of(cells).name();
     let mut text = grid(&["kernel", "scenario", "class", "metric", "unit", "recorded", found, "verdict"], 5, rows);
-    text.extend(["\n", &closing_line(cells), ".\n"]);
+    text.extend(["\n", &closing_line(cells), "\n"]);
     text
 }
 
@@ -446,7 +446,7 @@ pub fn data_table(cells: &[Cell]) -> DataTable {
     table
 }
 
-/// `379 of 394 measurements are within their tolerance; 255 of the 269 whose tolerance excludes 0`.
+/// `379 of 394 measurements are within tolerance. Without those that a simulated 0 would also meet: 255 of 269.`
 pub fn closing_line(cells: &[Cell]) -> String {
     let inside = cells.iter().filter(|cell| cell.inside).count();
     let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
@@ -454,9 +454,9 @@ pub fn closing_line(cells: &[Cell]) -> String {
     let nonzero = if all == 0 || all == cells.len() {
         String::new()
     } else {
-        format!("; {inside_telling} of the {all} whose tolerance excludes 0")
+        format!(" Without those that a simulated 0 would also meet: {inside_telling} of {all}.")
     };
-    format!("{inside} of {} measurements are within their tolerance{nonzero}", cells.len())
+    format!("{inside} of {} measurements are within tolerance.{nonzero}", cells.len())
 }
 
 fn number(value: f64) -> String {

@@ -23,6 +23,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
             system_ns: group.system_ns.min(group.cpu_ns),
             entitled_ns,
             run_delay_ns: group.run_delay_ns,
+            own_delay_ns: None,
             switches: group.switches,
             counted_switches: None,
             limit: group.limit,

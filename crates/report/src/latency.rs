@@ -51,11 +51,11 @@ const PENDING: usize = 12;
 pub(crate) struct Recorder {
     pending: [u32; PENDING],
     waiting: u32,
-    recorded: Option<Box<Recorded>>,
+    recorded: Option<Box<Distribution>>,
 }
 
 #[derive(Clone, Debug)]
-struct Recorded {
+struct Distribution {
     histogram: Histogram<u32>,
     min: u64,
     max: u64,
@@ -91,7 +91,7 @@ impl Recorder {
     }
 
     /// Returns all times, with pending ones.
-    fn whole(&self) -> Option<Cow<'_, Recorded>> {
+    fn whole(&self) -> Option<Cow<'_, Distribution>> {
         if self.waiting == 0 {
             return self.recorded.as_deref().map(Cow::Borrowed);
         }
@@ -117,7 +117,7 @@ impl Recorder {
     }
 }
 
-impl Default for Recorded {
+impl Default for Distribution {
     #[expect(clippy::expect_used, reason = "the argument is a constant")]
     fn default() -> Self {
         let histogram = Histogram::new(2).expect("two significant digits are in the range the crate accepts");
@@ -125,7 +125,7 @@ impl Default for Recorded {
     }
 }
 
-impl Recorded {
+impl Distribution {
     fn add_all(&mut self, times: &[u32]) {
         for &ns in times {
             self.add(ns.into());

@@ -43,6 +43,8 @@ struct Cell {
     some: u64,
     full: u64,
     nonidle: u64,
+    /// Run delay of tasks while another task of the group had the CPU, since the beginning.
+    behind_own: u64,
 }
 
 impl Cell {
@@ -57,7 +59,10 @@ impl Cell {
         if self.runnable > u32::from(self.running) {
             self.some += passed;
         }
-        if !self.running {
+        if self.running {
+            let others = u64::from(self.runnable - 1);
+            self.behind_own = self.behind_own.saturating_add(passed.saturating_mul(others));
+        } else {
             self.full += passed;
         }
     }
@@ -71,7 +76,7 @@ struct Group {
     totals: [Total; 2],
     last_update: u64,
     next_update: u64,
-    /// The worker's next update. It sleeps while the group does.
+    /// The next update of the kernel's averaging worker. The worker sleeps while the group does.
     work_at: Option<u64>,
 }
 
@@ -158,7 +163,7 @@ pub(crate) struct Psi {
     tick: u64,
     tasks: Vec<Task>,
     groups: Vec<Group>,
-    /// The first due worker.
+    /// Time of the first due update of a worker, nanoseconds.
     work_at: u64,
 }
 
@@ -324,6 +329,12 @@ impl Psi {
                 Pressure { some, full: if index == 0 { Stall::default() } else { full } }
             })
             .collect()
+    }
+
+    /// Returns each group's run delay up to the last [`Self::read`] behind its own tasks and its descendants',
+    /// nanoseconds.
+    pub(crate) fn behind_own(&self) -> impl Iterator<Item = u64> + '_ {
+        self.groups.iter().map(|group| group.cells.iter().fold(0, |sum: u64, cell| sum.saturating_add(cell.behind_own)))
     }
 }
 

@@ -114,10 +114,16 @@ impl ReplayCheck {
         changes.max_by_key(|(by, _)| *by).map(|(_, change)| change)
     }
 
-    /// `group `/app` is no longer throttled (40 times, for 5.15 s before)`.
+    /// `group `/app` is no longer throttled (40 times, for 5.15 s before)`. Counts that [`Self::reasons`] has are left out.
     pub(crate) fn throttling_clause(&self) -> Option<String> {
         let (path, before, behind) = self.rethrottled()?;
         let group = format!("group `{}`", printable(path));
+        let is_explained = self.explained.iter().any(|explained| explained.names_limit(path));
+        match (before.throttlings(), behind.throttlings()) {
+            (Some(_), None) if is_explained => return Some(format!("{group} is no longer throttled")),
+            _ if is_explained => return None,
+            _ => {}
+        }
         Some(match (before.throttlings(), behind.throttlings()) {
             (Some(before), None) => format!("{group} is no longer throttled ({before} before)"),
             (None, Some(often)) => format!("{} throttles {group} {often}", behind.limit()),

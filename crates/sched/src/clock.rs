@@ -8,10 +8,10 @@ pub struct Clock {
     /// `rq_clock_pelt`: scaled by the CPU's capacity, so that equal work counts equally on all CPUs. Catches up while
     /// the CPU is idle, except for lost time.
     pelt: u64,
-    /// Delay that does not catch up: from idle begins after full utilisation, when full speed would have left no idle
-    /// time either (`lost_idle_time`).
+    /// Time by which the PELT clock stays behind for good, nanoseconds: added when a fully used CPU becomes idle
+    /// (`lost_idle_time`).
     lost: u64,
-    /// The last skipped update.
+    /// Time of the last skipped update, nanoseconds.
     skipped: u64,
     /// Capacity at the highest frequency, of 1024.
     capacity: u32,
@@ -46,30 +46,30 @@ impl Clock {
         self.now = now;
         if idle || (self.capacity & self.freq) == 1024 {
             // At full capacity and frequency it is never behind; an idle one catches up at once.
-            self.pelt = if idle { self.abreast() } else { self.pelt.wrapping_add(delta) };
+            self.pelt = if idle { self.caught_up() } else { self.pelt.wrapping_add(delta) };
         } else {
             let scaled = |delta: u64, by: u32| ((u128::from(delta) * u128::from(by)) >> 10) as u64;
             self.pelt = self.pelt.wrapping_add(scaled(scaled(delta, self.capacity), self.freq));
         }
     }
 
-    /// The value of [`Self::pelt`] without delay.
+    /// Returns the value of [`Self::pelt`] without delay.
     #[inline]
-    fn abreast(&self) -> u64 {
+    fn caught_up(&self) -> u64 {
         self.now.wrapping_add(PELT_EPOCH).wrapping_sub(self.lost)
     }
 
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
-        self.pelt != self.abreast()
+        self.pelt != self.caught_up()
     }
 
-    /// Notes that the CPU becomes idle. `saturated`: it had no idle time.
+    /// Brings the PELT clock up to date as the CPU becomes idle. If `saturated`, the delay becomes lost.
     pub(crate) fn goes_idle(&mut self, saturated: bool) {
         if saturated {
-            self.lost = self.lost.wrapping_add(self.abreast().wrapping_sub(self.pelt));
+            self.lost = self.lost.wrapping_add(self.caught_up().wrapping_sub(self.pelt));
         }
-        self.pelt = self.abreast();
+        self.pelt = self.caught_up();
     }
 
     /// Skips the update to `now`.

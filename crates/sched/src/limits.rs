@@ -30,7 +30,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return Ok(());
         }
         let pool = shared.group(group).pool_or_new(
-            shared.config.has(Behaviour::PeriodsApart),
+            shared.config.has(Behaviour::PeriodPhasesDiffer),
             group,
             shared.config.cfs_period_phase_ns,
         );

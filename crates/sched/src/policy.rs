@@ -78,9 +78,9 @@ pub trait Policy: Sized + Debug + 'static {
     /// [`Rq::curr_ordinary`] is still `prev`. Unlike [`Self::pick`], this may dequeue.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
-    /// After balancing: the run queue is locked again, the previous task put.
+    /// Called after balancing. The run queue is locked again, and the previous task is put.
     #[doc(hidden)]
-    fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+    fn after_balance(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// The scheduler's tick, while `task` runs.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
@@ -128,6 +128,6 @@ pub trait Policy: Sized + Debug + 'static {
     /// A detached task arrived, not yet queued.
     fn attach(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A task's nice value or policy changed, off the queue and put.
+    /// Called after a change of a task's nice value or policy. The task is neither queued nor running during the call.
     fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 }

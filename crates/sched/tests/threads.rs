@@ -453,7 +453,7 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
         found.extend(rq.tasks.iter().map(|(_, task)| task.id));
         // A throttled deadline task waits for its replenishment.
         let may_run = |index: u32, task: &Task<P>| match task.kind() {
-            ClassKind::Rt => !rq.rt.holds_back(index),
+            ClassKind::Rt => !rq.rt.is_throttled(index),
             ClassKind::Deadline => !task.deadline().is_some_and(|se| se.throttled),
             ClassKind::Fair => true,
         };

@@ -101,7 +101,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     self.preempt(cpu);
                     return;
                 }
-                Next::Return => self.come_back(cpu, task, code),
+                Next::Return => self.return_from_kernel(cpu, task, code),
                 Next::EnterLock | Next::ReturnLock => self.at_lock(cpu, task, code),
             };
             let this = &mut self.tasks[task as usize];
@@ -300,12 +300,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     *beat = Some(now);
                 }
                 this.due = due;
-                self.comes_to_timer(task, period, due);
+                self.reaches_timer(task, period, due);
                 if due > now { self.call(cpu, task, self.core.costs.timer_arm_ns) } else { Flow::Done }
             }
             Code::PoolRun { pool, work } => self.pool_run(cpu, task, pool, work),
             Code::PoolHelp { pool, work } => self.pool_help(cpu, task, pool, work),
-            Code::PoolSleep { pool, work } => self.pool_comes_to_sleep(cpu, task, pool, work),
+            Code::PoolSleep { pool, work } => self.pool_begin_sleep(cpu, task, pool, work),
             Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
             Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::InboxWait { inbox, answers } => self.inbox_wait(cpu, task, inbox, answers),
@@ -325,10 +325,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let heard = !self.objects.conditions[condition as usize].is_empty();
                 self.call_if(heard, cpu, task)
             }
-            Code::SemPost(semaphore) => self.come_to_post(cpu, task, semaphore),
+            Code::SemPost(semaphore) => self.begin_post(cpu, task, semaphore),
             Code::SemMove { from, to } => {
                 if self.objects.semaphores[from as usize].take() {
-                    self.come_to_post(cpu, task, to)
+                    self.begin_post(cpu, task, to)
                 } else {
                     Flow::Done
                 }
@@ -385,7 +385,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let due = self.tasks[task as usize].due;
                 if self.latest(cpu, due) <= self.core.now {
                     // The sleep was due before it began.
-                    return self.come_back(cpu, task, code);
+                    return self.return_from_kernel(cpu, task, code);
                 }
                 self.arm_sleep(cpu, task, due);
                 self.block(cpu, task, PrevState::Sleeping)
@@ -507,7 +507,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
-    fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+    fn return_from_kernel(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
@@ -520,12 +520,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             // A wakeup is no promise: they check again.
             Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
-            code => self.come_back_rare(cpu, task, code),
+            code => self.return_from_kernel_rare(cpu, task, code),
         }
     }
 
     #[inline(never)]
-    fn come_back_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
+    fn return_from_kernel_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
             Code::Barrier { mutex: NO_MUTEX, .. } => Flow::Done,
             Code::Wait { mutex, .. }

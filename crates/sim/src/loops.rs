@@ -74,7 +74,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Notes that the task reaches a timer of `period`, due at `due`.
     #[inline]
-    pub(crate) fn comes_to_timer(&mut self, task: u32, period: u64, due: u64) {
+    pub(crate) fn reaches_timer(&mut self, task: u32, period: u64, due: u64) {
         let now = self.core.now;
         if let Some(this) = self.loop_of(task) {
             let times = &mut this.times;

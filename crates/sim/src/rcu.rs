@@ -23,7 +23,7 @@ use crate::machine::Machine;
 
 const AFTER_EXIT: u8 = 2;
 /// The tick at which busy CPUs report.
-const TOLD_AFTER: u64 = 2;
+const REPORT_TICK: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
@@ -77,7 +77,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let (on, ticks) = if all_busy {
                 // This CPU reports the thread's switch at the first tick. Any other CPU is the last.
                 let other = self.jitter.below(others) as usize;
-                (other + usize::from(other >= cpu), TOLD_AFTER)
+                (other + usize::from(other >= cpu), REPORT_TICK)
             } else {
                 (cpu, looked_after(self.tick_period))
             };

@@ -65,7 +65,7 @@ fn each_kernel_is_set_apart_by_its_behaviours() {
         ("5.15", &[(B::SearchOnce, false), (B::SiblingsOfPrev, false)]),
         ("5.15", &[(B::NewidleGateCost, true)]),
         ("5.14-el9", &[(B::NewidleGateCost, false)]),
-        ("6.4", &[(B::PeriodsApart, false)]),
+        ("6.4", &[(B::PeriodPhasesDiffer, false)]),
         ("6.4", &[(B::SiblingByCores, true), (B::SiblingOfBusiest, true), (B::SmtBalance, true)]),
         ("6.8", &[(B::GroupLoadRateLimit, false)]),
         ("6.14", &[(B::ShortOvertakes, false), (B::Vprot, true)]),

@@ -374,7 +374,7 @@ impl TaskState {
     }
 }
 
-/// Bits of a numeric `prev_state`: `sched_switch`'s from 4.14 on; before, `task->state`'s, plus the highest bit for
+/// Bits of a numeric `prev_state`: 4.14+: `sched_switch`'s; before, `task->state`'s, plus the highest bit for
 /// preemption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
@@ -390,7 +390,7 @@ pub enum StateBits {
 impl StateBits {
     /// Converts a number, and learns which table applies.
     pub fn state(&mut self, bits: u64) -> TaskState {
-        // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on. Before, TASK_STATE_MAX was 1024 to 4096, and no switch had
+        // `R+`: 4.14+: TASK_REPORT_MAX is 0x100. Before, TASK_STATE_MAX was 1024 to 4096, and no switch had
         // 0x100 (TASK_WAKING).
         if bits >= 512 {
             *self = Self::TaskState;

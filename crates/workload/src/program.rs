@@ -374,15 +374,17 @@ pub enum Op {
         /// Nanoseconds.
         work: u64,
     },
-    /// Does work of other members, until the pool has done `work` more than required at this task's last `PoolHelp`,
-    /// `PoolSleep` or `PoolWait`. Precedes sleeps of tasks that sleep only if their queue of work is empty.
+    /// Adds `work` to what the pool must have done before this task continues, and does work of other members until the
+    /// pool has. Returns early if the other members have begun the rest. Precedes sleeps of tasks that sleep only if
+    /// their queue of work is empty.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
         /// Nanoseconds.
         work: u64,
     },
-    /// Sleeps until the pool has done as much as [`Op::PoolHelp`] requires: another member then has work for this task.
+    /// Adds `work` as [`Op::PoolHelp`] does, and sleeps until the pool has done it: another member then has work for this
+    /// task.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -401,7 +403,7 @@ pub enum Op {
     },
     /// Computes for this time, whatever the CPU's speed and preemptions (rt-app `runtime`).
     Runtime {
-        /// Nanoseconds on the CPU.
+        /// Elapsed nanoseconds, with preemptions.
         time: u64,
     },
     /// Sleeps for `time`.
@@ -469,8 +471,8 @@ pub enum Op {
     /// waiting task.
     ///
     /// The work after a wait, up to the next wait or the end of the loop, answers one waker. In a phase with waits for
-    /// several wakers, the task answers the first waker: it continues behind its next wait for that one. Each loop
-    /// reaches each wait once, the last one last. Further wakeups remain for the next loop.
+    /// several wakers, each wakeup selects the next unanswered wait of its waker, and the task continues there. The
+    /// loop ends with its last wait. Further wakeups remain for the next loop.
     ///
     /// If a waker is a [connection](Workload::connections), partners at other ends do not wait for each other: each
     /// waker has its own loop through its answers. It continues in the task's next phase with waits, if that has any.
@@ -515,13 +517,13 @@ pub enum Op {
         /// As in [`Op::PutOff`].
         inbox: usize,
     },
-    /// The leader of a lead has come one step further.
+    /// Counts a step of the leader.
     LeadMoves {
         /// Index in [`Workload::leads`].
         lead: usize,
     },
-    /// Sleeps until the leader has come as many steps as this task has awaited so far. A leader that sleeps, has ended
-    /// or has not moved yet is not awaited: two tasks that await each other never both sleep.
+    /// Counts one more awaited step, and sleeps until the leader has made as many. If the leader sleeps, has ended or has
+    /// made no step, the task does not sleep. Two tasks that await each other never both sleep.
     LeadAwaits {
         /// Index in [`Workload::leads`].
         lead: usize,

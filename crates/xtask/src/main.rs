@@ -1,4 +1,13 @@
 //! `cargo xtask`: tools for vruntime's developers.
+//!
+//! They check what no test of one crate can: two builds against each other, real kernels in QEMU, layers, texts.
+//! `make test` also runs the checks of layers and texts. `cargo xtask help` lists all tools. The alias is in `.cargo/config.toml`.
+//!
+//! ```text
+//! $ cargo xtask prose docs/limits.md                          # findings of the language check in one page
+//! $ cargo xtask builds target/before/vruntime target/after/vruntime    # output that a change changed
+//! $ cargo xtask seeds --count 200 --only limits               # random tests under many seeds
+//! ```
 // Machines take real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 #![deny(clippy::print_stdout)]

@@ -15,7 +15,7 @@ fn sources(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(root.join(folder)).expect("a folder of the project can be read").flatten() {
         let path = folder.join(entry.file_name());
         let kind = entry.file_type().expect("what is there is of some kind");
-        // What cargo builds is nobody's to read.
+        // Cargo's output is not checked.
         if kind.is_dir() && entry.file_name() != "target" && entry.file_name() != ".git" {
             sources(root, &path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {

@@ -15,7 +15,7 @@ const SEEDS: &str = "5";
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: 1)")),
+    mut_arg("seed", |arg| arg.help("Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts of starts and phases (default: 1)")),
     mut_arg("repeat", |arg| {
         let what_if = WHAT_IF.map(|option| (option, ArgPredicate::IsPresent, SEEDS));
         arg.default_value_ifs(what_if)
@@ -81,7 +81,7 @@ pub(crate) struct Replay {
     /// What-if: this machine, such as "pack:2 core:4", 16 or laptop
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
-    /// What-if: changed tasks or groups: 'WHO: WHAT' or a file of rules (TOML); see docs/replay.md; can be
+    /// What-if: changed tasks or groups: 'MATCH: CHANGE' or a file of rules (TOML); see docs/replay.md; can be
     /// repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,

@@ -12,15 +12,15 @@ use super::number;
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of interrupt delays and of shifts of task starts and ticks; with 0, only the delays (default: the file's,
-    /// else 1)
+    /// Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts of starts and
+    /// phases (default: the file's, else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
     #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true, hide_short_help = true)]
     pub(crate) hz: Option<u32>,
-    /// Preemption model: where system calls can be preempted (default: the file's, else voluntary, or lazy
-    /// from 7.0 on)
+    /// Preemption model: where system calls can be preempted (default: the file's, else voluntary; 7.0+:
+    /// lazy)
     #[arg(long, value_name = "MODEL", hide_short_help = true)]
     pub(crate) preempt: Option<PreemptName>,
     /// Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: the file's, else
@@ -28,7 +28,7 @@ pub(crate) struct Model {
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
     /// Set a tunable of the kernel or a cost, such as base_slice_ns=3000000; `vruntime kernels --features KERNEL` lists
-    /// tunables; can be repeated
+    /// tunables, docs/costs.md costs; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, u64)>,
     /// Switch a scheduler feature or a behaviour (`vruntime kernels --behaviours`) on (NAME or +NAME), or off (NO_NAME

@@ -18,7 +18,7 @@ use super::{
     LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, stopped_early, tell_notes,
 };
 use crate::args::{Compare, Model, Options, setting};
-use crate::input::{Input, Says};
+use crate::input::{Input, InputKind};
 use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
@@ -82,7 +82,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let replays = runs.split_off(sides.len() * usize::from(options.seeds.repeat));
     let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(&run)).collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.seeds.repeat))) {
-        if matches!(side.input.says, Says::Trace(..)) {
+        if matches!(side.input.kind, InputKind::Trace(..)) {
             side.call_as_recorded(runs);
         }
     }
@@ -149,13 +149,13 @@ impl Side<'_> {
     fn job(&self, is_first: bool, seed: u64, compare: &Compare) -> Job<'_> {
         let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
-            analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.says {
-                Says::Trace(..) => html::watch_replayed(),
+            analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.kind {
+                InputKind::Trace(..) => html::watch_replayed(),
                 _ => html::watch(None),
             }),
             overview: is_first,
             target: compare.options.model.target,
-            unsettled: !matches!(self.input.says, Says::Trace(..)),
+            unsettled: !matches!(self.input.kind, InputKind::Trace(..)),
             traces: self.folder(compare).filter(|_| is_first),
             ..Job::new(&self.workload, config, &self.plan.kernel)
         }
@@ -420,7 +420,7 @@ fn what_ifs<'a>(
 /// Returns each input's index among the traces.
 fn trace_indices(inputs: &[Input]) -> impl Iterator<Item = Option<usize>> {
     let mut traces = 0..;
-    inputs.iter().map(move |input| matches!(input.says, Says::Trace(..)).then(|| traces.next()).flatten())
+    inputs.iter().map(move |input| matches!(input.kind, InputKind::Trace(..)).then(|| traces.next()).flatten())
 }
 
 /// Returns the rules of `--map`, then those of the combination.
@@ -496,7 +496,7 @@ fn varied<'a>(
             let rules = rules_of(point, compare)?;
             rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
             let mut workload = Cow::Borrowed(workload.unwrap_or(&input.workload));
-            if matches!(input.says, Says::Trace(..)) {
+            if matches!(input.kind, InputKind::Trace(..)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(Side {
@@ -563,7 +563,7 @@ fn sides<'a>(
                 label: String::new(),
             };
             let mut workload = Cow::Borrowed(&input.workload);
-            if matches!(input.says, Says::Trace(..)) {
+            if matches!(input.kind, InputKind::Trace(..)) {
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));

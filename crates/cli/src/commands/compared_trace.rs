@@ -17,7 +17,7 @@ use super::notes::notes;
 use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use crate::args::Model;
-use crate::input::{Input, Says};
+use crate::input::{Input, InputKind};
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
 use crate::simulate::{Done, Failure, Job};
 use crate::{output, rules};
@@ -81,8 +81,8 @@ pub(crate) fn compared_trace(
     let applied = |rules: &Rules| (!rules.is_empty()).then(|| applied(rules, path, &replay, &unchanged)).transpose();
     let what_ifs = rules.iter().map(applied).collect::<miette::Result<_>>()?;
     let workload = unchanged.workload;
-    let says = Says::Trace(replay.trace().clone(), recorded_on.map(Box::new));
-    let input = Input { name, example: None, folder: PathBuf::new(), workload, source_map: SourceMap::default(), says };
+    let kind = InputKind::Trace(replay.trace().clone(), recorded_on.map(Box::new));
+    let input = Input { name, example: None, folder: PathBuf::new(), workload, source_map: SourceMap::default(), kind };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
     let file = path.to_owned();
@@ -205,7 +205,7 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
 /// Gives tasks of traces, also under rules, the class of another file's task of that name. Recordings have names of
 /// threads (`web-0` for `vruntime real`), cut to 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input], traces: &mut [ComparedTrace]) {
-    let is_trace = |input: &Input| matches!(input.says, Says::Trace(..));
+    let is_trace = |input: &Input| matches!(input.kind, InputKind::Trace(..));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
     for task in inputs.iter().filter(|input| !is_trace(input)).flat_map(|input| &input.workload.tasks) {
         let class = classes.entry(comm(&task.name)).or_insert_with(|| Some(task.class.clone()));
@@ -226,7 +226,7 @@ pub(crate) fn match_classes(inputs: &mut [Input], traces: &mut [ComparedTrace]) 
 /// Maps groups of a trace that `vruntime real` created (`/vruntime-PID-START-NUMBER/app`) to their names in the
 /// workload (`/app`), if another file has the name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
-    if !matches!(input.says, Says::Trace(..)) {
+    if !matches!(input.kind, InputKind::Trace(..)) {
         return BTreeMap::new();
     }
     let paths = |input: &Input| input.workload.groups.iter().map(|group| group.path.clone()).collect::<Vec<String>>();

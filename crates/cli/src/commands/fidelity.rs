@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_report::fidelity::{
-    Against, Cell, Observation, ObservedGroup, ObservedTask, Recorded, cells, data_table, table,
+    Against, Cell, Observation, ObservedGroup, ObservedTask, RecordedScenario, cells, data_table, table,
 };
 use vruntime_sim::idle::IdleDepth;
 use vruntime_sim::plan::preempt_not_known;
@@ -23,7 +23,7 @@ use vruntime_workload::resident::Resident;
 
 use crate::args::{Fidelity, Model};
 use crate::commands::html;
-use crate::input::{Input, Says};
+use crate::input::{Input, InputKind};
 use crate::output_paths::OutputPaths;
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate, tables};
@@ -31,7 +31,7 @@ use crate::{Ended, machine_file, output, plan, simulate, tables};
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/ground-truth");
 
 struct Scenario {
-    recorded: Recorded,
+    recorded: RecordedScenario,
     input: Input,
     plan: plan::Plan,
 }
@@ -249,7 +249,7 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
 }
 
 /// Orders by version number, then by name.
-fn order(recorded: &Recorded) -> (Vec<u32>, &str) {
+fn order(recorded: &RecordedScenario) -> (Vec<u32>, &str) {
     (number(&recorded.kernel), &recorded.scenario)
 }
 
@@ -325,7 +325,7 @@ fn scenario(
         folder: PathBuf::new(),
         workload,
         source_map: SourceMap::default(),
-        says: Says::Recording(Box::new(recording)),
+        kind: InputKind::Recording(Box::new(recording)),
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };
     let mut plan = plan::plan(&input, Some(kernel), None, &options)?;
@@ -340,14 +340,14 @@ fn scenario(
 }
 
 /// Returns the compared part of a recording.
-fn recorded(recording: &Recording, kernel: &str) -> Recorded {
+fn recorded(recording: &Recording, kernel: &str) -> RecordedScenario {
     let tasks = &recording.workload.tasks;
     let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
     let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
     // Recordings have names of instances, but not their class.
     let class_of =
         |name: &str| tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned();
-    Recorded {
+    RecordedScenario {
         kernel: kernel.to_owned(),
         scenario: recording.name.clone(),
         cpus: recording.cpus as usize,

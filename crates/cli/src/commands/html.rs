@@ -155,7 +155,7 @@ pub(crate) fn replay_page(
     let mut page = Page::new(title, lead);
     page.say(check.verdict_line());
     if let Some(sentence) = check.what_if_sentence() {
-        page.say(format!("what if: {sentence}"));
+        page.say(sentence.replacen("stands out", "stands out in the what-if", 1));
     }
     if check.what_if_cpus.is_none() {
         check.group_sentences().into_iter().for_each(|sentence| page.say(sentence));

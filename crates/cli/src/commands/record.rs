@@ -6,8 +6,8 @@ use std::time::Duration;
 use miette::{IntoDiagnostic, miette};
 use serde_json::{Value, json};
 use vruntime_linux::{
-    Calibration, Error, MeasuredCost, RecordError, RecordOptions, Recorded, Snapshot, Source as EventSource, Stopped,
-    TaskState,
+    Calibration, Error, MeasuredCost, RecordError, RecordOptions, RecordedEvents, Snapshot, Source as EventSource,
+    Stopped, TaskState,
 };
 use vruntime_report::{counted, fit_text};
 use vruntime_sim::Costs;
@@ -72,7 +72,7 @@ fn interrupted() -> Ended {
 }
 
 /// Returns notes on what a recording without tracefs lacks, why, and how to get it.
-fn less(recorded: &Recorded) -> Vec<String> {
+fn less(recorded: &RecordedEvents) -> Vec<String> {
     let source = recorded.source;
     let lacks = section::lacks(source.name()).map_or_else(String::new, |lacks| format!(": {lacks}"));
     let mut notes = Vec::new();
@@ -157,7 +157,7 @@ fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
 }
 
 /// Returns the section of the file, beside the events.
-fn parts(arguments: &Record, calibration: &Calibration, recorded: &Recorded, focus: Option<&str>) -> Recording {
+fn parts(arguments: &Record, calibration: &Calibration, recorded: &RecordedEvents, focus: Option<&str>) -> Recording {
     let mut section = Recording::default();
     let lines = |value: &Value| format!("{value:#}\n");
     section.add("recording", lines(&about(arguments, calibration, recorded, focus)));
@@ -170,7 +170,7 @@ fn parts(arguments: &Record, calibration: &Calibration, recorded: &Recorded, foc
     section
 }
 
-fn about(arguments: &Record, calibration: &Calibration, recorded: &Recorded, focus: Option<&str>) -> Value {
+fn about(arguments: &Record, calibration: &Calibration, recorded: &RecordedEvents, focus: Option<&str>) -> Value {
     let host = &calibration.host;
     let command: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
     let tunables: serde_json::Map<String, Value> =
@@ -285,7 +285,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(recorded: &Recorded, path: &Path, replaced: bool) -> Self {
+    fn of(recorded: &RecordedEvents, path: &Path, replaced: bool) -> Self {
         Self {
             source: recorded.source,
             stopped: recorded.stopped,

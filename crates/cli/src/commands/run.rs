@@ -13,7 +13,7 @@ use super::analyses::{asked, check, may_be_there};
 use super::html;
 use super::{LEFT, digests, leave_results, over_seeds, runs_json, stopped_early, tell_notes};
 use crate::args::Run;
-use crate::input::{Input, Says};
+use crate::input::{Input, InputKind};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, error_place, input, interrupt, leftovers, output, policies, rules, simulate, tables};
@@ -229,9 +229,9 @@ fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
 
 /// Returns the settings of rt-app's logs; defaults for other files.
 pub(crate) fn log_settings(input: &Input) -> Global {
-    match &input.says {
-        Says::RtApp(global) => (**global).clone(),
-        Says::Scenario(_) | Says::Recording(_) | Says::Trace(..) => Global::default(),
+    match &input.kind {
+        InputKind::RtApp(global) => (**global).clone(),
+        InputKind::Scenario(_) | InputKind::Recording(_) | InputKind::Trace(..) => Global::default(),
     }
 }
 

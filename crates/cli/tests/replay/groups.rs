@@ -41,7 +41,10 @@ fn traces_are_compared_under_rules() {
         assert_eq!(what_if["changes"], serde_json::json!([rule]));
     }
     let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(told.contains("As in the file, group `/vr-capped` got") && told.contains("throttled it in"), "{told}");
+    assert!(
+        told.contains("Without the change, group `/vr-capped` got") && told.contains("it was throttled in"),
+        "{told}"
+    );
 
     let varied = json(
         &with(&["--vary", "cgroup=/vr-capped: max=20ms/100ms,max", "--vary", "comm=job1: copies=1,2", "--json"]),
@@ -72,16 +75,16 @@ fn traces_are_compared_under_rules() {
 fn a_replay_explains_entitlements() {
     let given = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm"];
     let words = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    let limit = "its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in ";
+    let limit = "all that its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) allows: it was throttled in ";
     let told = words(&well(&given, b""));
-    assert!(told.contains("Group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    assert!(told.contains("Group `/vr-capped` got ") && told.contains(limit), "{told}");
     let replayed = json(&[&given[..], &["--map", "cgroup=/vr-capped: max=max", "--json"]].concat(), b"");
     let told = replayed["what_if"].as_str().expect("a sentence");
-    assert!(told.contains("As recorded, group `/vr-capped` got its entitlement of ") && told.contains(limit), "{told}");
+    assert!(told.contains("As recorded, group `/vr-capped` got ") && told.contains(limit), "{told}");
     assert!(!told.contains("In the what-if, group `/vr-capped`"), "nothing throttles it: {told}");
     let twice = json(&[&given[..], &["--map", "cgroup=/vr-web: max=500m", "--repeat", "2", "--json"]].concat(), b"");
     let told = twice["what_if"].as_str().expect("a sentence");
-    let limit = "its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) throttled it in ";
+    let limit = "all that its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) allows: it was throttled in ";
     assert!(told.contains("In the what-if, group `/vr-web` got ") && told.contains(limit), "{told}");
 }
 

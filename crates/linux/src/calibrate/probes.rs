@@ -287,7 +287,7 @@ impl Hog {
             spawn(move || {
                 pin(cpu);
                 let _set = sys::set_attr(0, SchedAttr { policy: sys::SCHED_IDLE, ..SchedAttr::default() });
-                let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+                let _sent = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
                 let gap = work::gap();
                 let (mut last, mut sum) = (work::now(), 0);
                 while !over.load(Ordering::Relaxed) {
@@ -356,7 +356,7 @@ impl Waiter {
         let (tell, receiver) = mpsc::channel();
         let this = Self::with(cpu, move || {
             let attr = SchedAttr { policy: sys::SCHED_FIFO, priority: 1, ..SchedAttr::default() };
-            let _told = tell.send(sys::set_attr(0, attr).is_ok());
+            let _sent = tell.send(sys::set_attr(0, attr).is_ok());
         })?;
         receiver.recv().unwrap_or(false).then_some(this)
     }

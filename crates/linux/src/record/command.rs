@@ -65,7 +65,7 @@ impl Starter {
 
     /// None if there is no program.
     pub(super) fn start(mut self) -> Result<Option<Running>, RecordError> {
-        let _told = self.go.send(());
+        let _sent = self.go.send(());
         let joined = self.thread.take().map(JoinHandle::join);
         joined.and_then(Result::ok).unwrap_or(Ok(None))
     }

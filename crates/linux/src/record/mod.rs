@@ -114,7 +114,7 @@ pub enum Stopped {
 
 /// A finished recording, with pages in nameless files until [`write`](Self::write).
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedEvents {
     /// Where the events are from.
     pub source: Source,
     /// Why sources with more events were not permitted.
@@ -156,7 +156,7 @@ pub struct Recorded {
 ///
 /// # Errors
 /// If events cannot be recorded, or the command cannot start.
-pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Recorded, RecordError> {
+pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<RecordedEvents, RecordError> {
     let tracefs = match permission::find(!options.command.is_empty())? {
         Access::Tracefs(tracefs) => tracefs,
         Access::Perf(access) => return perf::record(&access, options, stop),
@@ -220,7 +220,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     drop(instance);
     drop(watchdog);
     let command = running.map(|running| running.end(&mut notes));
-    Ok(Recorded {
+    Ok(RecordedEvents {
         source: Source::Tracefs,
         why: Vec::new(),
         stopped,
@@ -277,7 +277,7 @@ fn wait(
     }
 }
 
-impl Recorded {
+impl RecordedEvents {
     /// The size of the events.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().map(|(_, bytes)| bytes).sum()
@@ -324,7 +324,7 @@ fn moved(from: &mut File, to: &mut impl Write) -> io::Result<u64> {
 /// Bytes that [`moved`] copies before it frees them.
 const PIECE: usize = 64 << 10;
 
-/// Reserves space in `folder` for what [`Recorded::write`] adds to the events, so that the events that fill a disk can
+/// Reserves space in `folder` for what [`RecordedEvents::write`] adds to the events, so that the events that fill a disk can
 /// be written. Reserves at most half of the free space; none if the file system cannot.
 fn reserve(folder: &Path, before: &Snapshot) -> Option<File> {
     use rustix::fs::{FallocateFlags, fallocate, statvfs};

@@ -20,7 +20,7 @@ use super::cost::{self, EventCost};
 use super::events::{self, Event};
 use super::snapshot::Snapshot;
 use super::tracefs;
-use super::{RecordError, RecordOptions, Recorded, Source, io_error};
+use super::{RecordError, RecordOptions, RecordedEvents, Source, io_error};
 use crate::urgent::Urgent;
 use crate::work;
 
@@ -85,7 +85,7 @@ pub(super) fn record(
     access: &Access,
     options: &RecordOptions,
     stop: &dyn Fn() -> bool,
-) -> Result<Recorded, RecordError> {
+) -> Result<RecordedEvents, RecordError> {
     let mut notes = crate::clean();
     let cpus = online().last().map_or(1, |last| last + 1);
     // A ring and a file descriptor for each tracepoint and CPU.
@@ -143,7 +143,7 @@ pub(super) fn record(
         _ => switches::names(),
     };
     let (source, why) = (access.source, access.why.clone());
-    Ok(Recorded {
+    Ok(RecordedEvents {
         source,
         why,
         stopped,

@@ -92,7 +92,7 @@ impl Readers {
             let shared = this.shared.clone();
             let (tell, receiver) = std::sync::mpsc::channel();
             let body = move || {
-                let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                let _sent = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
                 let _urgent = Urgent::take();
                 let done = read(mine, page as usize, &shared);
                 if done.1.is_some() {

@@ -238,7 +238,7 @@ fn sleeps(threads: &[Thread], all: &[Message], taken: &ByStretch) -> Vec<u64> {
 /// messages that each stretch takes.
 fn spread(threads: &[Thread], all: &mut [Message], taken: &ByStretch) -> Vec<((usize, usize), usize)> {
     let mut ended = Vec::new();
-    let mut places = Vec::new();
+    let mut waits = Vec::new();
     for ((thread, stretch), numbers) in taken.iter() {
         let first = numbers[0];
         let this = &threads[thread].stretches[stretch];
@@ -252,11 +252,11 @@ fn spread(threads: &[Thread], all: &mut [Message], taken: &ByStretch) -> Vec<((u
             for (part, &number) in group.iter().enumerate() {
                 let done = begin + (u128::from(end - begin) * part as u128 / group.len() as u128) as u64;
                 let ends_sleep = number == first && all[number].ends_sleep;
-                places.push((number, if ends_sleep { 0 } else { done }, ends_sleep.then_some(this.woken)));
+                waits.push((number, if ends_sleep { 0 } else { done }, ends_sleep.then_some(this.woken)));
             }
         }
     }
-    for (number, done, woken) in places {
+    for (number, done, woken) in waits {
         let message = &mut all[number];
         message.to.done = done;
         message.ends_sleep = woken.is_some();

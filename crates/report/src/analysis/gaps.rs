@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use super::world::{MAX_CPUS, On, Step, What};
 
 /// Delay of steps, and of a switch after its guess. It exceeds a tick, which charges the running task.
-const HELD_NS: u64 = 50_000_000;
+const STEP_DELAY_NS: u64 = 50_000_000;
 /// The longest switch from the idle task with enabled interrupts (ARM up to 3.11), whose handlers seem to be the idle
-/// task's. 7 to 31 us were observed.
+/// task's.
 const SWITCHING_NS: u64 = 50_000;
-const MOST_HELD: usize = 1 << 14;
+const MAX_BUFFERED_STEPS: usize = 1 << 14;
 
 /// A task on a CPU since an unknown time.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl Gaps {
     }
 
     pub(super) fn add(&mut self, step: Step) {
-        if self.buffered.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
+        if self.buffered.back().is_some_and(|last| last.at.abs_diff(step.at) > STEP_DELAY_NS) {
             self.over = self.buffered.len();
         }
         if step.cpu < MAX_CPUS && !matches!(step.what, What::Update(_) | What::Named { .. }) {
@@ -96,7 +96,8 @@ impl Gaps {
     /// Returns the next step that no later event can precede. `all`: no events follow.
     pub(super) fn next(&mut self, all: bool) -> Option<Step> {
         let (first, last) = (self.buffered.front()?, self.buffered.back()?);
-        let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.buffered.len() > MOST_HELD;
+        let late =
+            self.over > 0 || last.at.abs_diff(first.at) > STEP_DELAY_NS || self.buffered.len() > MAX_BUFFERED_STEPS;
         if self.throttle_state && !all && (!late || self.is_open(first, last.at)) {
             return None;
         }
@@ -110,12 +111,12 @@ impl Gaps {
     fn is_open(&self, first: &Step, now: i64) -> bool {
         let guess = |cpu: &Cpu| cpu.guess.filter(|_| cpu.on == first.by);
         first.what == What::Arrives
-            && self.buffered.len() <= MOST_HELD
+            && self.buffered.len() <= MAX_BUFFERED_STEPS
             && self
                 .cpus
                 .get(first.cpu as usize)
                 .and_then(guess)
-                .is_some_and(|guess| guess.made.abs_diff(now) <= HELD_NS)
+                .is_some_and(|guess| guess.made.abs_diff(now) <= STEP_DELAY_NS)
     }
 
     fn look(&mut self, step: &Step) {

@@ -279,10 +279,10 @@ impl Analyses {
     pub fn add(&mut self, record: &Record<'_>) {
         let Self { world, gaps, .. } = self;
         records::steps(world, record, |step| gaps.add(step));
-        self.let_go(false);
+        self.process_buffered(false);
     }
 
-    fn let_go(&mut self, all: bool) {
+    fn process_buffered(&mut self, all: bool) {
         while let Some(step) = self.gaps.next(all) {
             self.step_of_trace(&step);
         }
@@ -311,7 +311,7 @@ impl Analyses {
 
     /// Ends the trace after the last event. A run calls it itself.
     pub fn end(&mut self) {
-        self.let_go(true);
+        self.process_buffered(true);
         for (_, analysis) in &mut self.chosen {
             analysis.finish(&self.world);
         }

@@ -55,6 +55,9 @@ impl Collector {
         for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
             group.pressure = pressure;
         }
+        for (group, ns) in groups.iter_mut().zip(psi.behind_own()) {
+            group.own_delay_ns = Some(ns);
+        }
         for (group, count) in groups.iter_mut().zip(counted_switches) {
             group.counted_switches = Some(count);
         }

@@ -96,6 +96,8 @@ impl Metric {
 /// The kind of a figure. Each kind's largest change gets a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Family {
+    Response,
+    /// Lateness, and the duration of loops.
     Latency,
     Throughput,
     Cpu,
@@ -106,13 +108,14 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// The order of sentences: effects on a service's users, CPU time, causes, moves.
+    /// The order of sentences: response times, other effects on a service's users, CPU time, causes, moves.
     pub(super) fn tier(self) -> u8 {
         match self {
-            Self::Latency | Self::Throughput => 0,
-            Self::Cpu => 1,
-            Self::Limits | Self::Conservation | Self::Energy => 2,
-            Self::Moves => 3,
+            Self::Response => 0,
+            Self::Latency | Self::Throughput => 1,
+            Self::Cpu => 2,
+            Self::Limits | Self::Conservation | Self::Energy => 3,
+            Self::Moves => 4,
         }
     }
 }
@@ -238,7 +241,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "median response time",
         key: "response_p50",
         unit: "ns",
-        family: Family::Latency,
+        family: Family::Response,
         read: Read::Class(|_, class| class.response.map(|response| response.times.p50_ns as f64)),
         format: time,
         floor: 50_000.0,
@@ -250,7 +253,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "90th percentile of response times",
         key: "response_p90",
         unit: "ns",
-        family: Family::Latency,
+        family: Family::Response,
         read: Read::Class(|_, class| class.response.map(|response| response.times.p90_ns as f64)),
         format: time,
         floor: 100_000.0,
@@ -262,7 +265,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "99th percentile of response times",
         key: "response_p99",
         unit: "ns",
-        family: Family::Latency,
+        family: Family::Response,
         read: Read::Class(|_, class| class.response.map(|response| response.times.p99_ns as f64)),
         format: time,
         floor: 100_000.0,
@@ -274,7 +277,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "longest response time",
         key: RESPONSE_MAX,
         unit: "ns",
-        family: Family::Latency,
+        family: Family::Response,
         read: Read::Class(|_, class| class.response.map(|response| response.times.max_ns as f64)),
         format: time,
         floor: 500_000.0,
@@ -286,7 +289,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "share of rounds above the target",
         key: "above_target",
         unit: OF_ROUNDS,
-        family: Family::Latency,
+        family: Family::Response,
         read: Read::Class(|results, class| results.target_ns.and(class.response).map(|response| response.above())),
         format: percent,
         floor: 0.01,

@@ -74,7 +74,7 @@ fn waits_are_summed_over_tasks_and_a_file_is_no_cause() {
     };
     assert_eq!(
         sentence(12),
-        "What stands out: the waiting time of `web` is 4.00 times lower with the what-if than as in the file (31.00 % of a \
+        "What stands out: the waiting time of `web` is 75 % lower with the what-if than as in the file (31.00 % of a \
          CPU against 124.0 % of a CPU, summed over its 12 tasks)."
     );
     let none = vec![waiting("the file", 12, 1240), waiting("the what-if", 12, 0)];
@@ -444,10 +444,70 @@ fn latency_is_first_and_the_limit_behind_it_is_named() {
     let sentence = comparison.sentence().replace('\n', " ");
     let (first, also) = sentence.split_once(" Also: ").unwrap();
     assert!(first.contains("lateness of `web` is"), "{sentence}");
-    assert!(also.contains("the CPU time of `web` is 8.00 times lower"), "{sentence}");
+    assert!(also.contains("the CPU time of `web` is 88 % lower"), "{sentence}");
     let reason =
         "With b, group `/all/web`: its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) throttled it in 9 of 10 periods.";
     assert!(sentence.ends_with(reason) && !sentence.contains("With a, "), "{sentence}");
+}
+
+/// Response times are first, although lateness changes more. Each has a sentence.
+#[test]
+fn response_times_are_before_lateness() {
+    let with = |label: &str, late_us: u64, response_us: u64| {
+        let mut results = run(300, late_us);
+        let times = crate::latency_of(&vec![response_us * 1000; 200]).expect("there are some");
+        results.classes[0].response = Some(crate::Response { times, above_target: 0 });
+        Variant { label: label.to_owned(), runs: vec![results] }
+    };
+    let sides = [with("the file", 100, 2_000), with("the what-if", 20_000, 4_000)];
+    assert!(standing_out(&sides[0], &sides[1])[0].starts_with("response_"));
+    let sentence = Comparison::new(sides.into()).unwrap().sentence().replace('\n', " ");
+    let (first, also) = sentence.split_once(" Also: ").unwrap();
+    assert!(first.contains("response time") && first.contains("of `web` is"), "{sentence}");
+    assert!(also.contains("lateness of `web` is"), "{sentence}");
+}
+
+/// Reductions are percentages, as in the table.
+#[test]
+fn reductions_are_in_percent() {
+    let lower = |to_us: u64| {
+        let sides = vec![variant("a", &[(300, 1_000_000)]), variant("b", &[(300, to_us)])];
+        let sentence = Comparison::new(sides).unwrap().sentence().replace('\n', " ");
+        let (_, size) = sentence.split_once("of `web` is ").expect("it changes");
+        size.split_once(" with").expect("a variant").0.to_owned()
+    };
+    assert_eq!([600_000, 384_000, 50_000].map(lower), ["40 % lower", "62 % lower", "95 % lower"]);
+    assert_eq!([5_000, 500].map(lower), ["99.5 % lower", "more than 99.9 % lower"]);
+}
+
+/// A group that got more than its entitlement is explained, although nothing of it changes.
+#[test]
+fn groups_above_their_entitlement_are_explained() {
+    let with = |label: &str, late_us: u64| {
+        let mut variant = run_in_groups(label, None);
+        let groups = std::mem::take(&mut variant.runs[0].groups);
+        let mut results = run(300, late_us);
+        results.groups = groups;
+        for (group, [cpu_ms, entitled_ms]) in
+            results.groups.iter_mut().zip([[900, 900], [500, 400], [0; 2], [400, 500]])
+        {
+            (group.cpu_ns, group.entitled_ns) = (cpu_ms * 1_000_000, entitled_ms * 1_000_000);
+            group.run_delay_ns = group.cpu_ns;
+        }
+        for (task, group) in results.tasks.iter_mut().zip([3, 3]) {
+            task.group = group;
+        }
+        Variant { label: label.to_owned(), runs: vec![results] }
+    };
+    let sides = vec![with("the file", 100), with("the what-if", 20_000)];
+    let sentence = Comparison::new(sides).unwrap().sentence().replace('\n', " ");
+    for side in ["Without the change", "With the what-if"] {
+        let more = format!(
+            "{side}, group `/all` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/empty` did not \
+             get its entitlement."
+        );
+        assert!(sentence.contains(&more), "{sentence}");
+    }
 }
 
 /// A class that moved into the group has had time elsewhere.
@@ -588,7 +648,7 @@ fn figures_in_sentences_have_units() {
     };
     let text = Comparison::new(vec![switching("a", 132), switching("b", 22)]).unwrap().sentence().replace('\n', " ");
     assert!(
-        text.contains("number of context switches of `web` is 6.00 times lower")
+        text.contains("number of context switches of `web` is 83 % lower")
             && text.contains("(22 against 132 per second and task)"),
         "{text}"
     );
@@ -598,7 +658,7 @@ fn figures_in_sentences_have_units() {
 fn a_median_that_falls_does_not_hide_a_tail_that_grows() {
     let text = Comparison::new(vec![mixed("a", 3000, 6000, 0), mixed("b", 80, 16_000, 0)]).unwrap().sentence();
     let text = text.replace('\n', " ");
-    assert!(text.contains("the median lateness of `web` is 37"), "{text}");
+    assert!(text.contains("the median lateness of `web` is 97 % lower"), "{text}");
     assert!(text.contains(", while the 99th percentile of lateness is 2."), "{text}");
     assert_eq!(text.matches("`web`").count(), 1, "{text}");
     let both = Comparison::new(vec![mixed("a", 3000, 16_000, 0), mixed("b", 80, 6000, 0)]).unwrap().sentence();

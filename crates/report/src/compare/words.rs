@@ -1,5 +1,7 @@
 //! Sentences on a comparison: notable changes, and limits and entitlements that explain them.
 
+use std::collections::BTreeSet;
+
 use super::metrics::{Family, RUN_DELAY, Subject};
 use super::rows::Row;
 use super::{Comparison, Figure};
@@ -31,7 +33,7 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// Orders sentences: tasks with CPU time, then latency and throughput, then large changes.
+    /// Orders sentences: tasks with CPU time, then response times, then other latency and throughput, then large changes.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let tier = |standout: &Self| standout.row.metric.family.tier();
         (other.weighs.cmp(&self.weighs))
@@ -46,9 +48,10 @@ impl Standout<'_> {
             _ if base == 0.0 => ("above 0".to_owned(), "but not"),
             ratio if ratio >= 2.0 => (format!("{} times as high", three(ratio)), "as"),
             ratio if ratio > 1.0 => (format!("{:.0} % higher", (ratio - 1.0) * 100.0), "than"),
-            ratio if ratio > 0.5 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
             _ if other == 0.0 => ("0".to_owned(), "but not"),
-            ratio => (format!("{} times lower", three(1.0 / ratio)), "than"),
+            ratio if ratio > 0.01 => (format!("{:.0} % lower", (1.0 - ratio) * 100.0), "than"),
+            ratio if ratio > 0.001 => (format!("{:.1} % lower", (1.0 - ratio) * 100.0), "than"),
+            _ => ("more than 99.9 % lower".to_owned(), "than"),
         }
     }
 
@@ -78,10 +81,10 @@ impl Comparison {
         wrap(&self.sentences().join(" "))
     }
 
-    /// Returns the largest relative change beyond the spread for each kind of figure (latency, throughput, CPU time,
-    /// limits, switches), in this order. Omits percentiles of too few values. Tasks with less than a thousandth of a
-    /// CPU in every variant are last, and only without other changes of that kind. Sentences on entitlements and limits
-    /// of the named groups follow.
+    /// Returns the largest relative change beyond the spread for each kind of figure. The order is: response times,
+    /// other latency and throughput, CPU time, limits, switches. Omits percentiles of too few values. Tasks with less
+    /// than a thousandth of a CPU in every variant are last, and only without other changes of that kind. Sentences on
+    /// entitlements and limits follow.
     pub fn sentences(&self) -> Vec<String> {
         if self.unfinished {
             return vec!["All runs were stopped before their end, so their figures cannot be compared.".to_owned()];
@@ -175,24 +178,35 @@ impl Comparison {
         all.iter().map(|standout| Figure::of(standout.row.metric, standout.row.subject)).collect()
     }
 
-    /// Explains the CPU time of these changes' groups, and names limits that throttled them, for both variants.
+    /// Explains the CPU time of these changes' groups, and names limits that throttled them, for both variants. Groups
+    /// above their entitlement follow.
     fn reasons(&self, standouts: &[Standout<'_>]) -> Vec<String> {
+        let explained: Vec<Explained> = self.variants.iter().map(|variant| Explained::of(&variant.runs)).collect();
+        let add = |sentence: String, to: &mut Vec<String>| {
+            if !to.contains(&sentence) {
+                to.push(sentence);
+            }
+        };
+        let base = |standout: &Standout<'_>| standout.row.base().map_or(0, |(of, _)| of);
         let mut sentences: Vec<String> = Vec::new();
         for standout in standouts {
-            let from = standout.row.base().map_or(0, |(of, _)| of);
+            let from = base(standout);
             let is_of_limits = matches!(standout.row.metric.family, Family::Cpu | Family::Limits);
-            let sides = [from, standout.variant].map(|variant| {
-                let explained = Explained::of(&self.variants[variant].runs);
-                (variant, self.group_of(standout.row.subject, variant), explained)
-            });
+            let sides = [from, standout.variant]
+                .map(|variant| (variant, self.group_of(standout.row.subject, variant), &explained[variant]));
             let throttled =
                 sides.iter().any(|(_, group, explained)| group.is_some_and(|path| explained.is_throttled(path)));
             for (variant, group, explained) in sides.iter().filter(|_| is_of_limits || throttled) {
                 let Some(reason) = group.and_then(|path| explained.of_group(path)) else { continue };
-                let sentence = capital(&format!("{}, {reason}", with_label(&self.variants[*variant].label)));
-                if !sentences.contains(&sentence) {
-                    sentences.push(sentence);
-                }
+                add(capital(&format!("{}, {reason}", under_label(&self.variants[*variant].label))), &mut sentences);
+            }
+        }
+        // A group that gets more is often in no change.
+        let named: BTreeSet<usize> = standouts.iter().flat_map(|standout| [base(standout), standout.variant]).collect();
+        for variant in named {
+            let explained = &explained[variant];
+            for reason in explained.above_entitlement().into_iter().filter_map(|path| explained.of_group(path)) {
+                add(capital(&format!("{}, {reason}", under_label(&self.variants[variant].label))), &mut sentences);
             }
         }
         sentences.truncate(REASONS);
@@ -214,7 +228,7 @@ impl Comparison {
     /// Returns the largest opposite change of another latency of the tasks: a median can fall while the tail grows.
     fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
         let (whose, family) = (standout.row.subject, standout.row.metric.family);
-        if family != Family::Latency {
+        if !matches!(family, Family::Response | Family::Latency) {
             return None;
         }
         let same = rows.iter().filter(|row| row.subject == whose && row.metric.family == family);
@@ -275,6 +289,15 @@ fn with_label(label: &str) -> String {
     match label.strip_suffix("the file") {
         Some("") => "as in the file".to_owned(),
         Some(others) if others.ends_with(", ") => format!("with {others}as in the file"),
+        _ => format!("with {label}"),
+    }
+}
+
+/// Returns `with 6.12`, or `without the change` for a file without the rules of a what-if.
+fn under_label(label: &str) -> String {
+    match label.strip_suffix("the file") {
+        Some("") => "without the change".to_owned(),
+        Some(others) if others.ends_with(", ") => format!("with {others}without the change"),
         _ => format!("with {label}"),
     }
 }

@@ -14,7 +14,7 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     let mut page = Page::new(title, lead);
     let inside = cells.iter().filter(|cell| cell.inside).count();
     let percent = 100.0 * inside as f64 / cells.len().max(1) as f64;
-    page.say(format!("{}. That is {percent:.1} % of all.", closing_line(cells)));
+    page.say(format!("{} All: {percent:.1} %.", closing_line(cells)));
     let mut outside: Vec<&Cell> = cells.iter().filter(|cell| !cell.inside).collect();
     outside.sort_by(|a, b| b.strain().total_cmp(&a.strain()));
     if let Some(worst) = outside.first() {

@@ -48,20 +48,37 @@ fn averaged(percent: u64, periods: u64) -> [u64; 3] {
     EXP.map(|exp| (0..periods).fold(0, |load, _| calc_load(load, exp, percent * ONE, 1)))
 }
 
+/// Groups 1 and 2 each have two tasks on one CPU, and task 0 runs for 100 ms, then task 2.
+#[test]
+fn waits_behind_tasks_of_the_group_are_its_own() {
+    let mut psi = machine(2, &[1, 1, 2, 2]);
+    for task in 0..4 {
+        psi.wakes(0, TaskId(task), cpu(0));
+    }
+    psi.switch(0, cpu(0), Running::Idle, PrevState::Preempted, run(0));
+    psi.switch(100 * MS, cpu(0), run(0), PrevState::Sleeping, run(2));
+    // Task 1 waits elsewhere from here, behind no task.
+    psi.migrates(150 * MS, TaskId(1), cpu(1));
+    psi.read(300 * MS);
+    // Of the root, all waits are behind its own tasks: three tasks, then two, then one.
+    let own: Vec<u64> = psi.behind_own().collect();
+    assert_eq!(own, [(300 + 100 + 150) * MS, 100 * MS, 200 * MS]);
+}
+
 #[test]
 fn two_tasks_on_one_cpu_always_wait() {
     let mut psi = machine(0, &[0, 0]);
     take_turns(&mut psi, 20 * S);
     let root = psi.read(20 * S)[0];
     assert_eq!(root.some.total_ns, 20 * S);
-    // The worker is a tick late after its first period: 2.004, 4.012, 6.016, ... 18.040 s.
+    // The kernel's averaging worker is a tick late after its first period: 2.004, 4.012, 6.016, ... 18.040 s.
     assert_eq!(root.some.averages, averaged(100, 9));
     assert_eq!(root.some.to_string(), "avg10=83.44 avg60=25.87 avg300=5.98 total=20000000");
     assert_eq!(root.full, Stall::default(), "has no meaning for the machine");
 }
 
 #[test]
-fn nobody_waits_where_nobody_has_to() {
+fn tasks_on_free_cpus_do_not_wait() {
     let mut psi = machine(0, &[0, 0]);
     for task in 0..2 {
         psi.wakes(0, TaskId(task), cpu(task));
@@ -172,7 +189,7 @@ fn the_whole_machine_is_never_fully_stalled() {
 }
 
 #[test]
-fn who_announces_his_end_still_has_the_cpu() {
+fn a_task_that_announces_its_end_still_has_the_cpu() {
     let mut psi = machine(1, &[1, 1]);
     take_turns(&mut psi, 0);
     psi.ends(S, TaskId(0));

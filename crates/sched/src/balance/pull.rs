@@ -36,7 +36,7 @@ pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
 pub(super) struct Outcome {
     pub(super) pulled: u32,
     /// Whether this CPU balances the level above, too.
-    pub(super) go_on: bool,
+    pub(super) balances_above: bool,
 }
 
 /// A CPU's visit to one of its domains.
@@ -112,15 +112,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         kind: BalanceKind,
     ) -> Outcome {
         let Some(visit) = Visit::new(domains, dst, position, kind) else {
-            return Outcome { pulled: 0, go_on: false };
+            return Outcome { pulled: 0, balances_above: false };
         };
         if !self.should_balance(visit) {
             // For other CPUs this domain is balanced. The kernel's source also clears the parent group's `imbalance`
             // here. Then tasks that may run on two nodes two hops apart stay on one of eight for seconds
             // (scenarios/wasted-cores/group-construction.toml). No recording shows that, so this is omitted.
             self.look_less_often(visit, Balanced::default());
-            self.tell(visit, None, 0, true);
-            return Outcome { pulled: 0, go_on: false };
+            self.emit_event(visit, None, 0, true);
+            return Outcome { pulled: 0, balances_above: false };
         }
         // CPUs whose tasks affinity pins.
         let mut excluded = CpuMask::new();
@@ -157,11 +157,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if is_balanced {
             self.found_balanced(visit, balanced);
         }
-        self.tell(visit, busiest_seen, pulled, is_balanced);
-        Outcome { pulled, go_on: true }
+        self.emit_event(visit, busiest_seen, pulled, is_balanced);
+        Outcome { pulled, balances_above: true }
     }
 
-    fn tell(&mut self, visit: Visit<'_>, busiest: Option<CpuId>, pulled: u32, balanced: bool) {
+    fn emit_event(&mut self, visit: Visit<'_>, busiest: Option<CpuId>, pulled: u32, balanced: bool) {
         let event = Event::Balance { kind: visit.kind, level: visit.position as u8, busiest, pulled, balanced };
         self.host.event(self.now, visit.dst, &event);
     }
@@ -210,7 +210,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             kind,
             cause,
             imbalance,
-            // 5.8+: a lone task counts, too, until one is found that may move.
+            // 5.8+: all tasks count as pinned until a movable one is found, also a lone task.
             all_pinned: self.shared.config.has(Behaviour::ByType),
             some_pinned: false,
             new_dst: None,
@@ -243,7 +243,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Notes that a domain is balanced: lengthens its interval.
+    /// Handles a balanced domain: clears the imbalance of the group above, resets the count of failures, and lengthens the
+    /// interval.
     fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
         if !balanced.all_pinned
             && let Some(above) = visit.above
@@ -253,6 +254,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         self.look_less_often(visit, balanced);
     }
 
+    /// Resets the count of failures, and lengthens the interval.
     fn look_less_often(&mut self, visit: Visit<'_>, balanced: Balanced) {
         let config = &self.shared.config;
         let state = &mut self.rqs.rq(visit.dst).balance.domains[visit.position];

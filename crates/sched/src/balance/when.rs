@@ -120,7 +120,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let charged = if rises && pulled == 0 { Charged::Failure } else { Charged::Cost(domain_cost) };
             rq.balance.domains[position].charge_newidle(charged, most, now);
             rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 }, now, rate);
-            if pulled > 0 || rq.nr_running > 0 || !outcome.go_on {
+            if pulled > 0 || rq.nr_running > 0 || !outcome.balances_above {
                 break;
             }
         }
@@ -285,7 +285,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let mut next_balance = jiffies + 60_000_000_000 / shared.config.tunables.tick_ns().max(1);
     let domains: &Domains = &shared.domains;
     let count = domains.of(cpu).count();
-    let mut go_on = true;
+    let mut balances_above = true;
     // The highest cost of newly-idle balancing over all domains, and whether the last one decayed.
     let (mut max_cost, mut faded) = (0, false);
     for position in 0..count {
@@ -296,7 +296,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         let state = &mut rq.balance.domains[position];
         faded = state.decay_newidle(now);
         max_cost += state.max_newidle_lb_cost;
-        if !go_on {
+        if !balances_above {
             // Another CPU balances this group here and above. Costs still decay, up to the first that is not due.
             if faded {
                 continue;
@@ -308,7 +308,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         if jiffies >= next {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
             let outcome = balancing.load_balance(domains, cpu, position, kind);
-            go_on = outcome.go_on;
+            balances_above = outcome.balances_above;
             if outcome.pulled > 0 {
                 idle = shared.cpu(cpu).is_idle();
             }

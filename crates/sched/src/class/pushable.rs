@@ -53,7 +53,7 @@ impl Pushable {
         self.0.iter().map(|&(.., index)| index)
     }
 
-    pub(crate) fn places(&self) -> &BTreeSet<Place> {
+    pub(crate) fn entries(&self) -> &BTreeSet<Place> {
         &self.0
     }
 }

@@ -70,7 +70,7 @@ features! {
     NontaskCapacity NONTASK_CAPACITY: from("3.16"), Initial::On, Recorded,
         "subtract interrupts from a CPU's capacity";
     NontaskPower NONTASK_POWER: between("2.6.37", "3.16"), Initial::On, Read,
-        "subtract interrupts from a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)";
+        "subtract interrupts from a CPU's capacity (3.16+: NONTASK_CAPACITY)";
     TtwuQueue TTWU_QUEUE: from("2.6.39"), Initial::On, Recorded,
         "remote wakeups are queued, and done by the target CPU";
     SisUtil SIS_UTIL: from("6.0"), Initial::On, Recorded,

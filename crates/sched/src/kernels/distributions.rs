@@ -11,8 +11,8 @@ pub struct Distribution {
     /// The kernel in the table.
     pub kernel: &'static str,
     /// The distribution.
-    pub who: &'static str,
-    /// The release's first two numbers; `None` if `who` says which kernel it is.
+    pub name: &'static str,
+    /// The release's first two numbers; `None` if `name` says which kernel it is.
     pub series: Option<[u32; 2]>,
     /// How its scheduler differs from the kernel's.
     pub why: &'static str,
@@ -25,7 +25,7 @@ struct Named {
     /// A part of the names; empty: all have it.
     part: &'static str,
     kernel: &'static str,
-    who: &'static str,
+    name: &'static str,
     why: &'static str,
 }
 
@@ -33,10 +33,10 @@ const fn named(
     begins: &'static str,
     part: &'static str,
     kernel: &'static str,
-    who: &'static str,
+    name: &'static str,
     why: &'static str,
 ) -> Named {
-    Named { begins, part, kernel, who, why }
+    Named { begins, part, kernel, name, why }
 }
 
 const NEAREST: &str = "the nearest kernel on offer";
@@ -94,10 +94,10 @@ impl Distribution {
     /// ```
     pub fn of(release: &str) -> Option<Self> {
         let named = NAMED.iter().find(|row| release.starts_with(row.begins) && release.contains(row.part));
-        if let Some(Named { kernel, who, why, .. }) = named {
-            return Some(Self { kernel, who, series: None, why });
+        if let Some(Named { kernel, name, why, .. }) = named {
+            return Some(Self { kernel, name, series: None, why });
         }
-        let (_, who) = VENDORS.iter().find(|(part, _)| release.contains(part))?;
+        let (_, name) = VENDORS.iter().find(|(part, _)| release.contains(part))?;
         let [major, minor, _] = version(release)?;
         let is_offered = |row: &Kernel| row.name.split('-').next().and_then(version) == Some([major, minor, 0]);
         let is_own = |row: &Kernel| is_offered(row) && (row.vendor.is_empty() || release.contains(row.vendor));
@@ -105,7 +105,7 @@ impl Distribution {
             return None;
         }
         let kernel = alike([major, minor, 0])?;
-        Some(Self { kernel, who, series: Some([major, minor]), why: NEAREST })
+        Some(Self { kernel, name, series: Some([major, minor]), why: NEAREST })
     }
 }
 
@@ -125,8 +125,8 @@ fn alike(wanted: [u32; 3]) -> Option<&'static str> {
 /// For example "Ubuntu's 6.5 is simulated as Linux 6.4, the nearest kernel on offer".
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, who, series, why } = self;
-        f.write_str(who)?;
+        let Self { kernel, name, series, why } = self;
+        f.write_str(name)?;
         if let Some([major, minor]) = series {
             write!(f, "'s {major}.{minor}")?;
         }

@@ -173,7 +173,7 @@ fn rows() -> Vec<Kernel> {
             release: "4.18",
             vendor: ".el8",
             later: LATE_EL8,
-            // In force from 3.17 on, and mended in RHEL 8.1.
+            // 3.17+: in force; mended in RHEL 8.1.
             minus: &[Behaviour::LimitLastFirst],
             unverified: "the facts are of RHEL 8.0, with some of 8.1; Red Hat updates the scheduler at minor releases, and later ones were not read",
             change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing \

@@ -73,13 +73,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                     ask_for_tasks(shared, self.host, self.now, cpu);
                 }
             } else if pull_dl || pull_rt {
-                left |= let_go(&mut rq, shared, self.now);
+                left |= put_prev_before_unlock(&mut rq, shared, self.now);
                 rq.publish(shared);
                 drop(rq);
                 self.pull_higher(cpu, pull_dl, pull_rt, was_rt);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
-                P::looked(&mut rq, shared);
+                P::after_balance(&mut rq, shared);
                 stopper = wants_stopper(&rq);
             }
         }
@@ -91,13 +91,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
                 // Balancing unlocks the run queue, so `prev` must be off the CPU first: a wakeup elsewhere may move it.
                 // The balancer publishes that.
-                left |= let_go(&mut rq, shared, self.now);
+                left |= put_prev_before_unlock(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
                 looks = balancing.newidle(cpu);
                 rq = self.rqs.rq(cpu);
                 rq.newidle = false;
-                P::looked(&mut rq, shared);
+                P::after_balance(&mut rq, shared);
                 stopper = wants_stopper(&rq);
                 if stopper {
                     break;
@@ -245,7 +245,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
 
 /// Puts `prev` before the run queue is unlocked and the next task is known. Returns whether there was one.
 #[inline(never)]
-fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
+fn put_prev_before_unlock<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.curr;
     rq.newidle = true;
     if let Some(index) = prev {

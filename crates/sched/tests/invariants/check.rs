@@ -127,7 +127,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             let may_run = |index: u32, task: &Task<P>| {
                 let throttled = match task.kind() {
                     ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),
-                    ClassKind::Rt => rq.rt.holds_back(index),
+                    ClassKind::Rt => rq.rt.is_throttled(index),
                     ClassKind::Fair => P::Limits::throttled(rq, &self.shared, index),
                 };
                 task.on_rq && task.state == TaskState::Runnable && !throttled

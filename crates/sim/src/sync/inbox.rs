@@ -60,7 +60,7 @@ impl Default for Inbox {
 
 impl Inbox {
     /// Whether the owner has completed everything before that wakeup, or sleeps.
-    fn has_come_to(&self, number: u64) -> bool {
+    fn has_reached(&self, number: u64) -> bool {
         self.taken >= number || !self.sleepers.is_empty()
     }
 
@@ -113,7 +113,7 @@ impl Inbox {
     /// Takes the next task to release: a follower, else a poster. `all`: despite the owner's progress.
     fn next(&mut self, all: bool) -> Option<u32> {
         if let Some(&(number, task)) = self.followers.front()
-            && (all || self.has_come_to(number))
+            && (all || self.has_reached(number))
         {
             self.followers.pop_front();
             return Some(task);
@@ -217,7 +217,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.inbox_delivers(cpu, inbox, from);
         let this = &mut self.objects.inboxes[inbox as usize];
-        if away || follow != Follow::Together || this.has_come_to(this.posted) {
+        if away || follow != Follow::Together || this.has_reached(this.posted) {
             return Flow::Done;
         }
         this.followers.push_back((this.posted, task));

@@ -187,7 +187,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// As [`Self::pool_waits`], and enters the kernel to sleep if the pool lacks work.
-    pub(crate) fn pool_comes_to_sleep(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
+    pub(crate) fn pool_begin_sleep(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         let waits = self.pool_waits(task, pool, work);
         self.call_if(waits, cpu, task)
     }

@@ -28,7 +28,7 @@ impl Semaphore {
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Begins a post. Without a waiter, the task does not enter the kernel.
-    pub(crate) fn come_to_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
+    pub(crate) fn begin_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let semaphore = &mut self.objects.semaphores[semaphore as usize];
         let waited_for = !semaphore.waiters.is_empty();
         if !waited_for {

@@ -214,7 +214,10 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
         Ok(count) if count > MAX_CPUS => Err(ParseTopologyError::too_large(at, number.len())),
         Ok(count) => Ok(make(*level, count, word.len())),
         Err(_) => {
-            let message = format!("`{number}` is no count");
+            let message = match number {
+                "" => format!("expected a number after `{word}`"),
+                _ => format!("`{number}` is no count"),
+            };
             Err(ParseTopologyError::new(at, number.len(), message, "write a whole number, such as `core:4`"))
         }
     }

@@ -555,7 +555,7 @@ fn has_our_states(kernel: &str) -> bool {
     version(kernel).is_some_and(|version| version >= (4, 14))
 }
 
-/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's from 4.14 on.
+/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: that of kernels 4.14+.
 fn release(kernel: &str) -> String {
     match version(kernel) {
         Some((major, minor)) if has_our_states(kernel) => format!("{major}.{minor}.0-vruntime"),

@@ -12,7 +12,7 @@ const MAX_NAMES: usize = 1 << 16;
 /// The most tasks. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
 /// The most reused pids with own rows.
-const MAX_LIVES: usize = 1 << 18;
+const MAX_REUSED_PIDS: usize = 1 << 18;
 /// The most names of one task.
 const MAX_COMMS: usize = 8;
 
@@ -347,7 +347,7 @@ impl Summary {
 
     /// Handles a fork: the pid's earlier task has ended, and keeps its row.
     fn born(&mut self, pid: i32) {
-        let room = self.reused_rows < MAX_LIVES;
+        let room = self.reused_rows < MAX_REUSED_PIDS;
         let Some(task) = self.task(pid) else { return };
         // A name alone, from perf, may be that of the new task.
         let lived = task.came + task.queued + task.wakings > 0 || task.running_at_start;

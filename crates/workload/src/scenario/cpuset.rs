@@ -13,19 +13,19 @@ use crate::suggest::did_you_mean;
 /// More CPUs than machines have.
 const MOST: u32 = 65_535;
 
-pub(super) struct Said {
+pub(super) struct DeclaredCpuset {
     pub(super) cpuset: Cpuset,
     cpus: Option<Range<usize>>,
 }
 
-impl Said {
+impl DeclaredCpuset {
     pub(super) fn named(&self) -> Option<Spanned<Vec<u32>>> {
         Some(Spanned { value: self.cpuset.cpus.clone()?, span: self.cpus.clone()? })
     }
 }
 
 /// Reads `cpus` and `partition` of a declared group.
-pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Said {
+pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> DeclaredCpuset {
     let cpus = list(fields, "cpus");
     let partition = partition(fields);
     if let Some((partition, span)) = &partition
@@ -37,7 +37,10 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str) -> Said {
         fields.bad(span.clone(), message, "of which CPUs?", "add cpus = \"0-3\", the CPUs it has to itself");
     }
     let (cpus, span) = cpus.map_or((None, None), |cpus| (Some(cpus.value), Some(cpus.span)));
-    Said { cpuset: Cpuset { cpus, partition: partition.map_or(Partition::Member, |(kind, _)| kind) }, cpus: span }
+    DeclaredCpuset {
+        cpuset: Cpuset { cpus, partition: partition.map_or(Partition::Member, |(kind, _)| kind) },
+        cpus: span,
+    }
 }
 
 pub(super) fn partition(fields: &mut Fields<'_, '_>) -> Option<(Partition, Range<usize>)> {
@@ -129,7 +132,7 @@ fn text(cpus: &[u32]) -> String {
 }
 
 /// Checks that no partition shares a CPU with a declared sibling. `declared`: groups by number.
-pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, Said)]) {
+pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, DeclaredCpuset)]) {
     for (position, (index, declaration)) in declared.iter().enumerate() {
         let Some((cpus, span)) = declaration.cpuset.cpus.as_ref().zip(declaration.cpus.clone()) else { continue };
         for (other, beside) in &declared[..position] {

@@ -60,7 +60,7 @@ fn parse_one(
     value: &Value<'_>,
     index: usize,
     groups: &mut GroupTree,
-) -> cpuset::Said {
+) -> cpuset::DeclaredCpuset {
     let mut fields = Fields::new(problems, format!("[groups.\"{path}\"]"), value);
     let weight = fields.integer("weight", 1..=10_000, "a weight");
     let idle = fields.boolean("idle").unwrap_or(false);

@@ -111,7 +111,8 @@ pub(crate) fn check(root: &Path) -> miette::Result<Checked> {
 
 /// The paths of all texts, in a fixed order.
 fn texts(root: &Path) -> miette::Result<Vec<String>> {
-    let mut found = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    const FRONT: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md"];
+    let mut found: Vec<String> = FRONT.map(str::to_owned).into();
     walk(root, Path::new("docs"), &mut |path| text::is(path, "md"), &mut found)?;
     walk(
         root,
@@ -119,10 +120,12 @@ fn texts(root: &Path) -> miette::Result<Vec<String>> {
         &mut |path| {
             let is_help = path.contains("/snapshots/cli__help-") && text::is(path, "snap");
             let is_page = path.contains("/assets/") && !path.contains("/uPlot/");
-            is_help || is_page || text::is(path, "rs")
+            is_help || is_page || text::is(path, "rs") || text::is(path, "md")
         },
         &mut found,
     )?;
+    walk(root, Path::new("fidelity"), &mut |path| text::is(path, "md"), &mut found)?;
+    walk(root, Path::new("scenarios"), &mut |path| text::is(path, "toml"), &mut found)?;
     walk(root, Path::new("python/vruntime"), &mut |path| text::is(path, "py"), &mut found)?;
     Ok(found)
 }

@@ -1,4 +1,5 @@
-//! Texts: pages, documentation and comments in Rust, its messages, the command's help, the report's page, Python.
+//! Texts: pages, documentation and comments in Rust, its messages, the command's help, the report's page, Python,
+//! comments of scenarios.
 
 mod code;
 
@@ -72,12 +73,19 @@ impl<'a> Source<'a> {
             return vec![source("help".to_owned(), Some("help"), help(text))];
         }
         if is(path, "md") {
-            let group = if path.contains('/') { "docs" } else { "front" };
+            let group = match path {
+                "README.md" | "ARCHITECTURE.md" | "CONTRIBUTING.md" => Some("front"),
+                _ if path.starts_with("docs/") => Some("docs"),
+                _ => None,
+            };
             let (blocks, breakable) = markdown(text, 1);
-            let mut page = source(path.to_owned(), Some(group), blocks);
+            let mut page = source(path.to_owned(), group, blocks);
             page.lines = text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
             page.lines.retain(|(number, _)| breakable.iter().any(|lines| lines.contains(number)));
             return vec![page];
+        }
+        if is(path, "toml") {
+            return vec![source("scenarios comments".to_owned(), None, code::toml(text))];
         }
         let name = path.split('/').take(2).collect::<Vec<_>>().join("/");
         if is(path, "py") {

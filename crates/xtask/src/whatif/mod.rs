@@ -28,7 +28,7 @@ use programs::{FRESH, OTHERS, PROGRAMS, Program};
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Time for the machine to adapt to a change.
-const SETTLES: Duration = Duration::from_secs(1);
+const ADAPTATION_TIME: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct WhatIf {
@@ -215,7 +215,7 @@ impl WhatIf {
         let recording = tool.folder.join(format!("{}.dat", program.name));
         let recorded = {
             let _hogs = Hogs::start(HOGS)?;
-            wait(SETTLES, &ASKED)?;
+            wait(ADAPTATION_TIME, &ASKED)?;
             // The costs of the machine, as a user's recording has them.
             tool.record(&recording, true)?;
             tool.measured(&recording, program)?
@@ -243,7 +243,7 @@ impl WhatIf {
             for run in 0..self.runs {
                 running.runs()?;
                 let hogs = Hogs::changed(change, folder.path(), &running)?;
-                wait(SETTLES, &ASKED)?;
+                wait(ADAPTATION_TIME, &ASKED)?;
                 let file = tool.run(program, &name, run);
                 let groups: Vec<_> = hogs.clients().chain([&running]).collect();
                 let lasts = Duration::from_secs(self.seconds.into());

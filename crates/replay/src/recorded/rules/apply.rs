@@ -56,8 +56,7 @@ impl Rules {
     /// machine is known.
     ///
     /// # Errors
-    /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and
-    /// removed.
+    /// A rule matches no task and no group. Or it needs a trace: it matches ids, or copies or removes tasks.
     pub fn apply_to(&self, workload: &mut Workload, file: &str) -> Result<(), Error> {
         self.rules.iter().try_for_each(|rule| rule.is_for_files(file))?;
         let all = in_file(workload);
@@ -198,7 +197,7 @@ impl Rule {
         let names: BTreeSet<&str> = all.iter().map(|candidate| candidate.names[1]).collect();
         let cgroups: BTreeSet<&str> =
             all.iter().filter_map(|candidate| candidate.cgroup).chain(groups.iter().copied()).collect();
-        // Or the group is there, and nobody in it that fits.
+        // Or the group exists, and none of its tasks matches.
         let by_group = self.who.cgroup.as_ref().is_some_and(|glob| !cgroups.iter().any(|path| glob.is_match(path)));
         let value = |key: &str| &self.source.text()[self.span_of(key)];
         let meant = if by_group {
@@ -317,7 +316,7 @@ fn put(task: &mut Task, group: usize) {
 /// Changes all phases of a task.
 fn change(task: &mut Task, what: &What) {
     if what.nice.is_some() || what.policy.is_some() {
-        // Who says nothing begins as the system has it.
+        // A task without a policy begins with the system's.
         task.settings.policy.get_or_insert(Policy::Other { nice: 0, slice: None });
     }
     let set = |settings: &mut Settings| {

@@ -12,7 +12,7 @@ use vruntime_workload::program::{Changed, Op, Phase, Room, Timer, Workload};
 struct Plan<'a> {
     /// The number of each task.
     copies: &'a [u32],
-    /// Each task's second copy, if any; the others follow.
+    /// The second copy of each task that has copies. The others follow.
     second_task: Vec<usize>,
     /// Each inbox's second copy, and its waiting task.
     second_inbox: Vec<usize>,

@@ -1,6 +1,6 @@
 //! Rules of a what-if: which tasks of a trace change, and how.
 //!
-//! A rule is `WHO: WHAT`, or a `[[rule]]` table of a TOML file with the same keys:
+//! A rule is `MATCH: CHANGE`, or a `[[rule]]` table of a TOML file with the same keys:
 //!
 //! ```
 //! use vruntime_replay::recorded::rules::Rules;

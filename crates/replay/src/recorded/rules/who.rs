@@ -30,7 +30,7 @@ pub(super) struct Candidate<'a> {
     /// Its parent's index among all.
     parent: Option<usize>,
     pub(super) cgroup: Option<&'a str>,
-    /// Its index in [`Workload::tasks`], if any.
+    /// Index in [`Workload::tasks`]. None: the trace only has its name.
     pub(super) task: Option<usize>,
 }
 

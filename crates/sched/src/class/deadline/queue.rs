@@ -530,7 +530,7 @@ impl DlRq {
                 }
                 if se.pushable {
                     pushable += 1;
-                    if !self.pushable.places().contains(&(deadline, arrival, who)) {
+                    if !self.pushable.entries().contains(&(deadline, arrival, who)) {
                         return Err(format!("entity {who} can be pushed but is not listed"));
                     }
                 }
@@ -546,11 +546,11 @@ impl DlRq {
                 self.this_bw, self.running_bw
             ));
         }
-        if (queued, pushable, timers) != (self.queue.len(), self.pushable.places().len(), self.timers.len()) {
+        if (queued, pushable, timers) != (self.queue.len(), self.pushable.entries().len(), self.timers.len()) {
             return Err(format!(
                 "{} queued, {} pushable, {} timers, but entities have {queued}, {pushable}, {timers}",
                 self.queue.len(),
-                self.pushable.places().len(),
+                self.pushable.entries().len(),
                 self.timers.len()
             ));
         }

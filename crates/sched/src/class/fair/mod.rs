@@ -124,7 +124,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn looked(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+    fn after_balance(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.check_limits_left(shared);
     }
 

@@ -72,8 +72,8 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
 /// Utilisation in percent from which a CPU has no room.
 const PACK_PCT: u64 = 70;
 
-/// Returns a busy CPU with room ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the previous one,
-/// or the first.
+/// Returns a busy CPU with room: the waker's or parent's, the previous one, or the first. Only builds with the patch
+/// `sched_vcpu_pack` do this ([`Kernel::as_of`](crate::Kernel::as_of)).
 #[inline(never)]
 fn pack<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -135,7 +135,7 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     let avg = &rq.class.entities[Se::task(task)].avg;
     let util = rq.class.groups[ROOT].cfs.avg.util_avg.saturating_sub(avg.util_avg);
     let expected = rq.class.util_est.saturating_sub(u64::from(avg.util_est));
-    let runs = Runs { cpu: rq.cpu, load, util_without: util.max(expected), runnable: avg.runnable_avg };
+    let runs = OwnShare { cpu: rq.cpu, load, util_without: util.max(expected), runnable: avg.runnable_avg };
     find_idlest(rq, shared, task, rq.cpu, Some(&runs))
 }
 
@@ -364,7 +364,7 @@ fn search_in_turn<D: Discipline, T: Tunables>(
         }
         domains.llcs[domains.llc(target)].has_idle_cores.store(false, Relaxed);
     }
-    // The target counts.
+    // The budget includes the target.
     scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
         let siblings = domains.smt_siblings(target)?;
         siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
@@ -455,7 +455,7 @@ fn search_idle_core<D: Discipline, T: Tunables>(
 }
 
 /// A running task's part of its CPU's figures.
-struct Runs {
+struct OwnShare {
     cpu: CpuId,
     load: u64,
     /// Utilisation of the CPU without the task.
@@ -471,7 +471,7 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     imbalance_pct: u64,
     misfit: bool,
     affinity: &Affinity,
-    without: Option<&Runs>,
+    without: Option<&OwnShare>,
 ) -> GroupStats<'a> {
     let all = shared.config.has(Behaviour::CountsForbidden);
     let counts = |cpu: &&CpuId| all || affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
@@ -542,15 +542,15 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// The slow path: descends the domains of `on` into the idlest group, for tasks without a history, or leaving it
-/// (`without`).
+/// The slow path: descends the domains of `on` into the idlest group. For forks; for exec, `without` is the task's own
+/// load to subtract.
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
     on: CpuId,
-    without: Option<&Runs>,
+    without: Option<&OwnShare>,
 ) -> CpuId {
     let free = Free::to(rq, shared, task);
     let (index, task) = (task, &rq.tasks[task]);

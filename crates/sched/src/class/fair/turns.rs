@@ -160,7 +160,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     pub(crate) fn wakeup_preempt_fair(&mut self, shared: &Shared<Fair<D, T>>, task: u32, wake: Wake) {
         let Some(curr) = self.curr_ordinary else { return };
-        if curr == task || self.held_back(shared, task) {
+        if curr == task || self.may_not_preempt(shared, task) {
             return;
         }
         let features = shared.config.features;

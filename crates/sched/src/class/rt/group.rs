@@ -227,7 +227,7 @@ impl RtGroups {
     }
 
     /// Whether a queued task's group, or an ancestor below the root, is throttled.
-    pub(super) fn hold(&self, task: u32) -> bool {
+    pub(super) fn is_throttled(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
         self.group_of(task)
             .is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))

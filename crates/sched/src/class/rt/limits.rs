@@ -1,6 +1,6 @@
 //! Limits of groups' real-time tasks on each CPU (`group`): `cpu.rt_runtime_us` of every `cpu.rt_period_us`.
 //!
-//! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on. A new group has a runtime of 0, and
+//! The root's limit is the machine's (`sched_rt_runtime_us`), in all kernels. A new group has a runtime of 0, and
 //! may have no real-time tasks. The children's limits must fit into the group's (`Scheduler::set_group_rt`). All
 //! limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
@@ -227,7 +227,7 @@ pub(super) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     rq.tasks[index].rt.level = urgency.level;
     start_up(rq, shared, group);
     // A running task may have joined a throttled group, a waiting one left it.
-    if rq.curr == Some(index) || (!rq.rt.holds_back(index) && is_urgent(rq, urgency.level)) {
+    if rq.curr == Some(index) || (!rq.rt.is_throttled(index) && is_urgent(rq, urgency.level)) {
         rq.resched();
     }
     set_pushable(rq, shared, index, rq.curr != Some(index));

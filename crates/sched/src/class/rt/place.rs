@@ -141,8 +141,8 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
         return;
     }
     if pushable {
-        task.since = rq.rt.pushed;
-        rq.rt.pushed += 1;
+        task.since = rq.rt.became_pushable;
+        rq.rt.became_pushable += 1;
     }
     rq.rt.pushable.set((u64::from(task.level), task.since, index), pushable);
 }

@@ -17,7 +17,7 @@ pub(crate) struct RtTask {
     pub(super) pushable: bool,
     /// SCHED_RR: ticks left of its slice; 0 before its first.
     pub(super) time_slice: u32,
-    /// [`RtRq::pushed`] when it became pushable.
+    /// [`RtRq::became_pushable`] when it became pushable.
     pub(super) since: u64,
 }
 
@@ -40,12 +40,13 @@ pub struct RtRq {
     /// Created with the first task.
     pub(super) queues: Option<Box<Queues>>,
     pub(crate) pushable: Pushable,
-    /// Tasks of the class, with the running; without throttled groups' tasks.
+    /// Number of the class's tasks with the running one, also while the class is throttled. Tasks of throttled groups do
+    /// not count.
     pub(super) nr_running: u32,
-    /// The same with those of throttled groups (`rt_nr_total`).
+    /// Number of the class's tasks, with those of throttled groups (`rt_nr_total`).
     pub(super) nr_total: u32,
-    /// Times that a task became pushable.
-    pub(super) pushed: u64,
+    /// How often a task became pushable.
+    pub(super) became_pushable: u64,
     /// Whether the class waits for the period's end.
     pub(super) throttled: bool,
     /// CPU time of the class in this period, nanoseconds.
@@ -58,7 +59,8 @@ pub struct RtRq {
 }
 
 impl RtRq {
-    /// Number of tasks of the class, the running one included, throttled or not.
+    /// Returns the number of the class's tasks with the running one, also while the class is throttled. Tasks of throttled
+    /// groups do not count.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running
@@ -71,8 +73,8 @@ impl RtRq {
     }
 
     /// Whether throttling, of class or group, stops the queued task `index`.
-    pub fn holds_back(&self, index: u32) -> bool {
-        self.throttled || self.groups.as_ref().is_some_and(|groups| groups.hold(index))
+    pub fn is_throttled(&self, index: u32) -> bool {
+        self.throttled || self.groups.as_ref().is_some_and(|groups| groups.is_throttled(index))
     }
 
     pub(crate) fn exec_start(&self) -> u64 {
@@ -111,6 +113,7 @@ impl RtRq {
         self.avg.util_sum
     }
 
+    /// Whether the class has had a task here, so that it has a load average.
     #[inline]
     pub(crate) fn has_load(&self) -> bool {
         self.avg.last_update != 0

@@ -272,7 +272,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
     let waits = |(index, task): &(u32, &Task<P>)| rq.curr != Some(*index) && task.nr_cpus_allowed(shared.nr_cpus()) > 1;
     let waiting = rq.tasks.iter().filter(of_class).filter(waits);
     let place = |(index, task): (u32, &Task<P>)| (u64::from(task.rt_level()), task.rt.since, index);
-    if *rq.rt.pushable.places() != waiting.map(place).collect::<BTreeSet<_>>() {
+    if *rq.rt.pushable.entries() != waiting.map(place).collect::<BTreeSet<_>>() {
         return wrong("the pushable real-time tasks are not those that wait");
     }
     if !shared.rt.shows(rq.cpu, &rq.rt, !rq.dl.is_empty()) {

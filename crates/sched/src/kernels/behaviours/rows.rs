@@ -285,7 +285,7 @@ behaviours! {
     CpusetForgets CPUSET_FORGETS_AFFINITY: Cpusets "2.6.0".."6.2" Read
         "forget the CPUs that a task asked for when its cpuset changes"
         from "removed by commit 8f9ea86fdf99 (6.2, sched: Always preserve the user requested cpumask)";
-    PeriodsApart LIMIT_PERIODS_APART: Limits "6.4".."" Read
+    PeriodPhasesDiffer LIMIT_PERIODS_APART: Limits "6.4".."" Read
         "begin the periods of different groups' limits at different instants"
         from "commit 41abdba93747 (6.4, sched: Interleave cfs bandwidth timers for improved single thread performance at low utilization)";
     GrubBounded GRUB_BOUNDED: Deadline "6.5".."" Read

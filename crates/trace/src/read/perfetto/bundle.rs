@@ -18,10 +18,10 @@ pub(super) struct Bundle {
     bytes: Vec<u8>,
     /// Its events by time, and the number of returned ones.
     rows: Vec<Row>,
-    given: usize,
+    returned: usize,
     compact: Compact,
-    /// The last task in columns. It belongs to the lane, and outlives a bundle.
-    came: Option<Came>,
+    /// The last task in columns. It belongs to the CPU's stream, and outlives a bundle.
+    last_incoming: Option<Incoming>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,13 +34,13 @@ struct Row {
 enum What {
     Lost,
     Message { pid: i32, flags: Option<u64>, tag: u64, place: Range<usize> },
-    Switch { prev: Option<Came>, state: u64, next: Came },
+    Switch { prev: Option<Incoming>, state: u64, next: Incoming },
     Waking { pid: i32, prio: i32, cpu: u32, comm: usize, by: i32, flags: Option<u64> },
 }
 
 /// A task in columns, with its name from this or an earlier bundle's table.
 #[derive(Clone, Debug, Default)]
-struct Came {
+struct Incoming {
     pid: i32,
     prio: i32,
     comm: Vec<u8>,
@@ -73,12 +73,12 @@ impl Bundle {
     /// Reads a bundle of `size` bytes by `fill`. Returns false if it is damaged, and keeps its readable part.
     pub(super) fn load<E>(&mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<bool, E> {
         self.rows.clear();
-        self.given = 0;
+        self.returned = 0;
         self.compact.names.clear();
         self.bytes.resize(size, 0);
         fill(&mut self.bytes)?;
         let bytes = std::mem::take(&mut self.bytes);
-        let mut runs = self.came.as_ref().map_or(-1, |came| came.pid);
+        let mut runs = self.last_incoming.as_ref().map_or(-1, |last| last.pid);
         let whole = self.parse(&bytes);
         self.bytes = bytes;
         // A CPU's times do not decrease, but columns are separate.
@@ -165,8 +165,8 @@ impl Bundle {
             let [delta, state, pid, prio, comm] = take(&mut rest)?;
             time = time.wrapping_add(delta as i64);
             let comm = name(comm, &self.compact.names)?.1.to_vec();
-            let next = Came { pid: pid as i32, prio: prio as i32, comm };
-            let prev = self.came.replace(next.clone());
+            let next = Incoming { pid: pid as i32, prio: prio as i32, comm };
+            let prev = self.last_incoming.replace(next.clone());
             self.rows.push(Row { at: time, what: What::Switch { prev, state, next } });
         }
         let (mut time, mut rest) = (0_i64, [waking_at, waking_pids, cpus, waking_prios, waking_comms]);
@@ -188,15 +188,15 @@ impl Bundle {
     /// Advances to the next event, and returns its time.
     #[inline]
     pub(super) fn next(&mut self) -> Option<i64> {
-        let row = self.rows.get(self.given)?;
-        self.given += 1;
+        let row = self.rows.get(self.returned)?;
+        self.returned += 1;
         Some(row.at)
     }
 
     /// Returns the event of [`next`](Self::next).
     #[inline]
     pub(super) fn entry(&self) -> Entry<'_> {
-        match &self.rows[self.given.saturating_sub(1)].what {
+        match &self.rows[self.returned.saturating_sub(1)].what {
             What::Lost => Entry::Lost,
             What::Message { pid, flags, tag, place } => Entry::Numeric {
                 pid: *pid,

@@ -21,6 +21,15 @@ pub(super) fn page(text: &str) -> Vec<Block> {
     comments.chain(inside.map(|(line, literal)| block(line, &literal))).collect()
 }
 
+/// The comments of a scenario.
+pub(super) fn toml(text: &str) -> Vec<Block> {
+    let of = |line: &'_ str| {
+        let whole = line.trim_start().strip_prefix('#');
+        Some(whole.or_else(|| line.split_once(" # ").map(|(_, comment)| comment))?.trim().to_owned())
+    };
+    runs(text, of).into_iter().map(|(first, run)| plain(Kind::Comment, first, &run)).collect()
+}
+
 #[derive(Default)]
 pub(super) struct Python {
     pub(super) docstrings: Vec<Block>,

@@ -186,7 +186,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     /// Whether a limit forbids a woken task to preempt.
     #[inline]
-    pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
+    pub(crate) fn may_not_preempt(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         if !self.class.limits {
             return false;
         }
@@ -336,7 +336,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         local.throttled = false;
         local.off = false;
         let ns = local.throttled_clock.take().map_or(0, |since| now - since);
-        self.pool(shared, cfs, |pool| pool.let_go(cpu, ns));
+        self.pool(shared, cfs, |pool| pool.unthrottle(cpu, ns));
         let group = self.class.groups[cfs].id;
         self.event(Event::Unthrottle { group, ns });
         // Children first. A task that returns may find a limit above used up, which changes the counts below again.
@@ -537,10 +537,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let parent = self.class.entities[Se::task(task)].parent;
         self.class.limits
             && self.class.groups[parent].cfs.bandwidth.is_some()
-            && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
+            && (self.is_throttled(shared, task) || to.throttles(shared, self.tasks[task].group))
     }
 
-    fn holds_back(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
+    fn throttles(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
         let mut group = group;
         loop {
             if let Some(&slot) = self.class.by_id.get(&group) {

@@ -250,7 +250,7 @@ impl Pool {
     }
 
     /// `throttled` is the counted time.
-    pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
+    pub(crate) fn unthrottle(&mut self, cpu: CpuId, throttled: u64) {
         self.waiting.retain(|&other| other != cpu);
         self.stat.throttled_ns += throttled;
     }
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(pool.waiting(), [CpuId(3), CpuId(1)]);
         assert!(pool.period_timer(100 * MS).throttled);
         assert_eq!(pool.pay(-3_999_999), 4 * MS);
-        pool.let_go(CpuId(3), 60 * MS);
+        pool.unthrottle(CpuId(3), 60 * MS);
         // The second owes more than is left: it still waits, with a smaller debt.
         assert_eq!(pool.pay(-9_000_000), 6 * MS);
         assert_eq!(pool.waiting(), [CpuId(1)]);
