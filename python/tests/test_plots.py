@@ -155,6 +155,8 @@ class Charts(unittest.TestCase):
         for call, told in [
             (lambda: plot.timeline(by="core"), "'cpu' or 'task'"),
             (lambda: plot.timeline(start=0.5), "ends at 0.2 s, and starts at 0.5 s"),
+            (lambda: plot.timeline(start=5, end=6), "starts at 5 s, and the run is from 0 to 0.2 s"),
+            (lambda: plot.timeline(start=-1), "starts at -1 s, and the run is from 0 to 0.2 s"),
             (lambda: plot.timeline(classes=["web"]), "no class 'web'; there are build/cc1"),
             (lambda: plot.latency("late"), "`of` is one of wakeup_to_run_ns"),
             (lambda: plot.latency("response_ns", classes=["x"]), "no class with this latency 'x'"),

@@ -113,9 +113,12 @@ class RunPlots:
         if by not in ("cpu", "task"):
             raise ValueError(f"`by` is 'cpu' or 'task', not {by!r}")
         run = self._run
-        last = min(run.machine["elapsed_ns"] / 1e9, start + 0.1) if end is None else end
+        ends = run.machine["elapsed_ns"] / 1e9
+        last = min(ends, start + 0.1) if end is None else end
         if not start < last:
             raise ValueError(f"the timeline ends at {last} s, and starts at {start} s")
+        if not 0 <= start < ends:
+            raise ValueError(f"the timeline starts at {start} s, and the run is from 0 to {ends} s")
         there = list(run.classes)
         shown = _known(classes, there, "class")
         slices = []
