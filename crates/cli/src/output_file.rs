@@ -172,7 +172,7 @@ pub(crate) fn remove_incomplete() {
 
 /// Removes created folders without files.
 fn remove_empty_folders() {
-    // A folder comes before its subfolders.
+    // A folder precedes its subfolders.
     for folder in CREATED.lock().unwrap_or_else(PoisonError::into_inner).iter().rev() {
         // It fails if the folder has files.
         let _removed = fs::remove_dir(folder);

@@ -2,9 +2,6 @@
 
 use core::fmt;
 
-use super::behaviours::Behaviours;
-use super::{Kernel, kernels, version};
-
 /// A release of a distribution, and the kernel that is simulated for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distribution {
@@ -39,7 +36,7 @@ const fn named(
     Named { begins, part, kernel, name, why }
 }
 
-const NEAREST: &str = "the nearest kernel on offer";
+pub(super) const NEAREST: &str = "the nearest kernel on offer";
 const BACKPORTS: &str = "which lacks the changes that the distribution took from later releases";
 
 /// The first row that matches counts.
@@ -80,46 +77,16 @@ const VENDORS: &[(&str, &str)] = &[
 ];
 
 impl Distribution {
-    /// Returns the distribution of a release, if its kernel is not the one of its numbers, or has backports.
-    ///
-    /// A version that is not on offer gets the neighbour with the fewest other behaviours.
-    ///
-    /// ```
-    /// use vruntime_sched::kernels::Distribution;
-    /// let of = |release| Distribution::of(release).map(|found| found.kernel);
-    /// assert_eq!(of("5.14.21-150400.24.46-default"), Some("5.15"));
-    /// assert_eq!(of("6.5.0-45-generic"), Some("6.4"));
-    /// assert_eq!(of("6.8.0-45-generic"), None);
-    /// assert_eq!(of("6.5"), None);
-    /// ```
-    pub fn of(release: &str) -> Option<Self> {
+    /// Returns a row of the table of names.
+    pub(super) fn named(release: &str) -> Option<Self> {
         let named = NAMED.iter().find(|row| release.starts_with(row.begins) && release.contains(row.part));
-        if let Some(Named { kernel, name, why, .. }) = named {
-            return Some(Self { kernel, name, series: None, why });
-        }
-        let (_, name) = VENDORS.iter().find(|(part, _)| release.contains(part))?;
-        let [major, minor, _] = version(release)?;
-        let is_offered = |row: &Kernel| row.name.split('-').next().and_then(version) == Some([major, minor, 0]);
-        let is_own = |row: &Kernel| is_offered(row) && (row.vendor.is_empty() || release.contains(row.vendor));
-        if kernels().iter().any(is_own) {
-            return None;
-        }
-        let kernel = alike([major, minor, 0])?;
-        Some(Self { kernel, name, series: Some([major, minor]), why: NEAREST })
+        named.map(|&Named { kernel, name, why, .. }| Self { kernel, name, series: None, why })
     }
 }
 
-/// Returns the kernel before or after a version that differs from the version in fewer behaviours. `None`: the version
-/// is older than the distributions' here, or newer than all kernels.
-fn alike(wanted: [u32; 3]) -> Option<&'static str> {
-    const OLDEST: [u32; 3] = [4, 14, 0];
-    let rows =
-        || kernels().iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row)));
-    let (_, below) =
-        rows().filter(|(version, _)| *version < wanted && wanted >= OLDEST).max_by_key(|(version, _)| *version)?;
-    let (_, above) = rows().filter(|(version, _)| *version > wanted).min_by_key(|(version, _)| *version)?;
-    let others = |row: &Kernel| Behaviours::at(row.release).differing(Behaviours::of(wanted));
-    Some(if others(below) < others(above) { below.name } else { above.name })
+/// Returns the distribution that has releases with such names.
+pub(super) fn vendor(release: &str) -> Option<&'static str> {
+    VENDORS.iter().find(|(part, _)| release.contains(part)).map(|&(_, name)| name)
 }
 
 /// For example "Ubuntu's 6.5 is simulated as Linux 6.4, the nearest kernel on offer".

@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::behaviours::Behaviours;
+use super::distributions::{NEAREST, vendor};
 use super::{Distribution, Kernel, Later, kernels};
 pub(crate) use crate::releases::version;
 
@@ -140,6 +142,48 @@ impl Neighbours {
         };
         self.below.into_iter().chain(self.above).min_by_key(|name| far(name))
     }
+}
+
+impl Distribution {
+    /// Returns the distribution of a release, if its kernel is not the one of its numbers, or has backports.
+    ///
+    /// A version that is not on offer gets the neighbour with the fewest other behaviours.
+    ///
+    /// ```
+    /// use vruntime_sched::kernels::Distribution;
+    /// let of = |release| Distribution::of(release).map(|found| found.kernel);
+    /// assert_eq!(of("5.14.21-150400.24.46-default"), Some("5.15"));
+    /// assert_eq!(of("6.5.0-45-generic"), Some("6.4"));
+    /// assert_eq!(of("6.8.0-45-generic"), None);
+    /// assert_eq!(of("6.5"), None);
+    /// ```
+    pub fn of(release: &str) -> Option<Self> {
+        if let Some(named) = Self::named(release) {
+            return Some(named);
+        }
+        let name = vendor(release)?;
+        let [major, minor, _] = version(release)?;
+        let is_offered = |row: &Kernel| row.name.split('-').next().and_then(version) == Some([major, minor, 0]);
+        let is_own = |row: &Kernel| is_offered(row) && (row.vendor.is_empty() || release.contains(row.vendor));
+        if kernels().iter().any(is_own) {
+            return None;
+        }
+        let kernel = alike([major, minor, 0])?;
+        Some(Self { kernel, name, series: Some([major, minor]), why: NEAREST })
+    }
+}
+
+/// Returns the kernel before or after a version that differs from the version in fewer behaviours. `None`: the version
+/// is older than the distributions' here, or newer than all kernels.
+fn alike(wanted: [u32; 3]) -> Option<&'static str> {
+    const OLDEST: [u32; 3] = [4, 14, 0];
+    let rows =
+        || kernels().iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row)));
+    let (_, below) =
+        rows().filter(|(version, _)| *version < wanted && wanted >= OLDEST).max_by_key(|(version, _)| *version)?;
+    let (_, above) = rows().filter(|(version, _)| *version > wanted).min_by_key(|(version, _)| *version)?;
+    let others = |row: &Kernel| Behaviours::at(row.release).differing(Behaviours::of(wanted));
+    Some(if others(below) < others(above) { below.name } else { above.name })
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ impl Report<'_> {
         let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.causes());
         if let Some(undo) = &found.undo {
             let (by, share) = (figure.text(undo.by.abs()), percent(undo.by, total));
-            text.push_str(&format!(" To undo {by} ({share} %) on a real kernel: {}.", self.commands(undo).join("; ")));
+            let commands = self.commands(undo).join("; ");
+            text.extend([format!(" To undo {by} ({share} %) on a real kernel: {commands}.")]);
         }
         text.extend([" ", &self.rest()]);
         text.extend(self.alternatives().map(|others| format!(" {others}")));

@@ -370,14 +370,14 @@ impl<'a, B: Between> Search<'a, B> {
         if causes.is_empty() || !self.is_smallest {
             return Ok(None);
         }
-        let by = self.fresh_effect([Vec::new(), causes.clone()], true)?.map(|by| -by);
+        let by = self.fresh_effect(&[Vec::new(), causes.clone()], true)?.map(|by| -by);
         Ok(by.filter(|by| goal.is_most(*by)).map(|by| Undo { causes, by }))
     }
 
     /// Returns the effect of the second of two sets beyond the first's, with fresh seeds. `None`: beyond the budget, or
     /// impossible.
-    fn fresh_effect(&mut self, sets: [Vec<usize>; 2], backward: bool) -> Result<Option<f64>, B::Error> {
-        let runs = self.run(&sets, backward, Seeds::Fresh)?;
+    fn fresh_effect(&mut self, sets: &[Vec<usize>; 2], backward: bool) -> Result<Option<f64>, B::Error> {
+        let runs = self.run(sets, backward, Seeds::Fresh)?;
         let means: Vec<f64> = runs.iter().flatten().map(|(ran, _)| ran.mean()).collect();
         self.combinations += means.len();
         Ok(if let [one, other] = means[..] { Some(other - one) } else { None })
@@ -593,7 +593,7 @@ impl<'a, B: Between> Search<'a, B> {
         let Some(larger) = joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))) else {
             return Ok(None);
         };
-        let again = self.fresh_effect([set.0.clone(), larger.0.clone()], false)?;
+        let again = self.fresh_effect(&[set.0.clone(), larger.0.clone()], false)?;
         Ok(again.filter(|by| by * rest.signum() >= rest.abs() / 2.0).map(|_| larger))
     }
 

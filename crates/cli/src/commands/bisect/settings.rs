@@ -39,7 +39,7 @@ struct Setting {
 #[derive(Debug)]
 struct Kernels {
     names: [String; 2],
-    kernels: [Kernel; 2],
+    ends: [Kernel; 2],
     differences: Vec<Difference>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Files<'a> {
 
     /// Describes the differences of the kernels.
     fn of_kernels(&self) -> Vec<Words> {
-        let Some(Kernels { names: [from, to], kernels: [first, last], differences }) = &self.kernels else {
+        let Some(Kernels { names: [from, to], ends: [first, last], differences }) = &self.kernels else {
             return Vec::new();
         };
         let cpus = self.ends[1].config.machine.topology.nr_cpus();
@@ -147,10 +147,10 @@ impl<'a> Files<'a> {
         let mut plan = planned(&input, self.arguments.machine.as_deref(), &self.arguments.model)?;
         plan.config.duration = self.arguments.duration;
         let mut needed = Vec::new();
-        if let Some(Kernels { kernels, differences, .. }) = &self.kernels {
+        if let Some(Kernels { ends, differences, .. }) = &self.kernels {
             let numbers = taken.iter().filter_map(|one| one.checked_sub(self.settings.len()));
             let which: Vec<Difference> = numbers.filter_map(|number| differences.get(number).copied()).collect();
-            let (kernel, with) = plan.config.kernel.taking(&kernels[1 - side], &which);
+            let (kernel, with) = plan.config.kernel.taking(&ends[1 - side], &which);
             let number = |one: &Difference| differences.iter().position(|known| known == one);
             let with = with.iter().filter(|one| !which.contains(one)).filter_map(number);
             needed.extend(with.map(|number| self.settings.len() + number));
@@ -185,7 +185,7 @@ fn kernels(settings: &mut Vec<Setting>) -> Option<Kernels> {
     let mut differences = first.differences(&last)?;
     differences.retain(|difference| !difference.is_interface());
     settings.remove(at);
-    Some(Kernels { names, kernels: [first, last], differences })
+    Some(Kernels { names, ends: [first, last], differences })
 }
 
 fn table(path: &Path) -> miette::Result<Table> {
