@@ -434,7 +434,8 @@ mod tests {
             run.group_sentences(),
             [
                 "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its tasks waited \
-                 (wait 50.00 %). Its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) also throttled it in 9 of 10 periods, for 50.0 ms of 1.00 s, summed over CPUs.",
+                 (wait 50.00 %). Its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) also throttled it in 9 of \
+                 10 periods, for 50.0 ms of 1.00 s, summed over CPUs.",
                 "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` did not \
                  get its entitlement.",
             ]

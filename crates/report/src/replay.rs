@@ -567,25 +567,6 @@ mod tests {
         assert!(text.contains(&format!(" In the what-if, group `/web` got 40.00 % of a CPU, {limit}")), "{text}");
         assert!(text.contains(" In the what-if, group `/batch` got 60.00 % of a CPU, more than"), "{text}");
         assert!(!text.contains("As recorded"), "{text}");
-        // Where the limit is explained, its clause would repeat the counts.
-        let group = |before: u64, behind: u64| {
-            let with = |hits| {
-                Some(crate::replay_groups::ReplayGroupMeasure { throttled: Some((hits, hits)), ..Default::default() })
-            };
-            vec![ReplayGroup {
-                path: "/web".to_owned(),
-                recorded_ns: None,
-                replayed: with(before),
-                what_if: with(behind),
-            }]
-        };
-        check.groups = group(0, 9);
-        let text = check.what_if_sentence().unwrap();
-        assert!(text.contains(" throttled it in 9 of 10 periods") && !text.contains(" throttles "), "{text}");
-        check.groups = group(9, 0);
-        let text = check.what_if_sentence().unwrap();
-        assert!(text.contains("group `/web` is no longer throttled; the CPU time"), "{text}");
-        check.groups = Vec::new();
         check.explained.reverse();
         assert_eq!(check.group_sentences().len(), 2);
         let text = check.what_if_sentence().unwrap();

@@ -114,7 +114,7 @@ impl ReplayCheck {
         changes.max_by_key(|(by, _)| *by).map(|(_, change)| change)
     }
 
-    /// `group `/app` is no longer throttled (40 times, for 5.15 s before)`. Counts that [`Self::reasons`] has are left out.
+    /// `group `/app` is no longer throttled (40 times, for 5.15 s before)`. Omits counts that [`Self::reasons`] has.
     pub(crate) fn throttling_clause(&self) -> Option<String> {
         let (path, before, behind) = self.rethrottled()?;
         let group = format!("group `{}`", printable(path));
@@ -307,5 +307,36 @@ impl ReplayCheck {
             json
         };
         self.groups.iter().map(group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::Explained;
+    use crate::results::LimitResult;
+
+    /// Where a sentence explains the limit, the clause would repeat its counts.
+    #[test]
+    fn a_limit_that_is_explained_is_not_counted_twice() {
+        let measure = |hits| ReplayGroupMeasure { throttled: Some((hits, hits)), ..ReplayGroupMeasure::default() };
+        let clause = |before: u64, behind: u64, is_explained: bool| {
+            let hits = if is_explained { before.max(behind) } else { 0 };
+            let limit =
+                LimitResult { max: Some((50, 100)), nr_periods: 10, nr_throttled: hits, ..LimitResult::default() };
+            let root = GroupResult { path: "/".to_owned(), ..GroupResult::default() };
+            let web = GroupResult { path: "/web".to_owned(), parent: Some(0), limit: Some(limit), ..root.clone() };
+            let run = Results { groups: vec![root, web], ..Results::default() };
+            let (replayed, what_if) = (Some(measure(before)), Some(measure(behind)));
+            let group = ReplayGroup { path: "/web".to_owned(), recorded_ns: None, replayed, what_if };
+            let explained = vec![Explained::new(&run, 1_000_000_000); 2];
+            ReplayCheck { groups: vec![group], explained, ..ReplayCheck::default() }.throttling_clause()
+        };
+        assert!(clause(2, 9, false).is_some_and(|text| text.contains(" throttles group `/web` 9 times instead of 2")));
+        assert_eq!(clause(2, 9, true), None);
+        assert!(
+            clause(9, 0, false).is_some_and(|text| text.starts_with("group `/web` is no longer throttled (9 times"))
+        );
+        assert_eq!(clause(9, 0, true).as_deref(), Some("group `/web` is no longer throttled"));
     }
 }

@@ -290,8 +290,8 @@ pub struct GroupResult {
     pub entitled_ns: u64,
     /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
-    /// Part of it during which another task of the group or of a descendant had the CPU, nanoseconds. None if unknown, as
-    /// in saved results.
+    /// Part of it during which another task of the group or of a descendant had the CPU, nanoseconds. None if unknown,
+    /// as in saved results.
     pub own_delay_ns: Option<u64>,
     /// Switches away from its tasks.
     pub switches: u64,

@@ -374,17 +374,15 @@ pub enum Op {
         /// Nanoseconds.
         work: u64,
     },
-    /// Adds `work` to what the pool must have done before this task continues, and does work of other members until the
-    /// pool has. Returns early if the other members have begun the rest. Precedes sleeps of tasks that sleep only if
-    /// their queue of work is empty.
+    /// Adds `work` to what the pool must have done before this task continues. Does work of other members until the
+    /// pool has, or they have begun the rest. Precedes sleeps of tasks that sleep only if their queue of work is empty.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
         /// Nanoseconds.
         work: u64,
     },
-    /// Adds `work` as [`Op::PoolHelp`] does, and sleeps until the pool has done it: another member then has work for this
-    /// task.
+    /// Adds `work` as [`Op::PoolHelp`] does, and sleeps until the pool has done it: then there is work for this task.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -522,8 +520,8 @@ pub enum Op {
         /// Index in [`Workload::leads`].
         lead: usize,
     },
-    /// Counts one more awaited step, and sleeps until the leader has made as many. If the leader sleeps, has ended or has
-    /// made no step, the task does not sleep. Two tasks that await each other never both sleep.
+    /// Counts one more awaited step, and sleeps until the leader has made as many. If the leader sleeps, has ended or
+    /// has made no step, the task does not sleep. Two tasks that await each other never both sleep.
     LeadAwaits {
         /// Index in [`Workload::leads`].
         lead: usize,

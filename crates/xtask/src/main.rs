@@ -1,7 +1,8 @@
 //! `cargo xtask`: tools for vruntime's developers.
 //!
 //! They check what no test of one crate can: two builds against each other, real kernels in QEMU, layers, texts.
-//! `make test` also runs the checks of layers and texts. `cargo xtask help` lists all tools. The alias is in `.cargo/config.toml`.
+//! `make test` also runs the checks of layers and texts. `cargo xtask help` lists all tools. The alias is in
+//! `.cargo/config.toml`.
 //!
 //! ```text
 //! $ cargo xtask prose docs/limits.md                          # findings of the language check in one page

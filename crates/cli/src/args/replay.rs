@@ -15,7 +15,9 @@ const SEEDS: &str = "5";
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts of starts and phases (default: 1)")),
+    mut_arg("seed", |arg| {
+        arg.help("Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts (default: 1)")
+    }),
     mut_arg("repeat", |arg| {
         let what_if = WHAT_IF.map(|option| (option, ArgPredicate::IsPresent, SEEDS));
         arg.default_value_ifs(what_if)

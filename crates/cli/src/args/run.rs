@@ -64,7 +64,7 @@ pub(crate) struct Compare {
     /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
-    /// Also run each file with changed tasks or groups: 'MATCH: CHANGE' ('cgroup=/app: weight=200'), or a file of rules
+    /// Also run each file with changed tasks or groups: 'MATCH: CHANGE' ('cgroup=/app:weight=200'), or a file of rules
     /// (TOML); see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,

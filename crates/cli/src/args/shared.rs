@@ -12,8 +12,8 @@ use super::number;
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts of starts and
-    /// phases (default: the file's, else 1)
+    /// Seed of everything random: interrupt delays, start times, phases of ticks and limits; 0: no shifts (default: the
+    /// file's, else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)

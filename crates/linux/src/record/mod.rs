@@ -324,7 +324,7 @@ fn moved(from: &mut File, to: &mut impl Write) -> io::Result<u64> {
 /// Bytes that [`moved`] copies before it frees them.
 const PIECE: usize = 64 << 10;
 
-/// Reserves space in `folder` for what [`RecordedEvents::write`] adds to the events, so that the events that fill a disk can
+/// Reserves space in `folder` for what [`RecordedEvents::write`] adds to the events. Events that fill a disk can then
 /// be written. Reserves at most half of the free space; none if the file system cannot.
 fn reserve(folder: &Path, before: &Snapshot) -> Option<File> {
     use rustix::fs::{FallocateFlags, fallocate, statvfs};

@@ -33,7 +33,7 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// Orders sentences: tasks with CPU time, then response times, then other latency and throughput, then large changes.
+    /// Orders sentences: tasks with CPU time, response times, other latency and throughput, large changes.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let tier = |standout: &Self| standout.row.metric.family.tier();
         (other.weighs.cmp(&self.weighs))

@@ -243,8 +243,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Handles a balanced domain: clears the imbalance of the group above, resets the count of failures, and lengthens the
-    /// interval.
+    /// Handles a balanced domain: clears the imbalance of the group above, resets the count of failures, and lengthens
+    /// the interval.
     fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
         if !balanced.all_pinned
             && let Some(above) = visit.above

@@ -40,8 +40,8 @@ pub struct RtRq {
     /// Created with the first task.
     pub(super) queues: Option<Box<Queues>>,
     pub(crate) pushable: Pushable,
-    /// Number of the class's tasks with the running one, also while the class is throttled. Tasks of throttled groups do
-    /// not count.
+    /// Number of the class's tasks with the running one, also while the class is throttled. Tasks of throttled groups
+    /// do not count.
     pub(super) nr_running: u32,
     /// Number of the class's tasks, with those of throttled groups (`rt_nr_total`).
     pub(super) nr_total: u32,
@@ -59,8 +59,8 @@ pub struct RtRq {
 }
 
 impl RtRq {
-    /// Returns the number of the class's tasks with the running one, also while the class is throttled. Tasks of throttled
-    /// groups do not count.
+    /// Returns the number of the class's tasks with the running one, also while the class is throttled. Tasks of
+    /// throttled groups do not count.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running
