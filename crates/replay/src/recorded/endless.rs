@@ -21,6 +21,8 @@ const LONG_NS: u64 = 100_000_000;
 ///
 /// Crumbs may follow, up to a hundredth of the stretch: its reactions to being stopped.
 ///
+/// A thread that got less done than in a stretch before it has only waited: its work would have ended.
+///
 /// A thread that mostly gives its CPU away does not compute: it polls. `yielded` tells whether it did so, by the time
 /// when it left its CPU, and how long it had run.
 pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u64) -> bool) -> Option<usize> {
@@ -35,7 +37,11 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u
                 End::Sleep | End::Device if length < LONG_NS => return None,
                 End::Sleep | End::Device => duration_ns / 100,
             };
-            let computes = stretch.work > 0 && crumbs <= length / 100 && duration_ns.saturating_sub(ended) <= late;
+            let completed = |before: &&Stretch| matches!(before.end, End::Sleep | End::Device);
+            let longest = thread.stretches[..index].iter().filter(completed).map(|before| before.work).max();
+            let computes = stretch.work > longest.unwrap_or(0)
+                && crumbs <= length / 100
+                && duration_ns.saturating_sub(ended) <= late;
             return (computes && !yields(stretch, yielded)).then_some(index);
         }
         crumbs += stretch.time;

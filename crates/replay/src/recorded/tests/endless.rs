@@ -134,3 +134,21 @@ fn threads_that_drive_another_in_turns_do_not_only_compute() {
     script.event(205 * MS, 0, What::Rename { task: IDLE });
     assert_eq!(script.finish().counts.endless, 0);
 }
+
+/// A thread works for 8 ms and sleeps. Then it waits for a CPU nearly all the time, and has had one for `had`.
+#[test]
+fn a_starved_thread_does_not_compute_without_end() {
+    let [starved, hog] = [task(5, "starved"), task(6, "hog")];
+    let endless = |had: u64| {
+        let mut script = Script::default();
+        script.switch(0, 0, Left::Runnable, None).burst(MS, 0, starved, 8 * MS);
+        script.switch(20 * MS, 0, Left::Runnable, Some(hog)).wake(30 * MS, 0, starved);
+        script.switch(50 * MS, 0, Left::Preempted, Some(starved)).switch(50 * MS + had, 0, Left::Preempted, Some(hog));
+        script.event(200 * MS, 0, What::Charged { task: hog, ns: MS });
+        let recorded = script.finish();
+        let of_starved = &recorded.workload.tasks[recorded.threads[0].task.expect("it is replayed")];
+        assert_eq!(of_starved.class, "starved");
+        of_starved.phases.iter().any(|phase| phase.repeat == Repeat::Forever)
+    };
+    assert_eq!([endless(5 * MS), endless(12 * MS)], [false, true]);
+}
