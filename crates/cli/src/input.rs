@@ -154,7 +154,9 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Load
     }
     let may_be_rtapp = start.windows(7).any(|window| window == b"\"tasks\"");
     let may_be_scenario = path.extension().is_some_and(|extension| extension == "toml");
-    if let Some(error) = unsupported(start).filter(|_| !may_be_rtapp && !may_be_scenario) {
+    // A program gets its answer below.
+    let is_program = start.starts_with(b"\x7fELF");
+    if let Some(error) = unsupported(start).filter(|_| !may_be_rtapp && !may_be_scenario && !is_program) {
         let help = error.help().unwrap_or_default();
         return Err(miette!(help = help, "{name} is no workload: {error}"));
     }

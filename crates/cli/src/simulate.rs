@@ -215,8 +215,8 @@ fn stoppable(watch: &mut dyn FnMut(Progress)) -> impl FnMut(Progress) -> Control
     }
 }
 
-/// Runs as [`all_to_print`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed run in
-/// succession, so that Ctrl-C leaves complete seeds.
+/// Runs as [`all_to_print`]. `jobs` has all seeds of a side, then of the next, and then other jobs. All sides of a seed
+/// run in succession, so that Ctrl-C leaves complete seeds.
 pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
     let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));
     let order: Vec<usize> = of_sides.chain(sides * seeds..jobs.len()).collect();

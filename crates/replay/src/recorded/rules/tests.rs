@@ -418,7 +418,7 @@ fn patterns_may_be_too_deep_or_too_large() {
 }
 
 #[test]
-fn a_comma_between_changes_is_named_in_the_error() {
+fn a_comma_between_changes_is_an_error() {
     for (text, help) in [
         ("a: policy=SCHED_FIFO, priority=30", "separate changes by spaces: policy=SCHED_FIFO priority=30"),
         ("cgroup=/a: max=500m, burst=20ms", "separate changes by spaces: max=500m burst=20ms"),
