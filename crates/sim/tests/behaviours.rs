@@ -220,32 +220,6 @@ fn deadline_tasks_are_admitted_by_capacity() {
     assert!(admitted("5.10", false) && !admitted("5.10", true));
 }
 
-/// `SLICE_LIMITED`: beside 20 hogs, a hog with nice -15 has a slice of 9.25 ms, and the latency target is 6 ms. A tick
-/// each 4 ms ends its turn after 8 ms, or after 12 ms.
-#[test]
-fn a_turn_ends_after_the_latency_target() {
-    let hog = |name| once(name, vec![run(100_000_000)]);
-    let tasks = [nice(hog("heavy"), -15)].into_iter().chain((0..20).map(|_| hog("light"))).collect();
-    let work = workload(tasks);
-    let shortest_turn = |on| {
-        let config = Config { duration: Some(2_000 * MS), ..config("6.4", "1", Behaviour::SliceLimited, on) };
-        let mut log = Log::default();
-        simulate(&work, &config, &mut log).unwrap();
-        let (mut began, mut turns) = (None, Vec::new());
-        for (at, _, event) in &log.events {
-            let Event::Switch { prev, next, .. } = event else { continue };
-            if *prev == Running::Task(TaskId(0)) {
-                turns.extend(began.take().map(|began| at - began));
-            }
-            began = if *next == Running::Task(TaskId(0)) { Some(*at) } else { began };
-        }
-        // The first turn begins between two ticks.
-        turns.into_iter().skip(1).min().unwrap() / MS
-    };
-    let (with, without) = (shortest_turn(true), shortest_turn(false));
-    assert!((7..=8).contains(&with) && (11..=12).contains(&without), "{with} {without}");
-}
-
 /// Interfaces are behaviours: a request depends on these, and not on the kernel's release.
 #[test]
 fn requests_ask_for_a_behaviour_and_not_for_a_release() {

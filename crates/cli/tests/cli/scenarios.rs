@@ -74,7 +74,7 @@ fn limits_hold_and_are_reported() {
     let table = well(&["run", file]);
     let mut rows = table.lines().filter(|line| !line.starts_with("Group `"));
     assert!(table.contains("limited group") && rows.all(|line| line.chars().count() <= 100), "{table}");
-    let named = "its CPU limit of 1.5 CPUs (150 ms in each 100 ms) throttled it in 49 of 50 periods.";
+    let named = "its CPU limit of 1.5 CPUs (150 ms in each 100 ms) allows: it was throttled in 49 of 50 periods.";
     assert!(table.contains(named), "{table}");
     let trace = well(&["run", file, "--set", "sched_cfs_bandwidth_slice_us=1000"]);
     assert_ne!(trace, table);

@@ -13,7 +13,7 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
             [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
         let kernel = table.split_once("replayed as recorded under ").and_then(|(_, rest)| rest.split(' ').next());
         // Chance decides which task waits for which at the end.
-        let of_kernels = |line: &&str| !line.contains("waits for the task that woke it");
+        let of_kernels = |line: &&str| !line.contains("waits for a task that wakes it");
         let complaints: Vec<&str> = complaints.lines().filter(of_kernels).flat_map(str::split_whitespace).collect();
         (kernel.map(str::to_owned), complaints.join(" "))
     };

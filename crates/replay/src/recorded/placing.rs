@@ -167,23 +167,11 @@ fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move
 }
 
 /// Completes what the machine's files say of threads that are not in them. They began between the reading of the files
-/// and the trace. Such a thread is like its parent, which its exit wakes; or else like all others of its name.
-pub(super) fn completed<T: Clone + PartialEq>(threads: &[Thread], mut first: Vec<Option<T>>) -> Vec<Option<T>> {
-    let mut of_name = BTreeMap::<&str, Option<&T>>::new();
-    for (thread, known) in threads.iter().zip(&first) {
-        if let Some(known) = known {
-            let all = of_name.entry(&thread.comm).or_insert(Some(known));
-            *all = all.filter(|&all| all == known);
-        }
-    }
-    let parent = |thread: &Thread| first[woken_by_exit(thread)?].clone();
+/// and the trace. Such a thread is like its parent, which its exit wakes.
+pub(super) fn completed<T: Clone>(threads: &[Thread], mut first: Vec<Option<T>>) -> Vec<Option<T>> {
     let unknown = threads.iter().enumerate().filter(|(index, thread)| first[*index].is_none() && thread.born.is_none());
-    let found: Vec<(usize, T)> = unknown
-        .filter_map(|(index, thread)| {
-            let of_name = || of_name.get(thread.comm.as_str()).copied().flatten().cloned();
-            Some((index, parent(thread).or_else(of_name)?))
-        })
-        .collect();
+    let found: Vec<(usize, T)> =
+        unknown.filter_map(|(index, thread)| Some((index, first[woken_by_exit(thread)?].clone()?))).collect();
     for (index, known) in found {
         first[index] = Some(known);
     }

@@ -54,10 +54,9 @@ fn a_task_that_an_idle_cpu_pulls_first_waited_where_it_was() {
     assert_eq!(pulled(false), (None, Some(2 * MS)), "without the move, it is new");
 }
 
-/// The machine's files know the shell and a later `cc`, but not `ld` and the first `cc`. These began after the files
-/// were read.
+/// The machine's files know the shell and a later `cc`, but not `ld` and the first `cc`. Only `ld` wakes a known parent.
 #[test]
-fn tasks_that_the_files_lack_are_in_the_session_of_their_parent_or_name() {
+fn tasks_that_the_files_lack_are_in_the_session_of_their_parent() {
     use vruntime_workload::cgroups::Cgroups;
     let (shell, cc, ld, first) = (task(50, "sh"), task(60, "cc"), task(70, "ld"), task(80, "cc"));
     let text = b"/proc/5/task/50/cgroup:0::/\n/proc/6/task/60/cgroup:0::/\n/proc/5/autogroup:/autogroup-12 nice 0\n\
@@ -75,8 +74,8 @@ fn tasks_that_the_files_lack_are_in_the_session_of_their_parent_or_name() {
         session.map(|session| recorded.workload.sessions[session].name.clone())
     };
     let sessions = [50, 60, 70, 80, 90].map(session);
-    let expected = ["12", "9", "12", "9", "other-90"].map(|name| Some(name.to_owned()));
-    assert_eq!(sessions, expected, "nothing is known of the other");
+    let expected = [Some("12"), Some("9"), Some("12"), None, Some("other-90")].map(|name| name.map(str::to_owned));
+    assert_eq!(sessions, expected, "nothing is known of the last two");
 }
 
 /// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
