@@ -14,9 +14,9 @@ fn lines(text: &str) -> Vec<String> {
 fn repeats_of_replays_are_the_replays_alone() {
     let with = |more: &[&str]| json(&[&CAPPED[..], more, &["--json"]].concat(), b"");
     // Replays of these seeds alone make the same guesses as the first.
-    let all = with(&["--seed", "8", "--repeat", "3"]);
-    assert_eq!(all, with(&["--seed", "8", "--repeat", "3"]));
-    let alone = ["8", "9", "10"].map(|seed| with(&["--seed", seed, "--repeat", "1"]));
+    let all = with(&["--seed", "14", "--repeat", "3"]);
+    assert_eq!(all, with(&["--seed", "14", "--repeat", "3"]));
+    let alone = ["14", "15", "16"].map(|seed| with(&["--seed", seed, "--repeat", "1"]));
     assert_eq!(alone[0]["over_seeds"], Value::Null);
     let runs = all["runs"].as_array().expect("there are runs");
     assert_eq!(runs.len(), 2);
