@@ -60,8 +60,8 @@ const fn before_2026(since: [u32; 3], until: [u32; 3]) -> Later {
 /// What most stable releases have in common.
 const LATER: Later = Later { since: [0; 3], until: None, build: 0, part: "", plus: &[], minus: &[], off: &[] };
 
-/// RHEL 8.1 and later: quotas do not expire. RHEL 8.0 is build 80, and 8.1 is build 147. Read in 4.18.0-147.5.1; whether
-/// the first updates of build 147 have it is not known.
+/// RHEL 8.1 and later: quotas do not expire. RHEL 8.0 is build 80, and 8.1 is build 147. Read in 4.18.0-147.5.1;
+/// whether the first updates of build 147 have it is not known.
 const LATE_EL8: &[Later] = &[Later { since: [4, 18, 0], build: 147, minus: &[Behaviour::SlicesExpire], ..LATER }];
 
 /// What is known of kernels without a recording.

@@ -354,15 +354,15 @@ impl<'a, B: Between> Search<'a, B> {
         most(&mut part.iter()) > most(&mut set.iter().filter(|one| !part.contains(one))) + goal.noise
     }
 
-    /// Parts a set into the differences whose mean effects have the direction of the change, and those that oppose it. If
-    /// all oppose it, only their interaction makes the change, and none is apart.
+    /// Parts a set into the differences whose mean effects have the direction of the change, and those that oppose it.
+    /// If all oppose it, only their interaction makes the change, and none is apart.
     fn sided(&self, set: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
         let opposes = |one: &usize| self.weights.get(one).is_some_and(|towards| *towards < 0.0);
         if set.iter().all(opposes) { (set, Vec::new()) } else { set.into_iter().partition(|one| !opposes(one)) }
     }
 
-    /// Leaves the causes that a real kernel can switch off out of the second side. `None`: that does not undo most of the
-    /// change, there is no such cause, or the budget does not suffice.
+    /// Leaves the causes that a real kernel can switch off out of the second side. `None`: that does not undo most of
+    /// the change, there is no such cause, or the budget does not suffice.
     ///
     /// Other seeds count here: with those of the search, a difference can be among the causes by chance.
     fn undone(&mut self, causes: &[usize], goal: Goal) -> Result<Option<Undo>, B::Error> {
@@ -557,10 +557,10 @@ impl<'a, B: Between> Search<'a, B> {
     /// Adds one of the differences with the largest effects on the rest that a set leaves. `None`: no such difference
     /// makes the set explain the change.
     ///
-    /// A difference can have an effect on the second side only, so its mean effect can be within the noise. Here one of
-    /// the two effects must be beyond the noise, and at least half of the rest. Such a difference may need others, so
-    /// those that make half of the rest are tried with it. With fresh seeds, what is added must again make at least half
-    /// of the rest: of many differences, some have such an effect by chance.
+    /// A difference can have an effect on the second side only, so its mean effect can be within the noise. Here one
+    /// of the two effects must be beyond the noise, and at least half of the rest. Such a difference may need others,
+    /// so those that make half of the rest are tried with it. With fresh seeds, what is added must again make at least
+    /// half of the rest: of many differences, some have such an effect by chance.
     fn extended(
         &mut self,
         set: &Joint,

@@ -1,7 +1,7 @@
 //! The settings in which two scenario files differ.
 //!
-//! Compares tables by key, lists of named tables (`[[task]]`, `[[workload]]`) by name, `features` by item, and everything
-//! else as a whole. Two kernels are divided into their differences.
+//! Compares tables by key, lists of named tables (`[[task]]`, `[[workload]]`) by name, `features` by item, and
+//! everything else as a whole. Two kernels are divided into their differences.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

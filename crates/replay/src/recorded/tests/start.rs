@@ -54,7 +54,8 @@ fn a_task_that_an_idle_cpu_pulls_first_waited_where_it_was() {
     assert_eq!(pulled(false), (None, Some(2 * MS)), "without the move, it is new");
 }
 
-/// The machine's files know the shell and a later `cc`, but not `ld` and the first `cc`. Only `ld` wakes a known parent.
+/// The machine's files know the shell and a later `cc`, but not `ld` and the first `cc`. Only `ld` wakes a known
+/// parent.
 #[test]
 fn tasks_that_the_files_lack_are_in_the_session_of_their_parent() {
     use vruntime_workload::cgroups::Cgroups;
