@@ -624,7 +624,7 @@ impl Activity {
             self.rests(cpu, at);
             return;
         }
-        let pulled = self.pulled.remove(&next.pid);
+        let pulled = self.pulled.remove(&next.pid).filter(|&from| (from as usize) < self.cpus.len());
         let thread = self.thread(next);
         self.leaves_elsewhere(thread, at);
         self.cpus[cpu].current = Current::Thread(thread);

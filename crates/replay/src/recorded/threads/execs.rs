@@ -32,7 +32,8 @@ impl Activity {
         let this = &mut self.threads[thread];
         let stopped = this.stopped.take();
         let Some(last) = this.stretches.len().checked_sub(1) else { return };
-        let stopped = stopped.filter(|stopped| stopped.stretch == last && done - stopped.done <= MOVED_LOADS_NS);
+        let stopped =
+            stopped.filter(|stopped| stopped.stretch == last && done.saturating_sub(stopped.done) <= MOVED_LOADS_NS);
         let place = stopped.map_or(done.saturating_sub(LOADS_NS), |stopped| stopped.done);
         let acts = &mut this.stretches[last].acts;
         let index = acts.partition_point(|&(at, _)| at <= place);
