@@ -19,6 +19,7 @@
 //! assert_eq!(recorded.threads[0].waited_ns, Some(500));
 //! ```
 
+mod averages;
 mod barriers;
 mod batches;
 mod causes;

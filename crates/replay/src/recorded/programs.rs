@@ -23,11 +23,11 @@ use super::pools::Pools;
 use super::prepared::Prepared;
 use super::progress::Progress;
 use super::roles::{Roles, follows};
-use super::roster::{Names, averages, before, forked};
+use super::roster::{Names, before, forked};
 use super::sessions::{is_kernel_thread, sessions};
 use super::threads::{Act, Stretch};
 use super::{Counts, Coupling, How, Lateness, Recorded, Thread};
-use super::{batches, clocks, exits, flows, leads, placing, sync, talks, threads};
+use super::{averages, batches, clocks, exits, flows, leads, placing, sync, talks, threads};
 
 /// A pool member that sleeps this briefly by itself polls for the others' results.
 pub(super) const POLL_NS: u64 = 1_000_000;
@@ -141,7 +141,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
                 start: if forked[index] { None } else { Some(builder.begins(index)) },
                 before: before(thread, builder.begins(index)),
                 wakee_flips: if thread.born.is_none() { thread.wakees.flips(duration_ns) } else { 0 },
-                averages: averages(thread, duration_ns),
+                averages: averages::at_start(thread, duration_ns),
                 session: sessions.of[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
