@@ -23,6 +23,7 @@ fn impossible(op: &Op) -> Option<&'static str> {
         | Op::PutOffEnd { .. }
         | Op::RunIfSlept { .. }
         | Op::CatchUp { .. } => Some("an inbox"),
+        Op::TryLock { .. } | Op::EnsureLock(_) | Op::Nudge(_) => Some("a mutex that it may get within a time"),
         Op::ExitGroup | Op::AwaitKill => Some("the end of a process"),
         Op::LeadMoves { .. } | Op::LeadAwaits { .. } => Some("the progress of another task"),
         _ => None,

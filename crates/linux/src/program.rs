@@ -195,7 +195,10 @@ impl Running {
             }
             Op::Fork(template) => shared.fork(template),
             // `check` has rejected these.
-            Op::PoolRun { .. }
+            Op::TryLock { .. }
+            | Op::EnsureLock(_)
+            | Op::Nudge(_)
+            | Op::PoolRun { .. }
             | Op::PoolHelp { .. }
             | Op::PoolSleep { .. }
             | Op::PoolWait { .. }

@@ -317,6 +317,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::LeadMoves(lead) => self.lead_moves(cpu, task, lead),
             Code::LeadAwaits(lead) => self.lead_awaits(cpu, task, lead),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
+            Code::TryLock { mutex, .. } | Code::EnsureLock(mutex) => self.lock_once(cpu, task, mutex),
+            Code::Nudge(mutex) => {
+                let heard = self.first_sleeper(mutex).is_some();
+                self.call_if(heard, cpu, task)
+            }
             Code::Unlock(mutex) => {
                 let contended = self.unlock_in_user_mode(task, mutex);
                 self.call_if(contended, cpu, task)
@@ -424,7 +429,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     return self.block(cpu, task, PrevState::Blocked);
                 }
             }
-            Code::Unlock(mutex) => self.release(cpu, mutex),
+            Code::Unlock(mutex) => self.release(cpu, task, mutex),
+            Code::Nudge(mutex) => self.nudge(cpu, mutex),
             Code::Wait { condition, mutex } | Code::Suspend { condition, mutex } => {
                 return self.wait(cpu, task, condition, mutex);
             }
@@ -491,6 +497,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::SpinPost { .. }
             | Code::SemReset(_)
             | Code::Lock(_)
+            | Code::TryLock { .. }
+            | Code::EnsureLock(_)
             | Code::Sleep(_)
             | Code::SleepUntil(_)
             | Code::Timer { .. }

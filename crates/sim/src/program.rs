@@ -87,6 +87,13 @@ pub(crate) enum Code {
     },
     Device(u64),
     Lock(u32),
+    /// No timeout is [`crate::cpu::NEVER`].
+    TryLock {
+        mutex: u32,
+        time: u64,
+    },
+    EnsureLock(u32),
+    Nudge(u32),
     Unlock(u32),
     Wait {
         condition: u32,
@@ -515,6 +522,9 @@ impl<'a> Compiler<'a> {
                 }
             }
             Op::Lock(index) => Code::Lock(mutex(index)?),
+            Op::TryLock { mutex: m, time } => Code::TryLock { mutex: mutex(m)?, time: time.unwrap_or(NEVER) },
+            Op::EnsureLock(index) => Code::EnsureLock(mutex(index)?),
+            Op::Nudge(index) => Code::Nudge(mutex(index)?),
             Op::Unlock(index) => Code::Unlock(mutex(index)?),
             Op::Wait { condition: c, mutex: m } => Code::Wait { condition: condition(c)?, mutex: mutex(m)? },
             Op::Signal(index) => Code::Signal(condition(index)?),

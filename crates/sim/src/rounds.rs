@@ -65,6 +65,8 @@ impl Code {
             | Self::PutOffEnd { .. }
             | Self::CatchUp { .. }
             | Self::Lock(_)
+            | Self::TryLock { .. }
+            | Self::EnsureLock(_)
             | Self::Unlock(_)
             | Self::SpinWait { lock: true, .. }
             | Self::SpinPost { .. }

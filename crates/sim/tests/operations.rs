@@ -104,6 +104,38 @@ fn an_ordinary_mutex_can_be_retaken_others_are_handed_over() {
 }
 
 #[test]
+fn a_task_tries_to_lock_until_a_timeout_or_a_nudge() {
+    let owner = [Op::Lock(HANDED), run(100), Op::Nudge(HANDED), run(100), Op::Unlock(HANDED)];
+    let tries = |time: Option<u64>| Op::TryLock { mutex: HANDED, time };
+    let section = [Op::EnsureLock(HANDED), run(1), Op::Unlock(HANDED)];
+    let timed = [&[run(10), tries(Some(50 * US)), run(5)][..], &section].concat();
+    assert_eq!(ends(&[&owner, &timed[..3]]), [Some(200), Some(65)], "it goes on without the mutex");
+    assert_eq!(ends(&[&owner, &timed]), [Some(200), Some(201)]);
+    assert_eq!(ends(&[&owner, &[run(10), tries(None), run(5)]]), [Some(200), Some(105)], "until the nudge");
+    // It has the mutex before its timeout.
+    assert_eq!(ends(&[&owner, &[run(110), tries(Some(150 * US)), run(5)]]), [Some(200), Some(205)]);
+    assert_eq!(ends(&[&[&[Op::Lock(HANDED), tries(None)], &section[..]].concat()]), [Some(1)], "it has it already");
+    // Nobody waits.
+    assert_eq!(ends(&[&[Op::Nudge(HANDED), Op::Nudge(0), run(3)]]), [Some(3)]);
+}
+
+#[test]
+fn a_task_that_was_nudged_gets_the_mutex_before_the_one_that_unlocks() {
+    // The nudged task is awake, but has no CPU yet.
+    let owner = [Op::Lock(HANDED), run(100), Op::Nudge(HANDED), run(5), Op::Unlock(HANDED), Op::Lock(HANDED), run(50)];
+    let tries = [run(10), Op::TryLock { mutex: HANDED, time: None }, run(20), Op::Unlock(HANDED)];
+    let other = [run(1), sleep(89), run(30)];
+    let tasks = [("owner", 0, &owner[..]), ("tries", 1, &tries), ("other", 1, &other)];
+    let tasks = tasks.map(|(name, cpu, ops)| pinned(once(name, ops.to_vec()), &[cpu]));
+    let mut log = Log::default();
+    let config = Config { duration: Some(1_000 * MS), ..exact("6.12", "2") };
+    simulate(&workload(tasks.to_vec()), &config, &mut log).unwrap();
+    let ended = |name| log.exit(name).map(|ns| ns / US);
+    let [owner, tries] = ["owner", "tries"].map(|name| ended(name).unwrap());
+    assert!(tries < owner && owner == tries + 50, "{owner} {tries}");
+}
+
+#[test]
 fn a_condition_gives_its_mutex_back_while_it_waits() {
     let waiter = [Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }, run(10), Op::Unlock(0)];
     let signaller = [run(50), Op::Lock(0), run(20), Op::Signal(0), run(5), Op::Unlock(0)];

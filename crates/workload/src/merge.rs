@@ -287,6 +287,9 @@ impl Offsets {
         match *op {
             Op::Timer { timer, period, mode } => Op::Timer { timer: timer + self.timers, period, mode },
             Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),
+            Op::TryLock { mutex, time } => Op::TryLock { mutex: mutex + self.mutexes, time },
+            Op::EnsureLock(mutex) => Op::EnsureLock(mutex + self.mutexes),
+            Op::Nudge(mutex) => Op::Nudge(mutex + self.mutexes),
             Op::Unlock(mutex) => Op::Unlock(mutex + self.mutexes),
             Op::Wait { condition, mutex } => {
                 Op::Wait { condition: condition + self.conditions, mutex: mutex + self.mutexes }
@@ -422,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn two_neighbours_have_wait_queues_of_their_own() {
+    fn two_neighbours_have_objects_of_their_own() {
         let ops = vec![
             Op::WaitEvent { queue: 0, mode: crate::program::WaitMode::Shared, timeout: None },
             Op::WakeUp { queue: 0, nr: 1, events: 1, sync: false },
@@ -430,11 +433,16 @@ mod tests {
             Op::Complete(0),
             Op::CompleteAll(0),
             Op::ReinitCompletion(0),
+            Op::TryLock { mutex: 0, time: Some(4) },
+            Op::EnsureLock(0),
+            Op::Nudge(0),
         ];
         let mut with = one("a", "/x", 30);
         let phase = Phase { ops: ops.clone(), ..with.tasks[0].phases[0].clone() };
         with.tasks[0].phases = Arc::from([phase]);
         (with.wait_queues, with.completions) = (vec!["q".to_owned()], vec!["c".to_owned()]);
+        with.mutexes =
+            vec![crate::program::Mutex { name: "m".to_owned(), priority_inheritance: false, hands_over: true }];
         let both = one("t", "/", 1).beside(&with).beside(&with);
         assert_eq!((both.wait_queues.len(), both.completions.len()), (2, 2));
         assert_eq!(both.tasks[1].phases[0].ops, ops);
@@ -445,6 +453,9 @@ mod tests {
             Op::Complete(1),
             Op::CompleteAll(1),
             Op::ReinitCompletion(1),
+            Op::TryLock { mutex: 1, time: Some(4) },
+            Op::EnsureLock(1),
+            Op::Nudge(1),
         ];
         assert_eq!(both.tasks[2].phases[0].ops, second);
     }

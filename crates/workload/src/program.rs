@@ -430,6 +430,18 @@ pub enum Op {
     },
     /// Locks a mutex.
     Lock(usize),
+    /// Waits for a mutex until the task has it, until a timeout, or until a task [nudges](Self::Nudge) it (replays). It
+    /// goes on with or without the mutex. A task that has it already does not wait.
+    TryLock {
+        /// Index in [`Workload::mutexes`].
+        mutex: usize,
+        /// The timeout, nanoseconds. With priority inheritance, or `None`, there is none.
+        time: Option<u64>,
+    },
+    /// Locks a mutex, unless the task has it already ([`Self::TryLock`]).
+    EnsureLock(usize),
+    /// Wakes the longest waiter of a mutex, as an unlock whose task locks again at once.
+    Nudge(usize),
     /// Unlocks a mutex.
     Unlock(usize),
     /// Unlocks `mutex`, waits for `condition`, locks `mutex` again.

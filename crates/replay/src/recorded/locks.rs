@@ -36,6 +36,15 @@ pub(super) struct Section {
     pub(super) lock: usize,
 }
 
+/// A wait for a lock that ends in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Try {
+    /// The lock's index in [`Locks::names`].
+    pub(super) lock: usize,
+    /// Whether a timer ends it. Otherwise its owner does, and keeps the lock.
+    pub(super) timed: bool,
+}
+
 /// The locks of all pools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
@@ -45,6 +54,8 @@ pub(super) struct Locks {
     sections: BTreeMap<(usize, usize), Vec<Section>>,
     /// Waits after which a thread found the lock taken, and slept again.
     in_vain: BTreeSet<(usize, usize)>,
+    /// The [`exclusive`] lock for which a thread waits before a stretch, until it looks for it again in any case.
+    tries: BTreeMap<(usize, usize), Try>,
     /// Threads that lock in every round ([`regular`]), or whenever they work ([`exclusive`]).
     always: BTreeSet<usize>,
     pub(super) names: Vec<String>,
@@ -201,6 +212,16 @@ impl Locks {
         self.in_vain.contains(&(thread, stretch))
     }
 
+    /// Returns the lock for which a thread waits before that stretch, until it looks for it again in any case.
+    pub(super) fn try_before(&self, thread: usize, stretch: usize) -> Option<Try> {
+        self.tries.get(&(thread, stretch)).copied()
+    }
+
+    /// Returns how a thread takes a lock. After a [timed wait](Self::timed) it may have it.
+    pub(super) fn take(&self, mutex: usize) -> Op {
+        if self.hands_over(mutex) { Op::EnsureLock(mutex) } else { Op::Lock(mutex) }
+    }
+
     /// Whether a lock is handed to the longest waiter. Otherwise a thread that looks for it again at once has it.
     pub(super) fn hands_over(&self, lock: usize) -> bool {
         self.exclusive.contains(&lock)
@@ -214,13 +235,13 @@ impl Locks {
     /// As [`Self::edges`], for a stretch that is repeated after that much of its work.
     pub(super) fn edges_after(&self, thread: usize, stretch: usize, work: u64) -> Edges<'_> {
         let sections = if self.locks_always(thread) { self.sections(thread, stretch) } else { &[] };
-        Edges { rest: &sections[sections.partition_point(|section| section.from < work)..], inside: false }
+        Edges { locks: self, rest: &sections[sections.partition_point(|section| section.from < work)..], inside: false }
     }
 
     /// Returns where a thread takes and releases locks in that stretch.
     pub(super) fn edges(&self, thread: usize, stretch: usize) -> Edges<'_> {
         let inside = self.wait(thread, stretch).is_some_and(|(_, keeps)| keeps);
-        Edges { rest: self.sections(thread, stretch), inside }
+        Edges { locks: self, rest: self.sections(thread, stretch), inside }
     }
 
     /// Returns a stretch's sections, in order.
@@ -230,8 +251,9 @@ impl Locks {
 }
 
 /// Where a thread takes and releases locks in a stretch.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Edges<'a> {
+    locks: &'a Locks,
     rest: &'a [Section],
     inside: bool,
 }
@@ -248,7 +270,7 @@ impl Edges<'_> {
         let (now, rest) = self.rest.split_first()?;
         if !self.inside && now.from <= at {
             self.inside = true;
-            return Some((now.from, Op::Lock(now.lock)));
+            return Some((now.from, self.locks.take(now.lock)));
         }
         if self.inside && now.until < at {
             (self.inside, self.rest) = (false, rest);

@@ -15,7 +15,7 @@ use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::exits::Exits;
 use super::habits::Rhythm;
-use super::locks::Locks;
+use super::locks::{Locks, Try};
 use super::messages::Messages;
 use super::pairs::Pairs;
 use super::placing::{Allowed, KnownGroups};
@@ -409,9 +409,15 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// How late a timer wakes a task of that priority.
+    fn late(&self, prio: i32) -> u64 {
+        let slack = if prio < 100 { 0 } else { self.lateness.slack };
+        slack + self.lateness.timer
+    }
+
     /// A sleep of that length, at that priority.
     fn nap(&self, slept: u64, prio: i32) -> Op {
-        let late = if prio < 100 { 0 } else { self.lateness.slack } + self.lateness.timer;
+        let late = self.late(prio);
         // A sleep shorter than the slack of timers was no timer's.
         if slept > late { Op::Sleep { time: slept - late } } else { self.device(slept) }
     }
@@ -430,11 +436,17 @@ impl<'a> Builder<'a> {
             ops.push(Op::AwaitKill);
             return;
         }
+        if let (Some(Try { lock, timed }), Some(before)) = (self.locks.try_before(thread, index), before) {
+            let slept = stretch.woken.saturating_sub(before.ended);
+            let time = timed.then(|| slept.saturating_sub(self.late(stretch.prio)));
+            ops.push(Op::TryLock { mutex: lock, time });
+            return;
+        }
         if self.locks.is_in_vain(thread, index) {
             return;
         }
         if let Some((lock, keeps)) = self.locks.wait(thread, index) {
-            ops.push(Op::Lock(lock));
+            ops.push(self.locks.take(lock));
             ops.extend((!keeps).then_some(Op::Unlock(lock)));
             return;
         }
@@ -473,9 +485,7 @@ impl<'a> Builder<'a> {
         if cause == Cause::Start || (before.is_none() && stretch.woken == 0) {
             return;
         }
-        let slack = if stretch.prio < 100 { 0 } else { self.lateness.slack };
-        let late = slack + self.lateness.timer;
-        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(late) };
+        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(self.late(stretch.prio)) };
         let slept = match (pass, before) {
             (Pass::First, before) => before.map(|before| stretch.woken.saturating_sub(before.ended)),
             (Pass::Again, before) => {
@@ -598,7 +608,7 @@ impl<'a> Builder<'a> {
         }
         while let Some((edge, op)) = edges.next(u64::MAX) {
             // A lock is released in any case.
-            if cut && place(edge) > work && matches!(op, Op::Lock(_)) {
+            if cut && place(edge) > work && matches!(op, Op::Lock(_) | Op::EnsureLock(_)) {
                 break;
             }
             let edge = place(edge).max(done);
@@ -618,6 +628,12 @@ impl<'a> Builder<'a> {
     fn act(&self, thread: usize, act: Act, (pass, holds_lock): (Pass, bool), ops: &mut Vec<Op>) {
         match act {
             Act::Wake { thread: woken, stretch } if self.exits.ends_sleep(self.causes.threads, woken, stretch) => {}
+            Act::Wake { thread: woken, stretch }
+                if self.causes.of(woken, stretch) == Cause::Thread(thread)
+                    && let Some(Try { lock, timed: false }) = self.locks.try_before(woken, stretch) =>
+            {
+                ops.push(Op::Nudge(lock));
+            }
             Act::Kills { .. } => ops.push(Op::ExitGroup),
             Act::IsKilled { .. } => ops.push(Op::AwaitKill),
             Act::Wake { thread: woken, stretch } => {

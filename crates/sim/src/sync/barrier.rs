@@ -44,7 +44,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return self.block(cpu, task, PrevState::Sleeping);
         }
         if self.unlock_in_user_mode(task, mutex) {
-            self.release(cpu, mutex);
+            self.release(cpu, task, mutex);
         }
         self.objects.barriers[barrier as usize].waiters.push(&mut self.tasks, task);
         let this = &mut self.tasks[task as usize];

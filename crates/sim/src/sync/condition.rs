@@ -12,7 +12,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Unlocks `mutex`, if the task holds it, and sleeps until the condition is signalled.
     pub(crate) fn wait(&mut self, cpu: usize, task: u32, condition: u32, mutex: u32) -> Flow {
         if self.unlock_in_user_mode(task, mutex) {
-            self.release(cpu, mutex);
+            self.release(cpu, task, mutex);
         }
         self.objects.conditions[condition as usize].push(&mut self.tasks, task);
         let this = &mut self.tasks[task as usize];

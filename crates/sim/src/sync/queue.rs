@@ -81,6 +81,15 @@ impl WaitQueue {
         }
     }
 
+    /// Returns the first task that `matches`.
+    pub(crate) fn find(self, tasks: &[Task], matches: impl Fn(&Task) -> bool) -> Option<u32> {
+        let mut next = self.first;
+        while next != NOBODY && !matches(&tasks[next as usize]) {
+            next = tasks[next as usize].behind;
+        }
+        (next != NOBODY).then_some(next)
+    }
+
     pub(crate) fn remove(&mut self, tasks: &mut [Task], task: u32) {
         let Task { ahead, behind, .. } = tasks[task as usize];
         if self.first == task {

@@ -196,7 +196,11 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
             let mutex = |number| within(number, "mutex", workload.mutexes.len());
             let condition = |number| within(number, "condition", workload.conditions.len());
             let found = match *op {
-                Op::Lock(number) | Op::Unlock(number) => mutex(number),
+                Op::Lock(number)
+                | Op::TryLock { mutex: number, .. }
+                | Op::EnsureLock(number)
+                | Op::Nudge(number)
+                | Op::Unlock(number) => mutex(number),
                 Op::Wait { condition: c, mutex: m }
                 | Op::Sync { condition: c, mutex: m }
                 | Op::Suspend { condition: c, mutex: m }

@@ -20,7 +20,10 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
 /// Executes a class's program with each loop at most twice. This shows every mutex fault of a single task.
 fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     let task = class.task;
-    if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
+    let none = |op: &Op| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. });
+    // Whether it has a mutex after a timeout is not in its program.
+    let timed = |op: &Op| matches!(op, Op::TryLock { .. } | Op::EnsureLock(_));
+    if class.ops().all(|(_, op)| none(op)) || class.ops().any(|(_, op)| timed(op)) {
         return;
     }
     let mut held = BTreeMap::new();

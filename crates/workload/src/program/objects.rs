@@ -9,8 +9,8 @@ pub struct Mutex {
     pub name: String,
     /// Whether it has priority inheritance (`pi_enabled`).
     pub priority_inheritance: bool,
-    /// Whether an unlock hands it to the longest waiter, as interpreters do with their lock. Only replays have such
-    /// mutexes. Otherwise the first task to lock it gets it.
+    /// Whether a task that unlocks it while others wait cannot lock it before one of them has, as in interpreters with
+    /// one lock. Only replays have such mutexes. Otherwise the first task to lock it gets it.
     pub hands_over: bool,
 }
 

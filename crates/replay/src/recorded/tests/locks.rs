@@ -74,7 +74,7 @@ fn processes_that_wait_for_locks_of_each_other_share_their_work() {
 }
 
 /// In each round of 10 ms the first worker works for 5 ms on CPU 0. The second works on CPU 1 from `later` on. Each
-/// wakes the other. The second looks for the lock once before, after 2 ms.
+/// wakes the other. The second looks for the lock twice before: a timer wakes it after 2 ms, and the first after 2.5 ms.
 fn turns(later: u64) -> Recorded {
     let mut script = Script::default();
     script.wake(0, 0, FIRST).switch(0, 0, Left::Runnable, Some(FIRST));
@@ -85,6 +85,8 @@ fn turns(later: u64) -> Recorded {
         script.context = Some(Context::Task);
         script.switch(at + 2 * MS, 1, Left::Runnable, Some(SECOND));
         script.switch(at + 2 * MS + 4 * US, 1, Left::Sleeping, None);
+        script.wake(at + 2500 * US, 0, SECOND).switch(at + 2500 * US, 1, Left::Runnable, Some(SECOND));
+        script.switch(at + 2503 * US, 1, Left::Sleeping, None);
         script.wake(at + later, 0, SECOND).switch(at + later, 1, Left::Runnable, Some(SECOND));
         script.switch(at + 5 * MS + US, 0, Left::Sleeping, None);
         script.wake(at + 10 * MS - US, 1, FIRST);
@@ -100,8 +102,13 @@ fn threads_that_never_work_together_hold_one_lock() {
     let [lock] = &recorded.workload.mutexes[..] else { panic!("{:?}", recorded.workload.mutexes) };
     assert!(lock.hands_over, "no thread gets it again before the other");
     let second = ops(&recorded, SECOND.pid);
-    let works = second.windows(3).filter(|ops| matches!(ops, [Op::Lock(0), Op::Run { .. }, Op::Unlock(0)])).count();
-    assert!(works >= 39, "{works} of 40");
+    let works = second.windows(3).filter(|ops| matches!(ops, [Op::EnsureLock(0), Op::Run { .. }, Op::Unlock(0)]));
+    assert!(works.count() >= 39, "{second:?}");
+    let looks =
+        |timed| second.iter().filter(move |op| matches!(op, Op::TryLock { time, .. } if time.is_some() == timed));
+    assert!([looks(true).count(), looks(false).count()].iter().all(|&count| count >= 39), "{second:?}");
+    let nudges = ops(&recorded, FIRST.pid).iter().filter(|op| **op == Op::Nudge(0)).count();
+    assert_eq!(nudges, looks(false).count());
     let sleeps = second.iter().filter(|op| matches!(op, Op::Sleep { .. } | Op::Device { .. } | Op::InboxWait { .. }));
     assert_eq!(sleeps.count(), 0, "a wait for the lock is none: {second:?}");
 }
