@@ -115,7 +115,7 @@ fn a_task_tries_to_lock_until_a_timeout_or_a_nudge() {
     // It has the mutex before its timeout.
     assert_eq!(ends(&[&owner, &[run(110), tries(Some(150 * US)), run(5)]]), [Some(200), Some(205)]);
     assert_eq!(ends(&[&[&[Op::Lock(HANDED), tries(None)], &section[..]].concat()]), [Some(1)], "it has it already");
-    // Nobody waits.
+    // No task waits.
     assert_eq!(ends(&[&[Op::Nudge(HANDED), Op::Nudge(0), run(3)]]), [Some(3)]);
 }
 

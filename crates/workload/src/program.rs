@@ -431,7 +431,7 @@ pub enum Op {
     /// Locks a mutex.
     Lock(usize),
     /// Waits for a mutex until the task has it, until a timeout, or until a task [nudges](Self::Nudge) it (replays). It
-    /// goes on with or without the mutex. A task that has it already does not wait.
+    /// continues with or without the mutex. A task that has it already does not wait.
     TryLock {
         /// Index in [`Workload::mutexes`].
         mutex: usize,
