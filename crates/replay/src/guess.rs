@@ -293,7 +293,7 @@ impl Way {
 /// Prepares a replay with messages, and makes its programs. Leaves out connections whose messages a task would wait for
 /// for ever: their sockets were paired wrongly, or something else let the task go on. None: there are no messages.
 fn with_messages(source: &Source, (plan, reads): (&Plan, Reads), how: How) -> Option<(Prepared, Recorded)> {
-    if reads != Reads::Wakeups || !source.recorder.has_transfers() {
+    if reads != Reads::Wakeups || !source.recorder.may_have_messages() {
         return None;
     }
     let mut without = BTreeSet::new();

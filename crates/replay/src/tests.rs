@@ -114,7 +114,8 @@ fn couplings_are_tried_if_their_tasks_have_time() {
         let trace = rare_ping_pong(500, every);
         let recording = Recording::from_bytes("rare.txt", &trace, &ReadOptions::default()).unwrap();
         let replay = Replay::new(&recording, &Setup::default()).unwrap();
-        let of_kinds = |sync| replay.choice.tried.iter().filter(|tried| tried.sync == sync).count();
+        let wakeups = replay.choice.tried.iter().filter(|tried| !tried.messages);
+        let of_kinds = |sync| wakeups.clone().filter(|tried| tried.sync == sync).count();
         assert_eq!((of_kinds(false), of_kinds(true)), (tried, 1), "{every} us: {:?}", replay.choice);
     }
 }
@@ -147,8 +148,10 @@ fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
             crate::replay::run_all(jobs)
         };
         let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
-        // The best one is tried with synchronous wakeups, too.
-        assert_eq!(replay.choice.tried.len(), Coupling::ALL.len() + 1);
+        // The best one is tried with synchronous wakeups, too, and the two exchange messages.
+        let tried = |messages| replay.choice.tried.iter().filter(|tried| tried.messages == messages).count();
+        assert_eq!(tried(false), Coupling::ALL.len() + 1);
+        assert!(tried(true) > 0);
         let durations = durations.into_inner().unwrap();
         let whole = replay.recorded.workload.duration.unwrap();
         assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");

@@ -26,6 +26,7 @@ mod causes;
 mod clocks;
 mod cycle;
 mod endless;
+mod exchanges;
 mod exits;
 mod flows;
 mod habits;
@@ -562,9 +563,9 @@ impl Recorder {
         self
     }
 
-    /// Whether threads sent or received data.
-    pub(crate) fn has_transfers(&self) -> bool {
-        !self.activity.transfers.is_empty()
+    /// Whether threads may have [messages](Self::with_messages).
+    pub(crate) fn may_have_messages(&self) -> bool {
+        self.activity.wakeups || !self.activity.transfers.is_empty()
     }
 
     /// Lets threads wait for the messages that [`What::Sent`] and [`What::Received`] show, and not only for wakeups.

@@ -8,6 +8,7 @@ use vruntime_workload::program::Hotplug;
 
 use super::causes::{Cause, Causes};
 use super::endless::{drivers, endless};
+use super::exchanges::Exchanges;
 use super::exits::{self, Exits};
 use super::habits::{Rhythm, missed_beats, rhythms};
 use super::locks::Locks;
@@ -102,7 +103,11 @@ impl Prepared {
         // Acts that are added later change no cause.
         let mut causes = Causes { threads: &threads, ..bare }.table();
         let messages = if how.reads == Reads::Messages {
-            Messages::new(&threads, &transfers, &sockets.peers, &how.without_connections)
+            let Exchanges { transfers: inferred, mut peers } = Exchanges::new(&threads, &transfers);
+            peers.extend(&sockets.peers);
+            let mut all = [transfers.as_slice(), &inferred].concat();
+            all.sort_by_key(|transfer| transfer.at);
+            Messages::new(&threads, &all, &peers, &how.without_connections)
         } else {
             Messages::default()
         };

@@ -6,6 +6,7 @@ use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op,
 mod bystanders;
 mod cycle;
 mod endless;
+mod exchanges;
 mod execs;
 mod exits;
 mod flows;
