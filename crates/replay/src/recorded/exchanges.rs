@@ -20,6 +20,12 @@ const FEWEST: usize = 50;
 const BY_SERVER_PCT: usize = 95;
 /// The least percentage of the worker's wakeups of the server that it must answer before it sleeps.
 const ANSWERED_PCT: usize = 90;
+/// The least percentage of requests that must answer a reply that woke the server. Two threads of a pool that rarely
+/// sleep have 5 (x264) and 16 (Erlang), workers of Node.js 50 to 70.
+const AFTER_WAKEUP_PCT: usize = 25;
+/// A worker sleeps after its reply: in the middle, it works on for at most this long, or for a fifth of its work. It is
+/// 2 to 12 % for workers of Node.js and ffmpeg, and 25 % (30 us) for Erlang, whose threads look for other work.
+const AT_ONCE_NS: u64 = 10_000;
 /// The greatest percentage of a worker's sleeps that may begin while the server sleeps on: without a reply.
 const WITHOUT_REPLY_PCT: usize = 20;
 /// The first number of a connection's socket. Sockets of the trace have less.
@@ -71,7 +77,7 @@ impl Exchanges {
         let mut add = |at, place, socket, sent| {
             self.transfers.push(Transfer { at, place: Some(place), socket, bytes: 1, sent });
         };
-        let after = pair.after_reply(threads);
+        let (after, _) = pair.after_reply(threads);
         for &Answer { stretch, of_server, done } in &pair.answers {
             let (before, woken) = (&threads[worker].stretches[stretch - 1], threads[worker].stretches[stretch].woken);
             let (replied, from) = reply(threads, before, server)
@@ -156,20 +162,25 @@ impl Pair {
             reply(threads, before, server).is_none() && sleeps_at(of_server, before.ended)
         });
         let found = replies >= FEWEST / 2
+            && replies * 100 >= answers.len() * AFTER_WAKEUP_PCT
             && answered * 100 >= replies * ANSWERED_PCT
             && silent.count() * 100 <= answers.len() * WITHOUT_REPLY_PCT;
-        found.then_some(Self { worker, server, answers })
+        let this = Self { worker, server, answers };
+        let (after, work) = this.after_reply(threads);
+        (found && (after <= AT_ONCE_NS || after * 5 <= work)).then_some(this)
     }
 
-    /// Returns the worker's work between its reply and its sleep, in the middle.
-    fn after_reply(&self, threads: &[Thread]) -> u64 {
-        let stretches = &threads[self.worker].stretches;
-        let before = self.answers.iter().map(|answer| &stretches[answer.stretch - 1]);
-        let mut after: Vec<u64> = before
-            .filter_map(|before| Some(before.work.saturating_sub(reply(threads, before, self.server)?.1)))
-            .collect();
-        after.sort_unstable();
-        if after.is_empty() { 0 } else { percentile(&after, 50) }
+    /// Returns the worker's work between its reply and its sleep, and that of the whole stretch, each in the middle.
+    fn after_reply(&self, threads: &[Thread]) -> (u64, u64) {
+        let before = self.answers.iter().map(|answer| &threads[self.worker].stretches[answer.stretch - 1]);
+        let replied = before.filter_map(|before| Some((before.work, reply(threads, before, self.server)?.1)));
+        let (mut after, mut works): (Vec<u64>, Vec<u64>) =
+            replied.map(|(work, done)| (work.saturating_sub(done), work)).unzip();
+        let middle = |values: &mut Vec<u64>| {
+            values.sort_unstable();
+            if values.is_empty() { 0 } else { percentile(values, 50) }
+        };
+        (middle(&mut after), middle(&mut works))
     }
 }
 
