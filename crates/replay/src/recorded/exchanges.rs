@@ -28,6 +28,8 @@ const AFTER_WAKEUP_PCT: usize = 25;
 const AT_ONCE_NS: u64 = 10_000;
 /// The greatest percentage of a worker's sleeps that may begin while the server sleeps on: without a reply.
 const WITHOUT_REPLY_PCT: usize = 20;
+/// The greatest percentage of requests without a reply before them, and without other workers that the server serves.
+const BESIDE_PCT: usize = 25;
 /// The first number of a connection's socket. Sockets of the trace have less.
 const FIRST_SOCKET: usize = 1 << 40;
 
@@ -51,6 +53,10 @@ impl Exchanges {
             if let Some(pair) = Pair::find(threads, worker).filter(|pair| !readers.contains(&pair.server)) {
                 servers.entry(pair.server).or_default().push(pair);
             }
+        }
+        for pairs in servers.values_mut() {
+            let workers: BTreeSet<usize> = pairs.iter().map(|pair| pair.worker).collect();
+            pairs.retain(|pair| pair.waits_for_replies(threads, &workers));
         }
         // Of two threads that answer each other, one is the worker.
         let of_two: BTreeSet<usize> = servers
@@ -168,6 +174,21 @@ impl Pair {
         let this = Self { worker, server, answers };
         let (after, work) = this.after_reply(threads);
         (found && (after <= AT_ONCE_NS || after * 5 <= work)).then_some(this)
+    }
+
+    /// Whether a server that is awake when the worker falls asleep serves other workers. Otherwise it works beside the
+    /// worker, as the two ends of a queue do.
+    fn waits_for_replies(&self, threads: &[Thread], workers: &BTreeSet<usize>) -> bool {
+        let is_other = |thread: usize| thread != self.worker && workers.contains(&thread);
+        let beside = self.answers.iter().filter(|answer| {
+            let before = &threads[self.worker].stretches[answer.stretch - 1];
+            let answering = &threads[self.server].stretches[answer.of_server];
+            let wakes = |&(_, act): &(u64, Act)| matches!(act, Act::Wake { thread, .. } if is_other(thread));
+            reply(threads, before, self.server).is_none()
+                && !answering.acts.iter().any(wakes)
+                && !waker(answering).is_some_and(is_other)
+        });
+        beside.count() * 100 <= self.answers.len() * BESIDE_PCT
     }
 
     /// Returns the worker's work between its reply and its sleep, and that of the whole stretch, each in the middle.
