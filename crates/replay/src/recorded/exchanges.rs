@@ -2,8 +2,8 @@
 //!
 //! A worker works for a request, replies, and sleeps until the next. Its server wakes it in answer to the reply: right
 //! after the reply has woken the server. So the server awaited the reply, also where it was awake and no wakeup shows
-//! it. If it served other workers meanwhile, replies of several have the same answer in the trace: without them, the
-//! server would not wait for a worker that is late.
+//! it. It may serve other workers meanwhile. Then one wakeup of the server precedes its answers to several workers, and
+//! a replay by wakeups would not wait for one that is late.
 //!
 //! Such pairs get a connection, with a message of one byte for each reply and each request.
 
