@@ -22,7 +22,7 @@ use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
 use crate::print;
 use changes::{Change, HOG, HOGS, Hogs, NOTHING, changes};
-use programs::{FRESH, OTHERS, PROGRAMS, Program};
+use programs::{FRESH, LATER, OTHERS, PROGRAMS, Program};
 
 /// Ctrl-C was pressed.
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -79,6 +79,8 @@ enum Set {
     Others,
     /// The 18 of which no rule was made when they were added
     Fresh,
+    /// Five for the rules that were made with two of these
+    Later,
 }
 
 impl Set {
@@ -87,6 +89,7 @@ impl Set {
             Self::Page => PROGRAMS,
             Self::Others => OTHERS,
             Self::Fresh => FRESH,
+            Self::Later => LATER,
         }
     }
 }
@@ -127,6 +130,8 @@ impl WhatIf {
             list(OTHERS);
             print::line!("\nWith --set fresh:");
             list(FRESH);
+            print::line!("\nWith --set later:");
+            list(LATER);
             print::line!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
@@ -135,7 +140,7 @@ impl WhatIf {
             }
             return Ok(());
         }
-        let programs = || PROGRAMS.iter().chain(OTHERS).chain(FRESH);
+        let programs = || PROGRAMS.iter().chain(OTHERS).chain(FRESH).chain(LATER);
         if let Some(name) = self.change.iter().find(|name| all_changes().all(|(change, _)| change.what != **name)) {
             return Err(miette!("no change is called {name:?}; --list lists them"));
         }

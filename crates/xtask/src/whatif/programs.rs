@@ -1,6 +1,7 @@
 //! The recorded programs, and processes.
 
 mod fresh;
+mod later;
 mod others;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::changes::{Change, Make};
 pub(crate) use fresh::FRESH;
+pub(crate) use later::LATER;
 pub(crate) use others::OTHERS;
 
 /// A program that runs until it is stopped.

@@ -335,13 +335,14 @@ exec ab -q -c 4 -t 100000 -n 100000000 http://127.0.0.1:18081/page.txt",
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{FRESH, PROGRAMS};
+    use super::super::{FRESH, LATER, PROGRAMS};
     use super::*;
 
     /// `--only` and the recordings' files name programs.
     #[test]
     fn names_are_of_one_program_each() {
-        let all: Vec<&str> = PROGRAMS.iter().chain(OTHERS).chain(FRESH).map(|program| program.name).collect();
+        let all: Vec<&str> =
+            PROGRAMS.iter().chain(OTHERS).chain(FRESH).chain(LATER).map(|program| program.name).collect();
         let different: BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(all.len(), different.len(), "{all:?}");
     }
