@@ -16,15 +16,16 @@ use super::threads::{Act, End, Place, Stretch, Thread, Transfer, Waker};
 
 /// Fewer sleeps show no exchange.
 const FEWEST: usize = 50;
-/// The least percentage of a worker's sleeps that the server must end.
-const BY_SERVER_PCT: usize = 95;
+/// The least percentage of a worker's sleeps that the server must end. Others may be for locks.
+const BY_SERVER_PCT: usize = 80;
 /// The least percentage of the worker's wakeups of the server that it must answer before it sleeps.
 const ANSWERED_PCT: usize = 90;
 /// The least percentage of requests that must answer a reply that woke the server. Two threads of a pool that rarely
 /// sleep have 5 (x264) and 16 (Erlang), workers of Node.js 50 to 70.
 const AFTER_WAKEUP_PCT: usize = 25;
-/// A worker sleeps after its reply: in the middle, it works on for at most this long, or for a fifth of its work. It is
-/// 2 to 12 % for workers of Node.js and ffmpeg, and 25 % (30 us) for Erlang, whose threads look for other work.
+/// A worker sleeps after its reply: it works on for at most this long, or for a fifth of its work. In the middle, it is 2
+/// to 12 % for workers of Node.js and ffmpeg, and 25 % (30 us) for Erlang, whose threads look for other work. If it
+/// works longer, it has another request, which it has found without a sleep.
 const AT_ONCE_NS: u64 = 10_000;
 /// The greatest percentage of a worker's sleeps that may begin while the server sleeps on: without a reply.
 const WITHOUT_REPLY_PCT: usize = 20;
@@ -38,6 +39,7 @@ const FIRST_SOCKET: usize = 1 << 40;
 pub(super) struct Exchanges {
     pub(super) transfers: Vec<Transfer>,
     pub(super) peers: BTreeMap<usize, usize>,
+    pub(super) workers: BTreeSet<usize>,
 }
 
 impl Exchanges {
@@ -80,14 +82,17 @@ impl Exchanges {
         let &Pair { worker, server, .. } = pair;
         let (its, servers) = (FIRST_SOCKET + 2 * worker, FIRST_SOCKET + 2 * worker + 1);
         self.peers.extend([(its, servers), (servers, its)]);
+        self.workers.insert(worker);
         let mut add = |at, place, socket, sent| {
             self.transfers.push(Transfer { at, place: Some(place), socket, bytes: 1, sent });
         };
-        let (after, _) = pair.after_reply(threads);
+        let after = pair.after_reply(threads);
         for &Answer { stretch, of_server, done } in &pair.answers {
             let (before, woken) = (&threads[worker].stretches[stretch - 1], threads[worker].stretches[stretch].woken);
-            let (replied, from) = reply(threads, before, server)
-                .unwrap_or_else(|| (before.ended.min(woken), before.work.saturating_sub(after)));
+            let (replied, from) = match reply(before, server) {
+                Some((done, reply)) => (threads[server].stretches[reply].woken, done),
+                None => (before.ended.min(woken), before.work.saturating_sub(after)),
+            };
             add(replied, Place { thread: worker, stretch: stretch - 1, done: from }, its, true);
             let began = threads[server].stretches[of_server].began;
             let taken = replied.max(began).min(woken);
@@ -153,27 +158,19 @@ impl Pair {
             }
         }
         // The stretches of the server after replies that woke it.
-        let woken_by = |answer: &Answer| {
-            let before = &stretches[answer.stretch - 1];
-            before.acts.iter().rev().find_map(|&(_, act)| match act {
-                Act::Wake { thread, stretch } if thread == server => Some(stretch),
-                _ => None,
-            })
-        };
+        let woken_by = |answer: &Answer| reply(&stretches[answer.stretch - 1], server).map(|(_, stretch)| stretch);
         let woken = answers.iter().filter_map(|answer| Some((woken_by(answer)?, answer.of_server)));
         let (replies, answered) =
             woken.fold((0, 0), |(all, answered), (woken, answers)| (all + 1, answered + usize::from(woken == answers)));
         let silent = answers.iter().filter(|answer| {
             let before = &stretches[answer.stretch - 1];
-            reply(threads, before, server).is_none() && sleeps_at(of_server, before.ended)
+            reply(before, server).is_none() && sleeps_at(of_server, before.ended)
         });
         let found = replies >= FEWEST / 2
             && replies * 100 >= answers.len() * AFTER_WAKEUP_PCT
             && answered * 100 >= replies * ANSWERED_PCT
             && silent.count() * 100 <= answers.len() * WITHOUT_REPLY_PCT;
-        let this = Self { worker, server, answers };
-        let (after, work) = this.after_reply(threads);
-        (found && (after <= AT_ONCE_NS || after * 5 <= work)).then_some(this)
+        found.then_some(Self { worker, server, answers })
     }
 
     /// Whether a server that is awake when the worker falls asleep serves other workers. Otherwise it works beside the
@@ -184,24 +181,20 @@ impl Pair {
             let before = &threads[self.worker].stretches[answer.stretch - 1];
             let answering = &threads[self.server].stretches[answer.of_server];
             let wakes = |&(_, act): &(u64, Act)| matches!(act, Act::Wake { thread, .. } if is_other(thread));
-            reply(threads, before, self.server).is_none()
+            reply(before, self.server).is_none()
                 && !answering.acts.iter().any(wakes)
                 && !waker(answering).is_some_and(is_other)
         });
         beside.count() * 100 <= self.answers.len() * BESIDE_PCT
     }
 
-    /// Returns the worker's work between its reply and its sleep, and that of the whole stretch, each in the middle.
-    fn after_reply(&self, threads: &[Thread]) -> (u64, u64) {
+    /// Returns the worker's work between its reply and its sleep, in the middle.
+    fn after_reply(&self, threads: &[Thread]) -> u64 {
         let before = self.answers.iter().map(|answer| &threads[self.worker].stretches[answer.stretch - 1]);
-        let replied = before.filter_map(|before| Some((before.work, reply(threads, before, self.server)?.1)));
-        let (mut after, mut works): (Vec<u64>, Vec<u64>) =
-            replied.map(|(work, done)| (work.saturating_sub(done), work)).unzip();
-        let middle = |values: &mut Vec<u64>| {
-            values.sort_unstable();
-            if values.is_empty() { 0 } else { percentile(values, 50) }
-        };
-        (middle(&mut after), middle(&mut works))
+        let mut after: Vec<u64> =
+            before.filter_map(|before| Some(before.work - reply(before, self.server)?.0.min(before.work))).collect();
+        after.sort_unstable();
+        if after.is_empty() { 0 } else { percentile(&after, 50) }
     }
 }
 
@@ -213,12 +206,13 @@ fn waker(stretch: &Stretch) -> Option<usize> {
     }
 }
 
-/// Returns the last wakeup of `server` in a stretch: when, and the work before.
-fn reply(threads: &[Thread], stretch: &Stretch, server: usize) -> Option<(u64, u64)> {
-    stretch.acts.iter().rev().find_map(|&(done, act)| match act {
-        Act::Wake { thread, stretch } if thread == server => Some((threads[server].stretches[stretch].woken, done)),
+/// Returns the reply at the end of a stretch, if it woke the server: the work before, and the server's stretch.
+fn reply(stretch: &Stretch, server: usize) -> Option<(u64, usize)> {
+    let (done, woken) = stretch.acts.iter().rev().find_map(|&(done, act)| match act {
+        Act::Wake { thread, stretch } if thread == server => Some((done, stretch)),
         _ => None,
-    })
+    })?;
+    (stretch.work.saturating_sub(done) <= AT_ONCE_NS.max(stretch.work / 5)).then_some((done, woken))
 }
 
 /// Whether a thread sleeps at that time.

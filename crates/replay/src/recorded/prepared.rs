@@ -53,6 +53,8 @@ pub(crate) struct Prepared {
     pub(super) locks: Locks,
     pub(super) exits: Exits,
     pub(super) messages: Messages,
+    /// Workers of [exchanges](super::exchanges).
+    pub(super) workers: BTreeSet<usize>,
     pub(super) duration_ns: u64,
     pub(super) uses: Vec<Use>,
     pub(super) ticks: Option<Ticks>,
@@ -102,8 +104,10 @@ impl Prepared {
         };
         // Acts that are added later change no cause.
         let mut causes = Causes { threads: &threads, ..bare }.table();
+        let mut workers = BTreeSet::new();
         let messages = if how.reads == Reads::Messages {
-            let Exchanges { transfers: inferred, mut peers } = Exchanges::new(&threads, &transfers);
+            let Exchanges { transfers: inferred, mut peers, workers: found } = Exchanges::new(&threads, &transfers);
+            workers = found;
             peers.extend(&sockets.peers);
             let mut all = [transfers.as_slice(), &inferred].concat();
             all.sort_by_key(|transfer| transfer.at);
@@ -173,6 +177,7 @@ impl Prepared {
             locks,
             exits,
             messages,
+            workers,
             duration_ns,
             uses,
             ticks,

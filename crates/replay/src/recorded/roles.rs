@@ -73,7 +73,8 @@ impl Roles {
         let rooms: BTreeSet<_> = prepared.messages.rooms.waits.keys().filter(sends_by).copied().collect();
         let by_message =
             |thread, stretch| prepared.messages.before(thread, stretch).is_some_and(|number| messages[number]);
-        let serves: Vec<bool> = (0..causes.threads.len()).map(|thread| serves(&causes, thread, &by_message)).collect();
+        let serves = |thread: usize| prepared.workers.contains(&thread) || serves(&causes, thread, &by_message);
+        let serves: Vec<bool> = (0..causes.threads.len()).map(serves).collect();
         let counts = |by: usize, woken: usize, stretch: usize| {
             !by_message(woken, stretch)
                 && !rooms.contains(&(woken, stretch))
