@@ -258,11 +258,15 @@ fn without_effect(shown: impl Iterator<Item = &'static Shown>) -> Vec<String> {
     none
 }
 
+/// Two tests, so that they run at the same time.
 #[test]
 fn a_run_without_a_behaviour_differs() {
-    let halves = [0, 1].map(|first| std::thread::spawn(move || without_effect(SHOWN.iter().skip(first).step_by(2))));
-    let none: Vec<String> = halves.into_iter().flat_map(|half| half.join().unwrap()).collect();
-    assert_eq!(none, Vec::<String>::new());
+    assert_eq!(without_effect(SHOWN.iter().step_by(2)), Vec::<String>::new());
+}
+
+#[test]
+fn another_run_without_a_behaviour_differs() {
+    assert_eq!(without_effect(SHOWN.iter().skip(1).step_by(2)), Vec::<String>::new());
 }
 
 #[test]
