@@ -345,7 +345,7 @@ fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_go() {
 }
 
 #[test]
-fn nobody_balances_across_root_domains() {
+fn no_cpu_balances_across_root_domains() {
     let mut machine = Machine::new("6.12", 4, &[]);
     let a = machine.group(ROOT);
     machine.cpus(a, &[2, 3]);
@@ -370,7 +370,7 @@ fn nobody_balances_across_root_domains() {
 }
 
 #[test]
-fn isolated_cpus_are_for_those_who_ask_and_nobody_balances_them() {
+fn isolated_cpus_run_only_tasks_that_ask_for_them_and_are_not_balanced() {
     let mut machine = Machine::new("6.12", 4, &[2, 3]);
     assert_eq!(machine.shared.root_domains(), (vec![mask(&[0, 1])], mask(&[2, 3])));
     for _ in 0..4 {

@@ -160,7 +160,7 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
 
 /// CPUs idle for less than `migration_cost_ns` on average, half a millisecond, do not look for work.
 #[test]
-fn who_is_idle_for_moments_does_not_walk() {
+fn a_cpu_idle_for_moments_does_not_walk_the_groups() {
     let gated = wakers("3.10", 10_000, 500_000);
     let visits = gated.h_load.unwrap();
     assert!(visits.updates < 100, "{visits:?}");

@@ -39,7 +39,7 @@ fn a_deadlock_is_reported_with_its_circle() {
 }
 
 #[test]
-fn waiting_for_nobody_is_reported() {
+fn waits_that_no_task_can_end_are_reported() {
     let notes = outcome(vec![
         once("a", vec![work(1), Op::Suspend { condition: 0, mutex: 0 }]),
         once("b", vec![work(2), Op::Barrier(0)]),
@@ -323,7 +323,7 @@ mod mad {
 }
 
 #[test]
-fn a_policy_that_never_lets_anybody_run_is_reported() {
+fn a_policy_that_never_lets_a_task_run_is_reported() {
     let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
     let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink);
     assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });

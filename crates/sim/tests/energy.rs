@@ -84,7 +84,7 @@ fn overutilized(log: &Log) -> Vec<(u64, bool)> {
 
 /// Without energy awareness it stays on its big CPU, idle at each wakeup.
 #[test]
-fn who_is_small_again_comes_back_to_a_small_cpu() {
+fn a_task_that_is_small_again_returns_to_a_small_cpu() {
     for kernel in KERNELS {
         // Only another task's tick finds out that all CPUs have room again.
         let tasks = || vec![launched("app"), periodic("p", 1, 2000, 16_100)];
@@ -150,7 +150,7 @@ fn a_full_cpu_ends_it_until_all_have_room_again() {
 }
 
 #[test]
-fn where_nobody_looks_nothing_changes() {
+fn an_unused_energy_model_changes_nothing() {
     let tasks = || vec![launched("app"), periodic("p", 1, 1000, 16_000)];
     let compare = |change: &dyn Fn(&mut Config), why: &str| {
         let mut config = juno("6.12");
@@ -200,7 +200,7 @@ fn with_changes(tasks: Vec<Task>, changes: Vec<Change>, config: &Config) -> Log 
 
 /// A task capped at nothing moves, unlike one that uses nothing.
 #[test]
-fn who_is_capped_at_nothing_moves_all_the_same() {
+fn a_task_capped_at_nothing_moves() {
     for kernel in KERNELS {
         let work = task("bg", vec![phase(vec![run(500), sleep(10_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(work, &[4]), 0)];
@@ -230,7 +230,7 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
 
 /// A capped task moves to a CPU too small for its utilisation: its clamps count before that check, in 6.12 after it.
 #[test]
-fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
+fn overutilisation_is_checked_before_or_after_clamps_count() {
     for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {
         let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(heavy, &[1]), 300)];

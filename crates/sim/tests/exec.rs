@@ -32,7 +32,7 @@ fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
 }
 
 #[test]
-fn a_task_that_execs_goes_to_the_idlest_cpu_through_the_stopper() {
+fn a_task_that_execs_moves_to_the_idlest_cpu_through_the_stopper() {
     let mut config = exact("6.12", "2");
     // The balancer would do the same, later.
     config.machine.hz = 10;

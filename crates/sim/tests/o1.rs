@@ -52,7 +52,7 @@ fn a_sleeper_preempts_hogs_and_stays_interactive() {
 
 /// Three that sleep half of the time would keep the CPU for themselves without a check of starvation.
 #[test]
-fn who_expired_does_not_wait_for_ever() {
+fn an_expired_task_does_not_wait_for_ever() {
     for kernel in KERNELS {
         let busy = |index: u64| {
             let ops = vec![Op::Run { work: (7 + index) * MS }, Op::Sleep { time: (8 + index) * MS }];

@@ -84,7 +84,7 @@ fn no_runtime_at_all_is_no_limit() {
 
 /// CPUs lend only unused time: all together get no more than theirs, plus a late tick per CPU and period.
 #[test]
-fn where_all_need_theirs_nobody_gets_more() {
+fn where_all_cpus_need_their_runtime_none_gets_more() {
     let tasks = (0..4).flat_map(|cpu| [hog(&format!("rt{cpu}"), FIFO, cpu), hog(&format!("fair{cpu}"), FAIR, cpu)]);
     let (results, _) = results(&workload(tasks.collect()), &config("6.6", "4", true, 10));
     let all: u64 = (0..4).map(|cpu| cpu_ms(&results, 2 * cpu)).sum();
@@ -102,7 +102,7 @@ fn a_neighbour_lends_what_it_does_not_need() {
 }
 
 #[test]
-fn loans_end_when_a_cpu_goes() {
+fn loans_end_when_a_cpu_is_unplugged() {
     let toggle = |at, online| Hotplug { at: at * MS, cpu: 1, online };
     let tasks = vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)];
     let workload = Workload { hotplug: vec![toggle(2500, false), toggle(4500, true)], ..workload(tasks) };

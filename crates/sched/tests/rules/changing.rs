@@ -36,7 +36,7 @@ enum What {
 
 /// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. Groups count alike.
 #[test]
-fn only_who_is_worth_less_is_rescheduled() {
+fn only_a_task_that_lost_weight_is_rescheduled() {
     let asks = |name, count, whose, what| {
         if name == "6.1" { asks::<Cfs>(name, count, whose, what) } else { asks::<Eevdf>(name, count, whose, what) }
     };
@@ -131,7 +131,7 @@ fn to_be_given_what_one_has_is_nothing() {
 
 /// A task with a delayed dequeue stays queued in another group or with another nice value, but not in another class.
 #[test]
-fn who_is_delayed_stays_queued() {
+fn a_task_with_a_delayed_dequeue_stays_queued() {
     for name in ["6.12", "6.18", "7.1"] {
         let mut machine = Machine::<Eevdf>::new(name);
         let (tasks, group) = (machine.fork(3), machine.group);
@@ -324,7 +324,7 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 /// keeps its place relative to the average. 6.18.15 also writes the lag over the protection's end; in 6.12 a changed
 /// deadline ends the protection.
 #[test]
-fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
+fn in_6_18_a_change_of_weight_moves_the_running_entity_further_from_the_average() {
     for (name, times, unprotected) in
         [("6.12", 1.0, true), ("6.18", 1.25, true), ("6.18.44", 1.25, false), ("7.1", 1.0, false)]
     {
@@ -353,7 +353,7 @@ fn protection_after_a_change_is_a_matter_of_the_release() {
 /// 6.18 lets a throttled group's task run until it returns to user mode. Then the group's next task follows at once, as
 /// after a sleep (`dequeue_entities`).
 #[test]
-fn who_is_held_back_draws_its_group_after_it() {
+fn a_throttled_task_is_followed_by_its_groups_next_task() {
     let mut machine = Machine::<Eevdf>::new("6.18");
     let group = machine.group;
     machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap());

@@ -101,7 +101,7 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
 /// waker that is alone and about to sleep. Then the less loaded one with the task, the previous one counting for 8 %
 /// more. Of equals the previous one, or the waker's if it is about to sleep.
 #[test]
-fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
+fn a_woken_task_moves_to_its_waker_only_if_that_is_no_worse() {
     let shared = machine(1, 4);
     let mut rqs = Rq::all(&shared);
     let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut Quiet, now: 1_000_000 };
