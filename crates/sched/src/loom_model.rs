@@ -62,7 +62,7 @@ impl Machine {
         self.locations.set(TASK, Some((to, 0)));
     }
 
-    /// False if the task has ended.
+    /// Counts a wakeup. Returns false if the task has ended.
     fn touch(&self) -> bool {
         let Some((_, mut rq)) = self.rq_of() else { return false };
         let (_, touched) = rq.as_mut().expect("rq_of finds it");

@@ -190,7 +190,7 @@ fn an_idle_cpu_pulls_the_task_that_ran_longest_ago() {
 }
 
 #[test]
-fn what_a_policy_has_to_say_is_heard() {
+fn events_and_slices_of_a_policy_take_effect() {
     let mut machine = Machine::new(2);
     machine.ears = Ears::default();
     assert!(!machine.verb(|scheduler| scheduler.need_resched(FIRST)));

@@ -1,7 +1,6 @@
 //! A simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
 //! Work is nanoseconds at full speed. A CPU's speed is `speed` / [`UNIT`], and progress is counted in `UNIT`ths of a
-//! nanosecond. So rounding changes no work.
 //! nanosecond. So interruptions, migrations and slow CPUs lose or add no work by rounding.
 
 use vruntime_sched::event::OverheadKind;

@@ -33,14 +33,14 @@ fn a_runnable_task_starts_on_its_recorded_cpu() {
     assert!(forked.iter().all(|(at, _)| *at == 0), "forked on an idle CPU each: {forked:?}");
 }
 
-/// The affinity excludes its recorded CPU.
+/// The task's affinity excludes its recorded CPU.
 #[test]
 fn a_task_that_may_not_run_on_its_recorded_cpu_starts_elsewhere() {
     let log = ran("4", vec![Task { before: Some(Before::Runnable(2)), ..pinned(once("a", vec![run(1000)]), &[1]) }]);
     assert_eq!(turns(&log, "a"), [(0, 1)]);
 }
 
-/// It stays in its wait, without a wakeup.
+/// The task stays in its wait, without a wakeup.
 #[test]
 fn a_sleeping_task_starts_in_its_wait() {
     let slept = |name, ops| Task { before: Some(Before::Asleep(3)), ..once(name, ops) };
@@ -55,7 +55,7 @@ fn a_sleeping_task_starts_in_its_wait() {
     assert_eq!(log.sleeps("until"), [(5 * MS, 0), (9 * MS, 0)]);
 }
 
-/// Its program begins without a wait, or with one that is over.
+/// The task's program begins without a wait, or with one that is over.
 #[test]
 fn a_sleeping_task_that_waits_for_nothing_wakes_at_its_start() {
     let slept = |name, start, ops| Task { before: Some(Before::Asleep(1)), start: Some(start), ..once(name, ops) };

@@ -196,7 +196,7 @@ fn groups_have_their_weights() {
 }
 
 #[test]
-fn what_came_later_is_refused() {
+fn later_features_are_refused() {
     let with = |policy| workload(vec![with_policy(hog("a"), policy)]);
     let deadline = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let refused = simulate(&with(deadline), &for_ms("3.12", "1", 250, 100), &mut Moves::default()).unwrap_err();

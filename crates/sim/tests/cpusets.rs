@@ -141,7 +141,7 @@ fn isolated_cpus_run_only_tasks_that_ask_for_them() {
     all.machine.isolated = (0..4).map(CpuId).collect();
     let refused = simulate(&grouped(vec![], vec![], vec![]), &all, &mut Watch::default());
     assert_eq!(refused, Err(Error::AllIsolated));
-    // The last that is not isolated has to stay.
+    // The last CPU that is not isolated has to stay online.
     let mut plugged = grouped(vec![hog("a", 0)], vec![], vec![]);
     plugged.hotplug = [0, 1].map(|cpu| Hotplug { at: MS * u64::from(cpu + 1), cpu, online: false }).into();
     let error = simulate(&plugged, &config, &mut Watch::default()).unwrap_err().to_string();

@@ -403,7 +403,7 @@ fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns()
     }
 }
 
-/// It has only its runtime, enforced at the tick.
+/// A hog has only its runtime, enforced at the tick.
 #[test]
 fn a_hog_gets_its_bandwidth() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -418,7 +418,7 @@ fn a_hog_gets_its_bandwidth() {
 }
 
 /// The CPUs on which a deadline hog continues at each replenishment, on four CPUs with two hogs.
-fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
+fn where_a_hog_continues(kernel: &str) -> Vec<u32> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl(10, 40)));
     let others = ["one", "other"].map(|name| once(name, vec![Op::Run { work: 10_000 * MS }]));
@@ -439,11 +439,11 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
 #[test]
 fn a_replenished_task_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
     for kernel in ["4.19", "5.4", "5.10", "5.15", "6.1", "6.4", "6.6"] {
-        let cpus = where_a_hog_goes_on(kernel);
+        let cpus = where_a_hog_continues(kernel);
         assert!(cpus.len() > 15 && cpus.iter().all(|cpu| *cpu == cpus[0]), "{kernel}: {cpus:?}");
     }
     for kernel in ["6.8", "6.11", "6.12", "6.14", "6.17", "6.18", "7.1"] {
-        let cpus = where_a_hog_goes_on(kernel);
+        let cpus = where_a_hog_continues(kernel);
         assert!(cpus.len() > 15 && cpus.windows(2).all(|pair| pair[0] != pair[1]), "{kernel}: {cpus:?}");
         assert!((0..4).all(|cpu| cpus.contains(&cpu)), "{kernel}: {cpus:?}");
     }
@@ -498,7 +498,7 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
             schedule(&log).into_iter().filter(|(name, ..)| name == "fair").map(|(_, from, to)| (from, to)).collect();
         assert_eq!(spans.len(), 4, "{spans:?}");
         for ((from, to), expected) in spans.into_iter().zip([950, 1950, 2950, 3950]) {
-            // Ticks come at 4 ms, and 950 + 50 is one of them.
+            // Ticks are every 4 ms, and 950 + 50 is a multiple of 4.
             assert_eq!((from, to), (expected, expected + 50), "{kernel}");
         }
     }

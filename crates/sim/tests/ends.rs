@@ -96,7 +96,7 @@ fn a_run_ends_with_its_last_task_or_its_duration() {
 }
 
 #[test]
-fn the_end_of_a_background_task_is_nobodys() {
+fn a_run_does_not_wait_for_background_tasks() {
     let mut workload = workload(vec![once("a", vec![work(10)]), once("b", vec![work(30)])]);
     workload.background = [0].into();
     let end = |workload: &Workload| simulate(workload, &exact("6.12", "2"), &mut NoSink).unwrap().end;
@@ -122,7 +122,7 @@ fn absurd_durations_overflow_nothing() {
 }
 
 #[test]
-fn the_watcher_can_stop_it_and_what_there_is_is_kept() {
+fn the_watcher_can_stop_a_run_and_its_results_are_kept() {
     let busy = task("a", vec![phase(vec![work(1), Op::Sleep { time: 1000 }], Repeat::Forever)]);
     let config = Config { duration: Some(u64::MAX), ..exact("6.12", "1") };
     let mut ledger = Ledger::default();
@@ -244,7 +244,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
 }
 
 #[test]
-fn clamps_and_memory_binding_are_said_to_have_no_effect() {
+fn clamps_and_memory_binding_are_reported_to_have_no_effect() {
     let mut quiet = once("a", vec![work(1)]);
     quiet.settings.util_max = Some(512);
     quiet.settings.nodes = Some(vec![0]);

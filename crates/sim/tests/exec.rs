@@ -91,7 +91,7 @@ fn nodes(kernel: &str, distance: u32) -> Config {
 
 /// Only the balancer uses nodes farther away than 30.
 #[test]
-fn a_task_that_execs_does_not_go_to_a_far_node() {
+fn a_task_that_execs_does_not_move_to_a_far_node() {
     for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18", "7.1"] {
         let moves = |distance| execs(&nodes(kernel, distance), loader_and_hog()).1.len();
         assert_eq!((moves(30), moves(31)), (1, 0), "{kernel}");

@@ -104,13 +104,13 @@ fn a_newly_idle_cpu_looks_for_work_before_it_throttles() {
     }
 }
 
-/// The pulled task may not run.
+/// The pulled task's group is throttled.
 #[test]
 fn a_cpu_that_pulls_a_throttled_task_looks_again() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let told = around_a_sleep(kernel, &["free"; 2]);
         assert!(told.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {told:?}");
-        // Up to 3.14 once.
+        // Up to 3.14 the CPU looks once.
         let again = told.iter().any(|event| event == "5000000: free from 1 to 0, NewIdle");
         assert_eq!(again, kernel != "3.10", "{kernel}: {told:?}");
     }

@@ -89,7 +89,7 @@ steps = [{ wait_event = "q" }, { run = "500us" }]
 }
 
 #[test]
-fn nor_is_one_that_is_throttled_there() {
+fn no_task_is_pulled_from_a_throttled_cpu() {
     let text = r#"
 duration = "1100ms"
 [[task]]
@@ -271,7 +271,7 @@ sleep = "1s"
     }
 }
 
-/// `switched_from_rt`: a task that leaves the class pulls no task while others wait there.
+/// `switched_from_rt`: the CPU of a task that leaves the class pulls no task while other real-time tasks wait there.
 #[test]
 fn a_task_that_leaves_the_class_makes_room_for_a_waiting_one() {
     let text = r#"
@@ -321,7 +321,7 @@ policy = "SCHED_OTHER"
 
 /// `__set_cpus_allowed_ptr`: tasks moved away together spread (5.7+; before, to the first CPU).
 #[test]
-fn those_whose_cpus_change_are_spread() {
+fn tasks_whose_cpus_change_are_spread() {
     let text = r#"
 duration = "101ms"
 [[task]]

@@ -101,7 +101,7 @@ fn the_holder_of_a_host_lock_stops_all_cpus() {
     config.machine.costs.host_lock_permille = 1000;
     let always = last(&config);
     assert!(without < some && some < always, "{without}, {some}, {always}");
-    // Even then a preempted CPU holds it half of the time: one that waited for the lock has not got it.
+    // Even then a preempted CPU holds the lock half of the time: a CPU that waited for the lock does not have it.
     assert!((350 * MS..450 * MS).contains(&always), "{always}");
 }
 

@@ -57,7 +57,7 @@ fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
 
 /// The recorded server waited for the slow client first.
 #[test]
-fn the_first_to_come_is_served_first() {
+fn the_first_to_arrive_is_served_first() {
     let server = task("server", 0, vec![wait(0), run(1), wait(0), run(1)]);
     let slow = task("slow", 1, vec![run(20), wake(0, Follow::Free)]);
     let quick = task("quick", 2, vec![run(3), wake(0, Follow::Free)]);
@@ -220,7 +220,7 @@ proptest! {
 /// The quick client is answered five times, although the slow one asks late. If they repeat together, each answer waits
 /// for one to the slow client.
 #[test]
-fn connections_go_round_on_their_own() {
+fn connections_repeat_independently() {
     let answer = |from| [Op::InboxWait { inbox: 0, from }, run(1), wake(from, Follow::Free)];
     let answers = || [answer(1), answer(2)].concat();
     let server = Task::new(

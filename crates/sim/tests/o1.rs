@@ -84,7 +84,7 @@ fn batch_tasks_earn_nothing_by_sleeping() {
 }
 
 #[test]
-fn what_came_later_is_refused() {
+fn later_features_are_refused() {
     let ask = |change: &dyn Fn(&mut Workload)| {
         let mut asked = workload(vec![hog("a")]);
         change(&mut asked);

@@ -179,7 +179,7 @@ fn sync_signals_and_waits() {
 }
 
 #[test]
-fn a_barrier_lets_all_go_when_the_last_arrives() {
+fn a_barrier_wakes_all_when_the_last_arrives() {
     let loops = |us| vec![run(us), Op::Barrier(0)];
     assert_eq!(ends(&[&loops(10), &loops(70)]), [Some(70), Some(70)]);
     let twice = |us| {

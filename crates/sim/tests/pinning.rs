@@ -9,7 +9,7 @@ use vruntime_workload::program::*;
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
-/// Has one CPU for 100 ms, and then these.
+/// Returns a hog that has one CPU for 100 ms, and then `cpus`.
 fn freed(name: &str, cpu: u32, cpus: &[u32]) -> Task {
     let on = |cpus: &[u32], work| {
         let mut held = phase(vec![Op::Run { work }], Repeat::Times(1));
@@ -41,7 +41,7 @@ fn the_stopper_passes_over_a_pinned_task() {
     }
 }
 
-/// The first CPU of an idle pair balances for both. The second pulls a task that may only go there.
+/// The first CPU of an idle pair balances for both. The second CPU gets a task that may not run on the first.
 #[test]
 fn a_task_excluded_from_the_balancing_cpu_moves_to_its_neighbour() {
     for kernel in KERNELS {

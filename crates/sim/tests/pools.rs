@@ -70,7 +70,7 @@ fn no_member_helps_with_work_not_yet_requested() {
 
 /// A helper takes a chunk at a time. So a later one helps, too.
 #[test]
-fn several_may_help() {
+fn several_members_may_help() {
     let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
     let helper = |cpu: u32, name: &str| {
         let ops = vec![Op::Sleep { time: u64::from(cpu) * MS }, helps(30 * MS)];

@@ -324,7 +324,7 @@ fn throttling_leaves_a_twentieth() {
 }
 
 /// The fair server's turn continues without fair tasks. A fair task that arrives after the turn has its share at
-/// once; in 6.18.15 there (`update_dl_entity`).
+/// once; in 6.18.15, at the next turn (`update_dl_entity`).
 #[test]
 fn a_fair_task_that_arrives_after_the_servers_turn_need_not_wait_for_the_next() {
     for (kernel, release, turns_at) in [
@@ -347,7 +347,7 @@ fn a_fair_task_that_arrives_after_the_servers_turn_need_not_wait_for_the_next() 
 }
 
 #[test]
-fn a_throttled_cpu_idles_rather_than_run_them() {
+fn a_throttled_cpu_idles_rather_than_run_real_time_tasks() {
     let config = Config { duration: Some(2000 * MS), ..exact("6.1", "2") };
     let mut turns = Turns::default();
     let lone = pinned(hog("rt", Policy::Fifo { priority: 50 }), &[0]);

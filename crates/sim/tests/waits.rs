@@ -244,7 +244,7 @@ fn a_waiter_that_has_just_timed_out_uses_up_no_exclusive_wakeup() {
 }
 
 #[test]
-fn completions_go_by_turns_and_are_not_lost() {
+fn completions_are_taken_in_turn_and_are_not_lost() {
     let log = on_own_cpus(&[
         &[sleep(10), wait_done(None)],
         &[sleep(20), wait_done(None)],

@@ -34,7 +34,8 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. Groups count alike.
+/// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. A move to another
+/// group always reschedules it.
 #[test]
 fn only_a_task_that_lost_weight_is_rescheduled() {
     let asks = |name, count, whose, what| {
@@ -111,7 +112,7 @@ fn a_change_is_no_way_around_a_limit() {
 /// `sched_setscheduler` with unchanged values does not dequeue, and begins no request. 6.12+: it resets a requested
 /// slice, unless the slice is given, too.
 #[test]
-fn to_be_given_what_one_has_is_nothing() {
+fn unchanged_attributes_begin_no_request() {
     let unchanged = |name: &str, attr: SchedAttr| {
         let mut machine = Machine::<Eevdf>::new(name);
         let task = machine.fork(2)[0];
@@ -298,8 +299,8 @@ fn averages_decay_in_a_higher_class() {
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
 }
 
-/// A group runs beside an equally heavy task of the root, and its weight changes slightly. Returns the group's lag
-/// before and after, of its weight, and whether running on reschedules.
+/// Runs a group beside an equally heavy task of the root, and changes its weight slightly. Returns the group's lag
+/// times its weight, before and after, and whether the next update reschedules.
 fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     let mut machine = Machine::<Eevdf>::new(name);
     let group = machine.group;

@@ -264,7 +264,7 @@ mod tests {
         assert!(rq.server_start(&env(1110)));
         let se = rq.server().unwrap().entity();
         assert_eq!((se.deadline, se.runtime / MS as i64), (1950 * MS, 41));
-        // After its deadline it waits like one that never had to run.
+        // After its deadline the server waits like one that never had to run.
         rq.server_stop(1110 * MS);
         assert!(!rq.server_start(&env(2000)));
         assert_eq!(rq.next_timer(), Some(2950 * MS));

@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_request_ends_after_its_rounds() {
+    fn a_single_request_passes_each_cpu_twice() {
         let round = Round::default();
         assert_eq!(round.ask(three), Some(CpuId(1)));
         assert_eq!(round.pass(three), Some(CpuId(4)));
         assert_eq!(round.pass(three), Some(CpuId(6)));
-        // The request was counted after the start of the first round: another one.
+        // The request was counted after the start of the first round, so a second round follows.
         assert_eq!(round.pass(three), Some(CpuId(1)));
         assert_eq!([round.pass(three), round.pass(three), round.pass(three)], [Some(CpuId(4)), Some(CpuId(6)), None]);
     }
