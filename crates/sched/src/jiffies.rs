@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_ticks_first_keeps_the_count_until_its_tick_stops() {
+    fn the_first_cpu_to_tick_keeps_the_count_until_its_tick_stops() {
         let (jiffies, tick) = (Jiffies::new(), 1000);
         jiffies.set_first(300);
         assert_eq!(jiffies.now(), 0);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_everybody_slept_through_are_made_up_for() {
+    fn samples_missed_while_all_cpus_slept_are_made_up_for() {
         let tick_ns = 4_000_000;
         let (every, first) = (interval(tick_ns), interval(tick_ns) + GRACE * tick_ns);
         assert_eq!(every, 5_004_000_000);

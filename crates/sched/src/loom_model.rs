@@ -62,7 +62,7 @@ impl Machine {
         self.locations.set(TASK, Some((to, 0)));
     }
 
-    /// False if the task has ended.
+    /// Counts a wakeup. Returns false if the task has ended.
     fn touch(&self) -> bool {
         let Some((_, mut rq)) = self.rq_of() else { return false };
         let (_, touched) = rq.as_mut().expect("rq_of finds it");
@@ -92,7 +92,7 @@ fn no_wakeup_of_a_moving_task_is_lost() {
 }
 
 #[test]
-fn two_who_move_a_task_leave_it_in_one_place() {
+fn two_moves_of_a_task_leave_it_in_one_place() {
     loom::model(|| {
         let machine = Machine::new();
         let other = machine.clone();
@@ -106,7 +106,7 @@ fn two_who_move_a_task_leave_it_in_one_place() {
 }
 
 #[test]
-fn a_waker_of_a_task_that_ends_comes_before_or_in_vain() {
+fn a_waker_of_an_ending_task_is_early_or_in_vain() {
     loom::model(|| {
         let machine = Machine::new();
         let other = machine.clone();

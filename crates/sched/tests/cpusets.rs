@@ -281,7 +281,7 @@ fn each_root_domain_admits_up_to_its_own_cpus() {
             }
         }
     };
-    // 0.3 each: 19 of 5.7 CPUs, 6 of 1.9.
+    // 0.3 CPUs each: 19 tasks fit on 5.7 CPUs, 6 on 1.9.
     let (count, text) = admitted(&mut machine, ROOT);
     assert_eq!(count, 19, "{text}");
     assert!(
@@ -309,7 +309,7 @@ fn each_root_domain_admits_up_to_its_own_cpus() {
 }
 
 #[test]
-fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_go() {
+fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_move() {
     let mut machine = Machine::new("6.6", 4, &[]);
     let (a, b) = (machine.group(ROOT), machine.group(ROOT));
     machine.cpus(a, &[2, 3]);
@@ -345,7 +345,7 @@ fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_go() {
 }
 
 #[test]
-fn nobody_balances_across_root_domains() {
+fn no_cpu_balances_across_root_domains() {
     let mut machine = Machine::new("6.12", 4, &[]);
     let a = machine.group(ROOT);
     machine.cpus(a, &[2, 3]);
@@ -362,7 +362,7 @@ fn nobody_balances_across_root_domains() {
     machine.partition(a, Partition::Member);
     machine.tick(50);
     assert!(machine.rqs.iter().all(|rq| rq.running() != Running::Idle));
-    // Again a partition: no other task stays.
+    // The group is a partition again: no task of another group stays.
     machine.partition(a, Partition::Root);
     for cpu in [2, 3] {
         assert_eq!(machine.rqs[cpu].running(), Running::Idle);
@@ -370,7 +370,7 @@ fn nobody_balances_across_root_domains() {
 }
 
 #[test]
-fn isolated_cpus_are_for_those_who_ask_and_nobody_balances_them() {
+fn isolated_cpus_run_only_tasks_that_ask_for_them_and_are_not_balanced() {
     let mut machine = Machine::new("6.12", 4, &[2, 3]);
     assert_eq!(machine.shared.root_domains(), (vec![mask(&[0, 1])], mask(&[2, 3])));
     for _ in 0..4 {
@@ -390,7 +390,7 @@ fn isolated_cpus_are_for_those_who_ask_and_nobody_balances_them() {
     let mut places: Vec<u32> = urgent.iter().map(|&task| machine.place(task)).collect();
     places.sort_unstable();
     assert_eq!(places, [2, 3]);
-    // One CPU must keep house.
+    // One housekeeping CPU must stay online.
     machine.sched().cpu_down(CpuId(1)).unwrap();
     machine.obey();
     assert_eq!(machine.sched().cpu_down(CpuId(0)), Err(HotplugError::LastHousekeeping(CpuId(0))));

@@ -201,7 +201,7 @@ proptest! {
 
     /// As requests end at ticks, each other entity may run a tick too long: positive lags grow with their number.
     #[test]
-    fn with_ticks_nobody_owes_more_than_a_slice_and_a_tick(
+    fn with_ticks_no_task_owes_more_than_a_slice_and_a_tick(
         name in names(),
         tasks in prop::collection::vec((-20i8..20, slice()), 1..8),
         passes in prop::collection::vec(1u64..9_000_000, 1..200),
@@ -221,7 +221,7 @@ proptest! {
     /// With requests that end within 50 us, a positive lag is at most the longest slice, and 50 us for each other
     /// entity.
     #[test]
-    fn without_ticks_nobody_is_owed_more_than_the_longest_slice(
+    fn without_ticks_no_task_is_owed_more_than_the_longest_slice(
         name in names(),
         tasks in prop::collection::vec((-20i8..20, slice()), 1..8),
         steps in 100usize..3000,

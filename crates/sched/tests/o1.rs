@@ -338,7 +338,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_best_of_the_active_array_runs_and_slices_decide_who_is_in_it(
+    fn the_best_of_the_active_array_runs_and_slices_decide_which_tasks_are_in_it(
         name in kernels(),
         hz in hz(),
         calls in prop::collection::vec(call(), 1..120),
@@ -373,7 +373,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_waits_longer_than_the_starvation_limit_allows(
+    fn no_task_waits_longer_than_the_starvation_limit_allows(
         name in kernels(),
         habits in prop::collection::vec((-20i8..20, 1u32..20, prop_oneof![Just(0u32), 1u32..40]), 2..8),
     ) {

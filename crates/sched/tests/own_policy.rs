@@ -154,7 +154,7 @@ fn ids(of: [u32; 4]) -> Vec<TaskId> {
 }
 
 #[test]
-fn the_list_begins_with_who_ran_longest_ago() {
+fn the_list_begins_with_the_task_that_ran_longest_ago() {
     let mut machine = Machine::new(4);
     assert_eq!(machine.order(), (ids([0, 1, 2, 3]), TaskId(3)));
     machine.turn();
@@ -176,7 +176,7 @@ fn the_list_follows_switches_from_and_to_other_classes() {
 }
 
 #[test]
-fn an_idle_cpu_pulls_who_ran_longest_ago() {
+fn an_idle_cpu_pulls_the_task_that_ran_longest_ago() {
     let mut machine = Machine::new(4);
     machine.turn();
     for task in 0..4 {
@@ -190,7 +190,7 @@ fn an_idle_cpu_pulls_who_ran_longest_ago() {
 }
 
 #[test]
-fn what_a_policy_has_to_say_is_heard() {
+fn events_and_slices_of_a_policy_take_effect() {
     let mut machine = Machine::new(2);
     machine.ears = Ears::default();
     assert!(!machine.verb(|scheduler| scheduler.need_resched(FIRST)));

@@ -144,7 +144,7 @@ fn main() -> Result<(), vruntime_sim::Error> {
 
 /// `cargo test -p vruntime-sim --example round_robin`.
 #[test]
-fn it_goes_round() {
+fn the_tasks_run_in_turn() {
     let mut turns = Turns::default();
     let outcome = run_policy::<RoundRobin, _>(&workload(4, false), &config(), &mut turns);
     assert!(outcome.is_ok());

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// `cargo test -p vruntime-sim --example scenario`.
 #[test]
-fn everybody_gets_something_under_both() {
+fn all_classes_get_cpu_time_under_both_kernels() {
     let [older, newer] = ["6.1", "6.12"].map(|kernel| run(Path::new(DEMO), kernel).unwrap());
     assert_ne!(older, newer);
     for results in [older, newer] {

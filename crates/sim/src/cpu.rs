@@ -1,7 +1,6 @@
 //! A simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
 //! Work is nanoseconds at full speed. A CPU's speed is `speed` / [`UNIT`], and progress is counted in `UNIT`ths of a
-//! nanosecond. So rounding changes no work.
 //! nanosecond. So interruptions, migrations and slow CPUs lose or add no work by rounding.
 
 use vruntime_sched::event::OverheadKind;
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_stood_still_goes_on_where_it_was() {
+    fn a_stopped_cpu_continues_where_it_was() {
         let mut cpu = Cpu::new(1024);
         (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
         cpu.owe(0, 30);
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owes_neither_sleeps_nor_ends_a_call() {
+    fn a_cpu_with_a_debt_neither_sleeps_nor_ends_a_call() {
         let mut cpu = Cpu::new(1024);
         cpu.owe(0, 30);
         assert!(!cpu.sleeps_at(30) && cpu.sleeps_at(31));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_happens_forks_nobody() {
+    fn phases_that_never_run_fork_no_task() {
         let of = |phases: Vec<Phase>| Workload { tasks: vec![Task::new("t", phases)], ..Workload::default() };
         let fork = || Phase::times(2, vec![Op::Fork(0)]);
         let found = |workload: &Workload, waited: bool| without_end(workload, |_| waited).is_some();

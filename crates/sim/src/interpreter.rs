@@ -649,7 +649,7 @@ mod tests {
 
     /// Living and ended children count. The exact limit is allowed.
     #[test]
-    fn who_needs_more_tasks_than_there_may_be_is_stopped() {
+    fn a_workload_that_needs_too_many_tasks_is_stopped() {
         let stopped = |outcome| matches!(outcome, Err(Error::TooMany { limit: MAX_TASKS }));
         let works = Op::Run { work: 1000 };
         assert!(stopped(run(1, vec![Op::Fork(0), works.clone()])), "each forks one and ends");
@@ -660,7 +660,7 @@ mod tests {
 
     /// Only living tasks count, except the workload's own.
     #[test]
-    fn who_has_more_children_alive_than_there_may_be_is_refused() {
+    fn a_fork_beyond_the_limit_of_living_tasks_is_refused() {
         let works = || Op::Run { work: 1000 };
         let refused =
             |outcome, most| matches!(outcome, Err(Error::ForkRefused { limit, now: 1.., .. }) if limit == most);

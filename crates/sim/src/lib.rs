@@ -22,7 +22,7 @@
 //! let mut collector = Collector::new(1);
 //! vruntime_sim::run(&workload, &config, &mut collector)?;
 //! let results = collector.into_results();
-//! // They weigh 1024 and 335: who is nicer gets 24.7 % of the CPU.
+//! // They weigh 1024 and 335: the nicer task gets 24.7 % of the CPU.
 //! let shares: Vec<f64> = results.tasks.iter().map(|task| 100.0 * results.share(task.account.cpu_ns)).collect();
 //! assert!((24.0..25.0).contains(&shares[1]) && shares[0] + shares[1] == 100.0, "{shares:?} %");
 //! # Ok::<(), vruntime_sim::Error>(())
@@ -170,13 +170,13 @@ pub fn run_dyn(
 /// use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run_policy};
 /// use vruntime_workload::program::{Op, Phase, Task, Workload};
 ///
-/// /// Whoever has the CPU keeps it until it sleeps or yields.
+/// /// The running task keeps the CPU until it sleeps or yields.
 /// #[derive(Debug)]
 /// struct Fcfs;
 ///
 /// impl Policy for Fcfs {
 ///     type Tunables = Knobs;
-///     /// The queued tasks; whoever is in front runs.
+///     /// The queued tasks; the front one runs.
 ///     type Rq = VecDeque<u32>;
 ///     type Task = ();
 ///     type Balance = Plain;

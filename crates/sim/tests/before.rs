@@ -20,7 +20,7 @@ fn ran(machine: &str, tasks: Vec<Task>) -> Log {
 
 /// Runnable tasks stay on their CPU beside an idle one; a CPU's first one runs.
 #[test]
-fn who_ran_is_where_he_was() {
+fn a_runnable_task_starts_on_its_recorded_cpu() {
     let was = |before| {
         let hog = |name| Task { before, ..once(name, vec![run(1000)]) };
         ran("4", ["a", "b", "c"].map(hog).to_vec())
@@ -33,16 +33,16 @@ fn who_ran_is_where_he_was() {
     assert!(forked.iter().all(|(at, _)| *at == 0), "forked on an idle CPU each: {forked:?}");
 }
 
-/// The affinity excludes its recorded CPU.
+/// The task's affinity excludes its recorded CPU.
 #[test]
-fn who_may_not_run_where_he_was_is_elsewhere() {
+fn a_task_that_may_not_run_on_its_recorded_cpu_starts_elsewhere() {
     let log = ran("4", vec![Task { before: Some(Before::Runnable(2)), ..pinned(once("a", vec![run(1000)]), &[1]) }]);
     assert_eq!(turns(&log, "a"), [(0, 1)]);
 }
 
-/// It stays in its wait, without a wakeup.
+/// The task stays in its wait, without a wakeup.
 #[test]
-fn who_slept_is_in_his_wait() {
+fn a_sleeping_task_starts_in_its_wait() {
     let slept = |name, ops| Task { before: Some(Before::Asleep(3)), ..once(name, ops) };
     let until =
         slept("until", vec![Op::SleepUntil { at: 5 * MS }, run(1000), Op::SleepUntil { at: 9 * MS }, run(1000)]);
@@ -55,9 +55,9 @@ fn who_slept_is_in_his_wait() {
     assert_eq!(log.sleeps("until"), [(5 * MS, 0), (9 * MS, 0)]);
 }
 
-/// Its program begins without a wait, or with one that is over.
+/// The task's program begins without a wait, or with one that is over.
 #[test]
-fn who_slept_and_waits_for_nothing_wakes_at_his_start() {
+fn a_sleeping_task_that_waits_for_nothing_wakes_at_its_start() {
     let slept = |name, start, ops| Task { before: Some(Before::Asleep(1)), start: Some(start), ..once(name, ops) };
     let works = slept("works", 0, vec![run(100)]);
     let late = slept("late", 3 * MS, vec![Op::SleepUntil { at: MS }, run(100)]);

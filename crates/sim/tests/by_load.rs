@@ -160,7 +160,7 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
 
 /// CPUs idle for less than `migration_cost_ns` on average, half a millisecond, do not look for work.
 #[test]
-fn who_is_idle_for_moments_does_not_walk() {
+fn a_cpu_idle_for_moments_does_not_walk_the_groups() {
     let gated = wakers("3.10", 10_000, 500_000);
     let visits = gated.h_load.unwrap();
     assert!(visits.updates < 100, "{visits:?}");
@@ -196,7 +196,7 @@ fn groups_have_their_weights() {
 }
 
 #[test]
-fn what_came_later_is_refused() {
+fn later_features_are_refused() {
     let with = |policy| workload(vec![with_policy(hog("a"), policy)]);
     let deadline = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let refused = simulate(&with(deadline), &for_ms("3.12", "1", 250, 100), &mut Moves::default()).unwrap_err();

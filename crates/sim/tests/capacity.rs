@@ -132,7 +132,7 @@ fn a_big_sleeper_wakes_on_a_big_cpu() {
 }
 
 #[test]
-fn a_big_cpu_that_goes_idle_takes_over_a_task_that_does_not_fit() {
+fn a_newly_idle_big_cpu_takes_over_a_misfit_task() {
     for kernel in ["6.1", "6.6", "6.12"] {
         let mut ends = pinned(once("ends", vec![Op::Run { work: 300 * MS }]), &[1]);
         ends.start = Some(0);

@@ -38,7 +38,7 @@ fn nice_values_are_weights() {
 }
 
 #[test]
-fn who_slept_is_owed_something() {
+fn a_task_that_slept_is_owed_time() {
     let sleeper = forever("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 30 * MS }]);
     let asleep = workload(vec![hog("a"), hog("b"), sleeper]);
     let fair = turns(&asleep, &for_ms(KERNEL, "1", 1000, 20_000));

@@ -90,7 +90,7 @@ fn a_change_is_made_though_nothing_else_happens_any_more() {
 }
 
 #[test]
-fn a_groups_limit_comes_changes_and_goes() {
+fn a_groups_limit_is_set_changed_and_removed() {
     let max = |percent: u64| CpuMax::Limited(Bandwidth { quota: percent * MS, period: 100 * MS, burst: 0 });
     let limit = |max| Changed::Group { group: 1, to: GroupChange { max: Some(max), ..GroupChange::default() } };
     let changes = vec![(1000 * MS, limit(max(20))), (2000 * MS, limit(max(50))), (3000 * MS, limit(CpuMax::Unlimited))];
@@ -169,7 +169,7 @@ fn a_sessions_nice_value() {
 }
 
 #[test]
-fn all_instances_that_live_or_will_are_changed_and_nobody_else() {
+fn a_change_reaches_all_living_and_later_instances_and_no_other_task() {
     let mut tasks: Vec<Task> = (0..3).map(|index| hog(&format!("w-{index}"), 0)).collect();
     tasks[0].repeat = Repeat::Times(0);
     tasks[2].start = Some(50 * MS);

@@ -127,7 +127,7 @@ fn partitions_keep_their_cpus_and_changes_move_tasks() {
 }
 
 #[test]
-fn isolated_cpus_run_who_asks_for_them() {
+fn isolated_cpus_run_only_tasks_that_ask_for_them() {
     let mut config = machine("6.12", "4", 200);
     config.machine.isolated = [2, 3].map(CpuId).into_iter().collect();
     let mut tasks: Vec<Task> = (0..4).map(|index| hog(&format!("h{index}"), 0)).collect();
@@ -141,7 +141,7 @@ fn isolated_cpus_run_who_asks_for_them() {
     all.machine.isolated = (0..4).map(CpuId).collect();
     let refused = simulate(&grouped(vec![], vec![], vec![]), &all, &mut Watch::default());
     assert_eq!(refused, Err(Error::AllIsolated));
-    // The last that is not isolated has to stay.
+    // The last CPU that is not isolated has to stay online.
     let mut plugged = grouped(vec![hog("a", 0)], vec![], vec![]);
     plugged.hotplug = [0, 1].map(|cpu| Hotplug { at: MS * u64::from(cpu + 1), cpu, online: false }).into();
     let error = simulate(&plugged, &config, &mut Watch::default()).unwrap_err().to_string();
@@ -249,7 +249,7 @@ proptest! {
     /// Partitions, CPUs, groups, affinities, policies and hotplug change at any time. Time is conserved, and a run
     /// repeats.
     #[test]
-    fn nobody_runs_outside_his_cpuset(
+    fn no_task_runs_outside_its_cpuset(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
         isolated in prop_oneof![Just(0u32), 0u32..31],
         mut changes in prop::collection::vec((0..60u64, any_change()), 0..30),

@@ -217,7 +217,7 @@ fn dl(runtime: u64, period: u64) -> Dl {
 /// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998): the server's jobs are released at 3 and 13.
 /// HRTICK_DL enforces its runtime to the nanosecond.
 #[test]
-fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
+fn the_machine_reproduces_the_textbook_cbs_schedule() {
     let hard =
         once("hard", vec![Op::Run { work: 4 * MS }, Op::Timer { timer: 0, period: 7 * MS, mode: TimerMode::Absolute }]);
     let mut hard = Task { repeat: Repeat::Forever, ..hard };
@@ -246,7 +246,7 @@ fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
 }
 
 #[test]
-fn a_task_that_yields_goes_on_in_its_next_period() {
+fn a_task_that_yields_continues_in_its_next_period() {
     let ops = vec![Op::Run { work: MS }, Op::Yield];
     let mut yielder = task("yielder", vec![phase(ops, Repeat::Times(5))]);
     yielder.settings.policy = Some(policy(dl(3, 10)));
@@ -297,7 +297,7 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
 
 /// An unset deadline has not passed: a task that enters the class at the start of a run has runtime at once.
 #[test]
-fn nobody_waits_for_a_period_before_his_first() {
+fn no_task_waits_for_a_period_before_its_first() {
     for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
         let mut late = starting(once("late", vec![Op::Run { work: MS }]), start);
         late.settings.policy = Some(policy(Dl { runtime: 2 * MS, deadline: 10 * MS, period: 20 * MS }));
@@ -361,7 +361,7 @@ fn throttled(log: &Log) -> Vec<u64> {
 /// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps its rest, also after its
 /// 0-lag time; afterwards a new period begins.
 #[test]
-fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
+fn a_task_that_returns_to_the_class_continues_with_its_runtime_and_deadline() {
     for kernel in ["6.1", "6.12"] {
         let config = machine(kernel, 1, 425);
         let throttled = |times: &[(u64, u64)]| throttled(&leaves_and_returns(&config, dl(20, 200), times).unwrap());
@@ -403,7 +403,7 @@ fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns()
     }
 }
 
-/// It has only its runtime, enforced at the tick.
+/// A hog has only its runtime, enforced at the tick.
 #[test]
 fn a_hog_gets_its_bandwidth() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -418,7 +418,7 @@ fn a_hog_gets_its_bandwidth() {
 }
 
 /// The CPUs on which a deadline hog continues at each replenishment, on four CPUs with two hogs.
-fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
+fn where_a_hog_continues(kernel: &str) -> Vec<u32> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl(10, 40)));
     let others = ["one", "other"].map(|name| once(name, vec![Op::Run { work: 10_000 * MS }]));
@@ -437,13 +437,13 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
 /// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps it. 6.7+: a waiting one is pushed, even if it
 /// waits only for a task of another class, each time to the next CPU.
 #[test]
-fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
+fn a_replenished_task_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
     for kernel in ["4.19", "5.4", "5.10", "5.15", "6.1", "6.4", "6.6"] {
-        let cpus = where_a_hog_goes_on(kernel);
+        let cpus = where_a_hog_continues(kernel);
         assert!(cpus.len() > 15 && cpus.iter().all(|cpu| *cpu == cpus[0]), "{kernel}: {cpus:?}");
     }
     for kernel in ["6.8", "6.11", "6.12", "6.14", "6.17", "6.18", "7.1"] {
-        let cpus = where_a_hog_goes_on(kernel);
+        let cpus = where_a_hog_continues(kernel);
         assert!(cpus.len() > 15 && cpus.windows(2).all(|pair| pair[0] != pair[1]), "{kernel}: {cpus:?}");
         assert!((0..4).all(|cpu| cpus.contains(&cpu)), "{kernel}: {cpus:?}");
     }
@@ -498,7 +498,7 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
             schedule(&log).into_iter().filter(|(name, ..)| name == "fair").map(|(_, from, to)| (from, to)).collect();
         assert_eq!(spans.len(), 4, "{spans:?}");
         for ((from, to), expected) in spans.into_iter().zip([950, 1950, 2950, 3950]) {
-            // Ticks come at 4 ms, and 950 + 50 is one of them.
+            // Ticks are every 4 ms, and 950 + 50 is a multiple of 4.
             assert_eq!((from, to), (expected, expected + 50), "{kernel}");
         }
     }
@@ -507,7 +507,7 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
 /// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. Priority inheritance gives it the
 /// waiter's parameters until the unlock; without, the deadline task waits for the hog.
 #[test]
-fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
+fn a_deadline_task_lends_its_parameters_to_the_owner_of_the_mutex() {
     for (mutex, done) in [(2, 6), (0, 25)] {
         let low = once("low", vec![Op::Lock(mutex), Op::Run { work: 4 * MS }, Op::Unlock(mutex), Op::Run { work: MS }]);
         let mut hog = starting(once("hog", vec![Op::Run { work: 20 * MS }]), MS);
@@ -558,7 +558,7 @@ fn a_hog_that_reclaims_has_what_others_leave() {
 /// counts half, 0.45 ms too little. From 9 to 10 ms it counts whole, 0.015 too much. So it lasts until 13.28, seen at
 /// 14.
 #[test]
-fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
+fn time_since_the_last_update_counts_at_the_present_rate() {
     let reclaiming = |name: &str, runtime: u64, ops: Vec<Op>| {
         let (runtime, deadline) = (runtime * US, 2 * runtime * US);
         let mut task = once(name, ops);
@@ -604,7 +604,7 @@ fn the_fair_server_is_tunable() {
 
 /// The fair tasks' own time counts: beside a real-time task that leaves them 10 %, they never need the server.
 #[test]
-fn the_fair_server_stays_away_where_nobody_starves() {
+fn the_fair_server_does_not_run_where_no_task_starves() {
     let ops = vec![Op::Run { work: 90 * MS }, Op::Sleep { time: 10 * MS }];
     let mut busy = task("busy", vec![phase(ops, Repeat::Forever)]);
     busy.settings.policy = Some(Policy::Fifo { priority: 50 });
@@ -618,7 +618,7 @@ fn the_fair_server_stays_away_where_nobody_starves() {
 
 /// A task that leaves the class or ends returns its bandwidth at its 0-lag time.
 #[test]
-fn bandwidth_comes_back_when_a_task_ends() {
+fn an_ended_task_returns_its_bandwidth() {
     let mut first = once("first", vec![Op::Run { work: 10 * MS }]);
     first.settings.policy = Some(policy(dl(60, 100)));
     let second = |start| {

@@ -81,10 +81,10 @@ instance = 1
 steps = [{ run = "7ms" }, { sleep = "3ms" }]
 "#;
 
-/// 6.12 moves them like waiting tasks, and they sleep on; since 6.14 only to move load, or by the stopper. Before
+/// 6.12 moves such sleepers like waiting tasks, and they sleep on. 6.14+: only to move load, or by the stopper. Before
 /// 6.12 sleepers are on no queue.
 #[test]
-fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
+fn a_sleeper_with_a_delayed_dequeue_is_moved_asleep() {
     let seen = |kernel| {
         let seen = sleepers(kernel, "4", CROWD);
         (seen.moved - seen.pushed, seen.found, seen.pushed)

@@ -39,7 +39,7 @@ fn a_deadlock_is_reported_with_its_circle() {
 }
 
 #[test]
-fn waiting_for_nobody_is_reported() {
+fn waits_that_no_task_can_end_are_reported() {
     let notes = outcome(vec![
         once("a", vec![work(1), Op::Suspend { condition: 0, mutex: 0 }]),
         once("b", vec![work(2), Op::Barrier(0)]),
@@ -96,7 +96,7 @@ fn a_run_ends_with_its_last_task_or_its_duration() {
 }
 
 #[test]
-fn the_end_of_a_background_task_is_nobodys() {
+fn a_run_does_not_wait_for_background_tasks() {
     let mut workload = workload(vec![once("a", vec![work(10)]), once("b", vec![work(30)])]);
     workload.background = [0].into();
     let end = |workload: &Workload| simulate(workload, &exact("6.12", "2"), &mut NoSink).unwrap().end;
@@ -122,7 +122,7 @@ fn absurd_durations_overflow_nothing() {
 }
 
 #[test]
-fn the_watcher_can_stop_it_and_what_there_is_is_kept() {
+fn the_watcher_can_stop_a_run_and_its_results_are_kept() {
     let busy = task("a", vec![phase(vec![work(1), Op::Sleep { time: 1000 }], Repeat::Forever)]);
     let config = Config { duration: Some(u64::MAX), ..exact("6.12", "1") };
     let mut ledger = Ledger::default();
@@ -244,7 +244,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
 }
 
 #[test]
-fn clamps_and_memory_binding_are_said_to_have_no_effect() {
+fn clamps_and_memory_binding_are_reported_to_have_no_effect() {
     let mut quiet = once("a", vec![work(1)]);
     quiet.settings.util_max = Some(512);
     quiet.settings.nodes = Some(vec![0]);
@@ -323,7 +323,7 @@ mod mad {
 }
 
 #[test]
-fn a_policy_that_never_lets_anybody_run_is_reported() {
+fn a_policy_that_never_lets_a_task_run_is_reported() {
     let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
     let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink);
     assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });

@@ -82,9 +82,9 @@ fn overutilized(log: &Log) -> Vec<(u64, bool)> {
     })
 }
 
-/// Without energy awareness it stays on its big CPU, idle at each wakeup.
+/// Without energy awareness the task stays on its big CPU, which is idle at each wakeup.
 #[test]
-fn who_is_small_again_comes_back_to_a_small_cpu() {
+fn a_task_that_is_small_again_returns_to_a_small_cpu() {
     for kernel in KERNELS {
         // Only another task's tick finds out that all CPUs have room again.
         let tasks = || vec![launched("app"), periodic("p", 1, 2000, 16_100)];
@@ -102,7 +102,7 @@ fn who_is_small_again_comes_back_to_a_small_cpu() {
 }
 
 #[test]
-fn the_cheaper_kind_has_it() {
+fn tasks_run_on_the_cheaper_kind_of_cpu() {
     for kernel in KERNELS {
         let dear: Vec<(u32, u64)> = SMALL.iter().map(|&(mhz, mw)| (mhz, mw * 20)).collect();
         for (small, wanted) in [(&SMALL[..], 0..4), (&dear[..], 4..6)] {
@@ -134,7 +134,7 @@ fn tasks_spread_where_one_cpu_would_have_to_run_faster() {
 
 /// While a hog fills a CPU, a woken task takes an idle CPU, whatever the energy.
 #[test]
-fn a_full_cpu_ends_it_until_all_have_room_again() {
+fn a_full_cpu_ends_energy_awareness_until_all_have_room_again() {
     for kernel in KERNELS {
         let hog = task("hog", vec![phase(vec![run(300_000)], Repeat::Times(1))]);
         let (log, _) = log(vec![hog, periodic("p", 0, 2000, 16_100)], &juno(kernel));
@@ -150,7 +150,7 @@ fn a_full_cpu_ends_it_until_all_have_room_again() {
 }
 
 #[test]
-fn where_nobody_looks_nothing_changes() {
+fn an_unused_energy_model_changes_nothing() {
     let tasks = || vec![launched("app"), periodic("p", 1, 1000, 16_000)];
     let compare = |change: &dyn Fn(&mut Config), why: &str| {
         let mut config = juno("6.12");
@@ -200,7 +200,7 @@ fn with_changes(tasks: Vec<Task>, changes: Vec<Change>, config: &Config) -> Log 
 
 /// A task capped at nothing moves, unlike one that uses nothing.
 #[test]
-fn who_is_capped_at_nothing_moves_all_the_same() {
+fn a_task_capped_at_nothing_moves() {
     for kernel in KERNELS {
         let work = task("bg", vec![phase(vec![run(500), sleep(10_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(work, &[4]), 0)];
@@ -228,9 +228,10 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     }
 }
 
-/// A capped task moves to a CPU too small for its utilisation: its clamps count before that check, in 6.12 after it.
+/// A capped task moves to a CPU too small for its utilisation. Its clamps count before the check for overutilisation;
+/// in 6.12, after it.
 #[test]
-fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
+fn overutilisation_is_checked_before_or_after_clamps_count() {
     for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {
         let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(heavy, &[1]), 300)];

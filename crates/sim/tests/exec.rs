@@ -32,7 +32,7 @@ fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
 }
 
 #[test]
-fn a_task_that_execs_goes_to_the_idlest_cpu_through_the_stopper() {
+fn a_task_that_execs_moves_to_the_idlest_cpu_through_the_stopper() {
     let mut config = exact("6.12", "2");
     // The balancer would do the same, later.
     config.machine.hz = 10;
@@ -91,7 +91,7 @@ fn nodes(kernel: &str, distance: u32) -> Config {
 
 /// Only the balancer uses nodes farther away than 30.
 #[test]
-fn a_task_that_execs_does_not_go_to_a_far_node() {
+fn a_task_that_execs_does_not_move_to_a_far_node() {
     for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18", "7.1"] {
         let moves = |distance| execs(&nodes(kernel, distance), loader_and_hog()).1.len();
         assert_eq!((moves(30), moves(31)), (1, 0), "{kernel}");

@@ -55,7 +55,7 @@ fn request(kernel: &str, period: u64, seed: u64) -> u64 {
 /// Periods begin with the machine or the group, not the workload. The first one's rest decides how long a request
 /// waits.
 #[test]
-fn a_request_comes_at_any_moment_of_a_period() {
+fn a_request_arrives_at_any_moment_of_a_period() {
     for (kernel, period) in [("3.10", 100 * MS), ("6.1", 100 * MS), ("6.12", 100 * MS), ("6.18", 100 * MS)] {
         let mut times: Vec<u64> = (1..=40).map(|seed| request(kernel, period, seed) * 100 / period).collect();
         times.sort_unstable();
@@ -96,7 +96,7 @@ fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
 /// The CPU looks for work before it throttles the group: another of the group's tasks moves there, and waits for the
 /// next period.
 #[test]
-fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
+fn a_newly_idle_cpu_looks_for_work_before_it_throttles() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let told = around_a_sleep(kernel, &[]);
         let (comes, throttled) = ("5000000: one from 1 to 0, NewIdle", "5000000: throttled");
@@ -104,13 +104,13 @@ fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
     }
 }
 
-/// The pulled task may not run.
+/// The pulled task's group is throttled.
 #[test]
-fn a_cpu_that_finds_nobody_to_run_after_all_looks_again() {
+fn a_cpu_that_pulls_a_throttled_task_looks_again() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let told = around_a_sleep(kernel, &["free"; 2]);
         assert!(told.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {told:?}");
-        // Up to 3.14 once.
+        // Up to 3.14 the CPU looks once.
         let again = told.iter().any(|event| event == "5000000: free from 1 to 0, NewIdle");
         assert_eq!(again, kernel != "3.10", "{kernel}: {told:?}");
     }

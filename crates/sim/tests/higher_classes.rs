@@ -68,7 +68,7 @@ fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story 
 
 /// `pull_rt_task` leaves a task more urgent than the running or idle one: it was woken just before.
 #[test]
-fn nobody_is_pulled_from_a_cpu_that_idles() {
+fn no_task_is_pulled_from_an_idle_cpu() {
     let text = r#"
 duration = "1s"
 [[task]]
@@ -89,7 +89,7 @@ steps = [{ wait_event = "q" }, { run = "500us" }]
 }
 
 #[test]
-fn nor_is_one_that_is_throttled_there() {
+fn no_task_is_pulled_from_a_throttled_cpu() {
     let text = r#"
 duration = "1100ms"
 [[task]]
@@ -119,7 +119,7 @@ cpus = "0-1"
 
 /// `put_prev_task_balance`: classes from the previous task's down are tried until one has a task.
 #[test]
-fn no_real_time_task_comes_where_a_deadline_task_is_next() {
+fn no_real_time_task_is_pulled_where_a_deadline_task_is_next() {
     let text = r#"
 duration = "100ms"
 [[task]]
@@ -168,7 +168,7 @@ cpus = "0-1"
 
 /// `cpudl_find`: if all allowed CPUs have deadline tasks, other free CPUs do not count.
 #[test]
-fn a_deadline_task_that_may_not_go_to_a_free_cpu_goes_to_a_later_one() {
+fn a_deadline_task_that_may_not_use_a_free_cpu_moves_to_one_with_a_later_deadline() {
     let text = r#"
 duration = "60ms"
 [[task]]
@@ -208,7 +208,7 @@ sleep = "1s"
 
 /// `task_woken_rt` runs on the waking CPU, which it prefers among equally near ones.
 #[test]
-fn who_is_pushed_at_a_wakeup_goes_to_the_waker() {
+fn a_task_pushed_at_a_wakeup_moves_to_the_waker() {
     let text = r#"
 duration = "60ms"
 [[task]]
@@ -242,7 +242,7 @@ cpus = "0-3"
 
 /// `task_woken_dl`.
 #[test]
-fn a_deadline_task_pushed_at_a_wakeup_goes_to_the_waker() {
+fn a_deadline_task_pushed_at_a_wakeup_moves_to_the_waker() {
     let text = r#"
 duration = "300ms"
 [[task]]
@@ -271,9 +271,9 @@ sleep = "1s"
     }
 }
 
-/// `switched_from_rt`: a task that leaves the class pulls no task while others wait there.
+/// `switched_from_rt`: the CPU of a task that leaves the class pulls no task while other real-time tasks wait there.
 #[test]
-fn one_that_leaves_the_class_makes_room_for_who_waits_here() {
+fn a_task_that_leaves_the_class_makes_room_for_a_waiting_one() {
     let text = r#"
 duration = "60ms"
 [[task]]
@@ -321,7 +321,7 @@ policy = "SCHED_OTHER"
 
 /// `__set_cpus_allowed_ptr`: tasks moved away together spread (5.7+; before, to the first CPU).
 #[test]
-fn those_whose_cpus_change_are_spread() {
+fn tasks_whose_cpus_change_are_spread() {
     let text = r#"
 duration = "101ms"
 [[task]]
@@ -382,7 +382,7 @@ cpus = "1-3"
 
 /// `select_fallback_rq` prefers the node.
 #[test]
-fn who_may_not_wake_where_it_slept_stays_on_the_node() {
+fn a_task_that_may_not_wake_on_its_previous_cpu_stays_on_the_node() {
     let text = r#"
 duration = "100ms"
 [[task]]

@@ -34,7 +34,7 @@ fn runs(log: &Log, cpu: u32) -> Vec<u64> {
 }
 
 #[test]
-fn the_running_task_leaves_through_the_stopper_and_somebody_comes_back() {
+fn the_stopper_moves_the_running_task_and_the_returning_cpu_pulls_one() {
     let tasks = ["a", "b", "c", "d"].map(|name| hog(name, None)).to_vec();
     let mut log = Log::default();
     // Between two ticks, so that the waiting task is no longer cache-hot (`sched_migration_cost_ns`).
@@ -55,7 +55,7 @@ fn the_running_task_leaves_through_the_stopper_and_somebody_comes_back() {
 }
 
 #[test]
-fn a_task_whose_cpus_are_all_gone_runs_anywhere_and_is_named() {
+fn a_task_whose_cpus_are_all_offline_runs_anywhere_and_is_named() {
     let tasks = vec![hog("pinned", Some(vec![1])), hog("free", None)];
     let mut log = Log::default();
     let outcome = simulate(&plugged(tasks, &[(100, 1, false)]), &config("core:2"), &mut log).unwrap();
@@ -68,7 +68,7 @@ fn a_task_whose_cpus_are_all_gone_runs_anywhere_and_is_named() {
 }
 
 #[test]
-fn a_task_on_its_way_to_a_cpu_that_goes_stays_where_it_is() {
+fn a_task_on_its_way_to_a_cpu_that_goes_offline_stays_where_it_is() {
     let mut workload = plugged(vec![hog("moving", None)], &[(100, 1, false)]);
     let settings = Settings { cpus: Some(vec![1]), ..Settings::default() };
     // The stopper that has to move it finds the CPU offline.

@@ -92,7 +92,7 @@ fn interrupts_wait_for_the_host() {
 }
 
 #[test]
-fn the_holder_of_a_lock_stops_everybody() {
+fn the_holder_of_a_host_lock_stops_all_cpus() {
     let mut config = Config { seed: 1, ..hosted("4", 2) };
     let last = |config: &Config| ends(4, config).into_iter().max().unwrap();
     let without = last(&config);
@@ -101,7 +101,7 @@ fn the_holder_of_a_lock_stops_everybody() {
     config.machine.costs.host_lock_permille = 1000;
     let always = last(&config);
     assert!(without < some && some < always, "{without}, {some}, {always}");
-    // Even then a preempted CPU holds it half of the time: one that waited for the lock has not got it.
+    // Even then a preempted CPU holds the lock half of the time: a CPU that waited for the lock does not have it.
     assert!((350 * MS..450 * MS).contains(&always), "{always}");
 }
 
@@ -125,7 +125,7 @@ fn timers_take_the_time_of_the_emulator() {
 
 /// A virtual CPU sleeps while the emulator makes its interrupt.
 #[test]
-fn an_interrupt_in_the_making_holds_up_whom_it_is_for() {
+fn an_interrupt_in_the_making_holds_up_its_virtual_cpu() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 2) };
     assert_eq!(milliseconds_worked(&config), 999);
     // Both host CPUs are free, but 250 times 400 us are lost.

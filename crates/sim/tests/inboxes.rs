@@ -57,7 +57,7 @@ fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
 
 /// The recorded server waited for the slow client first.
 #[test]
-fn the_first_to_come_is_served_first() {
+fn the_first_to_arrive_is_served_first() {
     let server = task("server", 0, vec![wait(0), run(1), wait(0), run(1)]);
     let slow = task("slow", 1, vec![run(20), wake(0, Follow::Free)]);
     let quick = task("quick", 2, vec![run(3), wake(0, Follow::Free)]);
@@ -82,7 +82,7 @@ fn each_waker_gets_its_own_answers() {
 }
 
 #[test]
-fn what_comes_while_the_owner_is_busy_is_kept() {
+fn a_wakeup_while_the_owner_is_busy_is_kept() {
     let server = task("server", 0, vec![run(10), wait(0), run(1), wait(0), run(1)]);
     let client = task("client", 1, vec![wake(0, Follow::Free), wake(0, Follow::Free), run(1)]);
     assert_eq!(ends(vec![server, client], 1), [12, 1]);
@@ -104,7 +104,7 @@ fn wakers_get_as_far_ahead_as_they_may() {
 
 /// Each follows the other, and works only after a wakeup by it.
 #[test]
-fn nobody_follows_one_that_sleeps_elsewhere() {
+fn no_task_follows_one_that_sleeps_elsewhere() {
     for follow in ALL {
         let one = task("one", 0, vec![wake(1, follow), wake(1, follow), wait(0), run(1)]);
         let other = task("other", 1, vec![wake(0, follow), wake(0, follow), wait(1), run(1)]);
@@ -119,7 +119,7 @@ fn nobody_follows_one_that_sleeps_elsewhere() {
 }
 
 #[test]
-fn who_is_never_woken_is_reported() {
+fn a_task_that_is_never_woken_is_reported() {
     let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), wait(0)])], 1);
     let told = "task `server` waits for a task that wakes it, from 1 ms to the end";
     assert_eq!(notes.last().map(String::as_str), Some(told));
@@ -199,7 +199,7 @@ proptest! {
 
     /// However tasks follow, each ends with all its work done.
     #[test]
-    fn everybody_comes_to_the_end(
+    fn every_task_reaches_its_end(
         by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64, any::<bool>()), 1..60),
         loops in 1..4_u64,
         answers in any::<bool>(),
@@ -220,7 +220,7 @@ proptest! {
 /// The quick client is answered five times, although the slow one asks late. If they repeat together, each answer waits
 /// for one to the slow client.
 #[test]
-fn connections_go_round_on_their_own() {
+fn connections_repeat_independently() {
     let answer = |from| [Op::InboxWait { inbox: 0, from }, run(1), wake(from, Follow::Free)];
     let answers = || [answer(1), answer(2)].concat();
     let server = Task::new(

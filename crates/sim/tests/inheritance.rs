@@ -47,7 +47,7 @@ fn mars_pathfinder_resets_without_inheritance_and_not_with_it() {
 }
 
 #[test]
-fn what_was_lent_goes_with_the_mutex() {
+fn a_lent_priority_ends_at_the_unlock() {
     let low = fifo(once("low", vec![Op::Lock(PI), run(1000), Op::Unlock(PI), run(1000)]), 10);
     let high = starting(fifo(once("high", vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 30), 200 * US);
     let mut log = Log::default();
@@ -109,7 +109,7 @@ fn the_next_owner_is_lent_to_as_well() {
 
 /// Two mutexes, unlocked in the order of locking: the first one's other waiter lends to its next owner.
 #[test]
-fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
+fn an_owner_that_unlocks_one_of_two_keeps_what_the_other_lends() {
     let owner = vec![Op::Lock(PI), Op::Lock(3), run(1000), Op::Unlock(PI), run(1000), Op::Unlock(3)];
     let waits = |name: &str, priority, start: u64, mutex| {
         starting(fifo(once(name, vec![Op::Lock(mutex), run(10), Op::Unlock(mutex)]), priority), start * US)
@@ -287,7 +287,7 @@ fn changes(what: &[(u64, usize, Policy)]) -> Vec<Change> {
 
 /// `rt_mutex_adjust_pi`: a waiter's new policy reaches the chain of owners, up and down.
 #[test]
-fn a_change_of_who_waits_travels_along_the_chain() {
+fn a_change_of_a_waiter_travels_along_the_chain() {
     let owner = once("owner", vec![Op::Lock(0), run(50_000), Op::Unlock(0)]);
     let middle = once("middle", vec![Op::Lock(1), Op::Lock(0), run(10), Op::Unlock(0), Op::Unlock(1)]);
     let waiter = once("waiter", vec![Op::Lock(1), run(10), Op::Unlock(1)]);
@@ -337,7 +337,7 @@ fn a_change_puts_a_waiter_in_its_new_place() {
 /// A deadline task with an earlier deadline than its waiter's is lent nothing, until it gives up its reservation. Then
 /// it stays in the class, before a FIFO hog, until the unlock.
 #[test]
-fn who_gives_up_his_reservation_is_lent_one() {
+fn a_task_that_gives_up_its_reservation_is_lent_one() {
     for kernel in ["6.1", "6.12"] {
         let owner = reserving(once("owner", vec![Op::Lock(PI), run(29_000), Op::Unlock(PI), run(1_000)]), 5, 20);
         let waiter = reserving(once("waiter", vec![Op::Lock(PI), run(100), Op::Unlock(PI)]), 1, 50);
@@ -359,7 +359,7 @@ fn who_gives_up_his_reservation_is_lent_one() {
 
 /// A cycle is a deadlock with or without inheritance; lending in it ends.
 #[test]
-fn a_circle_comes_to_rest() {
+fn lending_in_a_cycle_ends() {
     let task = |name: &str, own, other, priority| {
         fifo(once(name, vec![Op::Lock(own), Op::Sleep { time: MS }, Op::Lock(other)]), priority)
     };

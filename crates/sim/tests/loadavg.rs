@@ -35,7 +35,7 @@ fn constant(tasks: u64, samples: u64) -> LoadAvg {
 }
 
 #[test]
-fn the_first_sample_comes_after_five_seconds_and_eleven_ticks() {
+fn the_first_sample_is_taken_after_five_seconds_and_eleven_ticks() {
     // 250 Hz: 5.004 s and 10 ticks of grace.
     let at = |ns: u64| {
         let config = vruntime_sim::Config { duration: Some(ns), ..exact("6.12", "2") };
@@ -78,7 +78,7 @@ fn a_machine_that_sleeps_has_no_load() {
 /// Half-busy tasks on CPUs that often sleep: the mean of the samples is the mean load. The half periods are prime, so
 /// in an hour the samples meet all phases.
 #[test]
-fn what_comes_and_goes_is_counted_by_its_mean() {
+fn an_intermittent_load_counts_by_its_mean() {
     let tasks: Vec<Task> = [97, 113, 127, 149, 163, 181]
         .iter()
         .map(|index| {

@@ -232,7 +232,7 @@ fn looks_that_find_everything_balanced_count() {
 /// `out_all_pinned`: an attempt that finds only pinned tasks counts as balanced (`lb_balanced`). Its CPU then
 /// balances less often, at least each 512 ms, or (here: 3.10+) a tenth of a second per CPU.
 #[test]
-fn looks_at_tasks_that_are_tied_elsewhere_count_as_balanced() {
+fn looks_at_tasks_that_are_pinned_elsewhere_count_as_balanced() {
     let hogs =
         workload((0..3).map(|n| pinned(forever(&format!("h{n}"), None, vec![Op::Run { work: MS }]), &[0])).collect());
     for kernel in ["2.6.22", "3.18", "6.1", "6.12", "6.18", "7.1"] {

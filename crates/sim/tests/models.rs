@@ -65,7 +65,7 @@ fn a_ring_switches_at_each_pass() {
 }
 
 #[test]
-fn who_wakes_by_the_clock_wakes_in_time() {
+fn a_task_that_wakes_by_the_clock_wakes_in_time() {
     let results = run_model("cyclictest -t 2 -p 80", "6.12", "2", Some(1000));
     assert!((995..=1000).contains(&results.tasks[0].account.loops), "{}", results.tasks[0].account.loops);
     assert!((660..=667).contains(&results.tasks[1].account.loops), "{}", results.tasks[1].account.loops);

@@ -52,7 +52,7 @@ fn a_sleeper_preempts_hogs_and_stays_interactive() {
 
 /// Three that sleep half of the time would keep the CPU for themselves without a check of starvation.
 #[test]
-fn who_expired_does_not_wait_for_ever() {
+fn an_expired_task_does_not_wait_for_ever() {
     for kernel in KERNELS {
         let busy = |index: u64| {
             let ops = vec![Op::Run { work: (7 + index) * MS }, Op::Sleep { time: (8 + index) * MS }];
@@ -84,7 +84,7 @@ fn batch_tasks_earn_nothing_by_sleeping() {
 }
 
 #[test]
-fn what_came_later_is_refused() {
+fn later_features_are_refused() {
     let ask = |change: &dyn Fn(&mut Workload)| {
         let mut asked = workload(vec![hog("a")]);
         change(&mut asked);

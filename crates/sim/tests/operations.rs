@@ -179,7 +179,7 @@ fn sync_signals_and_waits() {
 }
 
 #[test]
-fn a_barrier_lets_all_go_when_the_last_arrives() {
+fn a_barrier_wakes_all_when_the_last_arrives() {
     let loops = |us| vec![run(us), Op::Barrier(0)];
     assert_eq!(ends(&[&loops(10), &loops(70)]), [Some(70), Some(70)]);
     let twice = |us| {
@@ -192,7 +192,7 @@ fn a_barrier_lets_all_go_when_the_last_arrives() {
 
 /// The last task wakes the other while it holds the barrier's mutex: a preempting task sleeps once more.
 #[test]
-fn who_is_woken_at_a_barrier_of_a_mutex_gets_it_first() {
+fn a_task_woken_at_a_barrier_locks_its_mutex_first() {
     let sleeps = |locked: bool| {
         let rounds = |us| vec![phase(vec![run(us), Op::Barrier(0)], Repeat::Times(50))];
         let mut workload = workload(vec![task("short", rounds(100)), task("long", rounds(3_000))]);
@@ -255,7 +255,7 @@ fn a_reader_of_a_full_pipe_wakes_a_writer() {
 
 /// A writer woken in vain waits behind one with a larger message, which gets the room.
 #[test]
-fn who_is_woken_in_vain_is_not_forgotten() {
+fn a_writer_woken_in_vain_is_not_forgotten() {
     for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
         let read = |bytes| Op::PipeRead { pipe: 0, bytes };
@@ -304,7 +304,7 @@ fn a_writer_woken_in_vain_pays_for_the_wakeup_of_the_next() {
 
 /// Each task ends at its time, or when it next has the CPU.
 #[test]
-fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
+fn a_runtime_ends_at_its_time_whichever_task_had_the_cpu() {
     let ends = |ops: [Op; 2]| {
         let mut log = Log::default();
         let config = Config { duration: Some(1_000 * MS), ..exact("6.12", "1") };
@@ -595,7 +595,7 @@ fn costs_are_charged_where_they_arise() {
 }
 
 #[test]
-fn a_tick_keeps_its_grid_and_comes_only_on_busy_cpus() {
+fn a_tick_keeps_its_grid_and_fires_only_on_busy_cpus() {
     let mut config = exact("6.12", "1");
     config.machine.costs.set("tick_ns", 1000).unwrap();
     let mut log = Log::default();
@@ -636,7 +636,7 @@ fn waking_a_task_of_another_cpu_costs_more() {
 
 /// Tasks that pass a token on one CPU.
 #[test]
-fn a_switch_costs_more_to_whom_others_have_displaced() {
+fn a_switch_to_a_displaced_task_costs_more() {
     let length = |rounds: u64, tasks: u32, cost: &str, processes: bool| {
         let mut config = exact("6.12", "1");
         config.machine.costs.set(cost, 1000).unwrap();

@@ -9,7 +9,7 @@ use vruntime_workload::program::*;
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
-/// Has one CPU for 100 ms, and then these.
+/// Returns a hog that has one CPU for 100 ms, and then `cpus`.
 fn freed(name: &str, cpu: u32, cpus: &[u32]) -> Task {
     let on = |cpus: &[u32], work| {
         let mut held = phase(vec![Op::Run { work }], Repeat::Times(1));
@@ -32,7 +32,7 @@ fn moves(kernel: &str, machine: &str, tasks: Vec<Task>) -> Vec<(u32, u32, Migrat
 
 /// The stopper pushes the running task although a pinned task has waited longer.
 #[test]
-fn the_stopper_goes_past_who_may_not_leave() {
+fn the_stopper_passes_over_a_pinned_task() {
     for kernel in KERNELS {
         let mut idle = pinned(once("idle", vec![Op::Run { work: 5000 * MS }]), &[0]);
         idle.settings.policy = Some(Policy::Idle);
@@ -41,9 +41,9 @@ fn the_stopper_goes_past_who_may_not_leave() {
     }
 }
 
-/// The first CPU of an idle pair balances for both. The second pulls a task that may only go there.
+/// The first CPU of an idle pair balances for both. The second CPU gets a task that may not run on the first.
 #[test]
-fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
+fn a_task_excluded_from_the_balancing_cpu_moves_to_its_neighbour() {
     for kernel in KERNELS {
         let hogs = (0..3).map(|index| freed(&format!("hog{index}"), 2, &[1, 2])).collect();
         let moves = moves(kernel, "pack:2 core:2", hogs);

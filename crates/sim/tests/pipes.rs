@@ -41,7 +41,7 @@ fn a_writer_that_was_woken_wakes_the_next() {
 
 /// Two messages at once for two readers: the writer wakes the first, which wakes the second.
 #[test]
-fn a_writer_wakes_nobody_for_what_is_there_already() {
+fn a_write_to_a_pipe_with_unread_data_wakes_no_reader() {
     let reads = [read(100), run(1)];
     let log = on_own_cpus(Channel::Pipe, 4096, &[&reads, &reads, &[run(50), write(100), write(100)]]);
     let wakeups: Vec<(u32, u32)> = log

@@ -125,7 +125,7 @@ cpus = "0-7"
 
 /// 6.7+: the target's cluster is searched before the rest of its cache.
 #[test]
-fn an_idle_cpu_of_the_same_cluster_goes_before_others() {
+fn an_idle_cpu_of_the_same_cluster_is_preferred() {
     let text = r#"
 duration = "500ms"
 [[task]]

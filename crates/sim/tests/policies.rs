@@ -158,7 +158,7 @@ fn losing_a_task_beside_others_is_reported_at_the_end() {
 }
 
 #[test]
-fn picking_who_is_not_queued_is_reported() {
+fn picking_a_task_that_is_not_queued_is_reported() {
     assert_eq!(fault_of(PICKS_SLEEPERS), (Fault::PickedUnqueued { task: TaskId(0) }, Some("a".to_owned())));
     assert_eq!(fault_of(PICKS_NO_TASK), (Fault::PickedNoTask { index: 77 }, None));
 }
@@ -171,7 +171,7 @@ fn selecting_a_cpu_that_is_not_there_is_reported() {
 }
 
 #[test]
-fn keeping_who_does_not_sleep_and_finishing_twice_are_reported() {
+fn keeping_a_task_that_does_not_sleep_and_finishing_twice_are_reported() {
     assert!(matches!(fault_of(KEEPS_ALL), (Fault::Kept { why: Dequeue::Move, .. }, Some(_))));
     assert_eq!(fault_of(FINISHES_TWICE), (Fault::FinishedTwice { task: TaskId(0) }, Some("a".to_owned())));
 }
@@ -199,7 +199,7 @@ fn every_fault_says_what_was_done_wrong() {
 
 /// Only the fair class has limits: for other policies a note says so.
 #[test]
-fn a_limit_that_nobody_keeps_is_reported() {
+fn a_limit_that_the_policy_does_not_enforce_is_reported() {
     let limit = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
     let groups = ["/", "/a"].map(|path| Group {
         path: path.to_owned(),

@@ -45,7 +45,7 @@ fn cpu_ns(results: &Results) -> Vec<u64> {
 
 /// Of 40 ms, one has to do 30 and the other 10. The latter takes over half of the other's rest.
 #[test]
-fn who_has_nothing_left_helps() {
+fn a_member_with_no_work_left_helps() {
     let alone =
         || vec![pinned(member("much", vec![works(30 * MS)]), 0), pinned(member("little", vec![works(10 * MS)]), 1)];
     let (end, results) = run(alone());
@@ -61,7 +61,7 @@ fn who_has_nothing_left_helps() {
 }
 
 #[test]
-fn nobody_helps_with_what_was_not_asked_for_yet() {
+fn no_member_helps_with_work_not_yet_requested() {
     let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
     let little = pinned(member("little", vec![works(10 * MS), helps(20 * MS)]), 1);
     let (end, results) = run(vec![much, little]);
@@ -70,7 +70,7 @@ fn nobody_helps_with_what_was_not_asked_for_yet() {
 
 /// A helper takes a chunk at a time. So a later one helps, too.
 #[test]
-fn several_may_help() {
+fn several_members_may_help() {
     let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
     let helper = |cpu: u32, name: &str| {
         let ops = vec![Op::Sleep { time: u64::from(cpu) * MS }, helps(30 * MS)];
@@ -84,7 +84,7 @@ fn several_may_help() {
 }
 
 #[test]
-fn who_brings_the_pool_far_enough_wakes_who_waits() {
+fn the_member_that_brings_the_pool_far_enough_wakes_the_waiter() {
     let worker = pinned(member("worker", vec![works(25 * MS)]), 0);
     let waiter = pinned(member("waiter", vec![Op::PoolSleep { pool: 0, work: 10 * MS }, works(MS)]), 1);
     let (end, results) = run(vec![worker, waiter]);
@@ -94,7 +94,7 @@ fn who_brings_the_pool_far_enough_wakes_who_waits() {
 }
 
 #[test]
-fn who_polls_sleeps_until_the_pool_has_come_so_far() {
+fn a_polling_task_sleeps_until_the_pool_is_far_enough() {
     let poll = |work: u64| vec![Op::PoolWait { pool: 0, work, time: MS }, works(MS)];
     let slept = |work: u64, others: u64| {
         let worker = pinned(member("worker", vec![works(others)]), 0);

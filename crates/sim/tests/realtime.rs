@@ -324,9 +324,9 @@ fn throttling_leaves_a_twentieth() {
 }
 
 /// The fair server's turn continues without fair tasks. A fair task that arrives after the turn has its share at
-/// once; in 6.18.15 there (`update_dl_entity`).
+/// once; in 6.18.15, at the next turn (`update_dl_entity`).
 #[test]
-fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
+fn a_fair_task_that_arrives_after_the_servers_turn_need_not_wait_for_the_next() {
     for (kernel, release, turns_at) in [
         ("6.12", "", [0, 1101]),
         ("6.18", "6.18.15", [0, 2051]),
@@ -347,7 +347,7 @@ fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
 }
 
 #[test]
-fn a_throttled_cpu_idles_rather_than_run_them() {
+fn a_throttled_cpu_idles_rather_than_run_real_time_tasks() {
     let config = Config { duration: Some(2000 * MS), ..exact("6.1", "2") };
     let mut turns = Turns::default();
     let lone = pinned(hog("rt", Policy::Fifo { priority: 50 }), &[0]);
@@ -387,7 +387,7 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
 /// real-time task of 60 or 97 %. In Debian's 6.1 on four emulated CPUs each had 9.3 to 10.7 s of 20 beside one of 98
 /// %, three times in a row.
 #[test]
-fn nobody_stays_beside_a_real_time_task_for_good() {
+fn no_fair_task_stays_beside_a_real_time_task_for_good() {
     for kernel in ["6.1", "6.12"] {
         for run_us in [6_000, 9_700] {
             let steps = vec![run(run_us * US), Op::Sleep { time: 10 * MS - run_us * US }];
@@ -406,7 +406,7 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
 
 /// A real-time task that wakes on a CPU with a running stopper moves elsewhere, unless it is pinned there.
 #[test]
-fn who_wakes_beside_the_stopper_goes_elsewhere() {
+fn a_task_that_wakes_beside_the_stopper_moves_elsewhere() {
     for kernel in ["6.1", "6.12", "6.18", "7.1"] {
         let mut beside = 0;
         for (sleep, tied) in (55..70).flat_map(|step| [(step * 2 * MS, false), (step * 2 * MS, true)]) {
@@ -453,7 +453,7 @@ fn who_wakes_beside_the_stopper_goes_elsewhere() {
 /// A CPU is about to run a less urgent task while a task waits elsewhere. With RT_PUSH_IPI, which 6.18.15 has on
 /// (`kernel/sched/features.h`), it does not pull the task, but sends an interrupt to the other CPU, which pushes it.
 #[test]
-fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
+fn a_freed_cpu_takes_a_waiting_task_or_asks_for_it() {
     use vruntime_sched::event::MigrateCause::{RtPull, RtPush};
     let cases = [("6.1", "", RtPull), ("6.12", "", RtPull), ("6.12", "RT_PUSH_IPI", RtPush), ("6.18", "", RtPush)];
     for (kernel, feature, expected) in cases.into_iter().chain([("6.18", "NO_RT_PUSH_IPI", RtPull)]) {

@@ -162,7 +162,7 @@ fn the_machines_limit_is_the_roots() {
 
 /// A lent priority lets a task of a throttled group run until its unlock.
 #[test]
-fn who_holds_a_mutex_others_wait_for_runs_in_a_throttled_group() {
+fn the_owner_of_a_contended_mutex_runs_in_a_throttled_group() {
     let groups = || vec![group("/g", 0, rt(10, 100))];
     let settings =
         |priority, group| Settings { policy: Some(fifo(priority)), group: Some(group), ..Settings::default() };

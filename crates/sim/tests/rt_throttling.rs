@@ -82,9 +82,9 @@ fn no_runtime_at_all_is_no_limit() {
     }
 }
 
-/// CPUs lend only unused time: all together get no more than theirs, plus a late tick per CPU and period.
+/// CPUs lend only unused time: all together get no more than their runtime, plus a late tick per CPU and period.
 #[test]
-fn where_all_need_theirs_nobody_gets_more() {
+fn where_all_cpus_need_their_runtime_none_gets_more() {
     let tasks = (0..4).flat_map(|cpu| [hog(&format!("rt{cpu}"), FIFO, cpu), hog(&format!("fair{cpu}"), FAIR, cpu)]);
     let (results, _) = results(&workload(tasks.collect()), &config("6.6", "4", true, 10));
     let all: u64 = (0..4).map(|cpu| cpu_ms(&results, 2 * cpu)).sum();
@@ -102,7 +102,7 @@ fn a_neighbour_lends_what_it_does_not_need() {
 }
 
 #[test]
-fn loans_end_when_a_cpu_goes() {
+fn loans_end_when_a_cpu_goes_offline() {
     let toggle = |at, online| Hotplug { at: at * MS, cpu: 1, online };
     let tasks = vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)];
     let workload = Workload { hotplug: vec![toggle(2500, false), toggle(4500, true)], ..workload(tasks) };
@@ -140,7 +140,7 @@ fn deadline_tasks_use_up_the_same_runtime() {
 
 /// A lone deadline task fills the account only to a bound, so later real-time tasks are not throttled for old time.
 #[test]
-fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
+fn earlier_time_of_deadline_tasks_counts_only_to_a_bound() {
     let ops = vec![Op::Run { work: 45 * MS }, Op::Sleep { time: 55 * MS }];
     let mut dl = task("dl", vec![phase(ops, Repeat::Times(50))]);
     dl.settings.policy = Some(Policy::Deadline {

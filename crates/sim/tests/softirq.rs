@@ -48,7 +48,7 @@ fn a_busy_cpu_pulls_when_its_tick_has_ended() {
 /// A pinned waker makes a hog wait just after ticks, for a third of a millisecond; the other CPU has five lighter
 /// tasks. On a real 6.18 it is pulled within half a second (6 of 6): the other CPU balances a moment after the tick.
 #[test]
-fn who_waits_just_after_ticks_can_be_pulled() {
+fn a_task_that_waits_just_after_ticks_can_be_pulled() {
     let within = |seed: u64| {
         let mut config = Config { duration: Some(4000 * MS), seed, ..exact("6.18", "core:2") };
         config.machine.costs = Costs::VM;
@@ -73,7 +73,7 @@ fn who_waits_just_after_ticks_can_be_pulled() {
 /// to 20 migrations in 3 s. A balancer that has not failed leaves an ineligible task, and with it the only movable
 /// one; otherwise there would be 25 to 32.
 #[test]
-fn who_has_had_more_than_his_share_is_pulled_after_a_failure() {
+fn an_ineligible_task_is_pulled_after_a_failure() {
     let migrations = |seed: u64| {
         let mut config = Config { duration: Some(3000 * MS), seed, ..exact("6.18", "core:2") };
         config.machine.costs = Costs::VM;
@@ -93,7 +93,7 @@ fn who_has_had_more_than_his_share_is_pulled_after_a_failure() {
 
 /// The balancing CPU pays for balancing before it switches.
 #[test]
-fn nobody_is_switched_to_before_the_softirq() {
+fn no_task_is_switched_to_before_the_softirq() {
     let mut config = Config { duration: Some(1000 * MS), tick_phase: Some(MS), ..exact("6.12", "core:2") };
     config.machine.costs.set("tick_ns", 20_000).unwrap();
     config.machine.costs.set("balance_ns", 7_000).unwrap();

@@ -39,7 +39,7 @@ fn a_computing_task_loses_what_the_host_takes() {
 
 /// An idle CPU loses nothing, but a wakeup is late by the rest of the stall.
 #[test]
-fn who_wakes_during_a_stall_is_late() {
+fn a_task_that_wakes_during_a_stall_is_late() {
     let waker = task("w", vec![phase(vec![run(10), sleep(990)], Repeat::Forever)]);
     let all = workload(vec![pinned(waker, &[0])]);
     let mut log = Log::default();

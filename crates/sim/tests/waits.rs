@@ -115,7 +115,7 @@ fn exclusive_waiters_take_turns_at_the_tail_and_the_last_to_come_stays_busy_at_t
 }
 
 #[test]
-fn a_herd_is_woken_for_one_event_and_goes_back_to_sleep() {
+fn a_herd_is_woken_for_one_event_and_sleeps_again() {
     let waiter: &[Op] = &[wait(Shared, None)];
     let mut programs = vec![waiter; 8];
     let waker: Vec<Op> = (0..3).flat_map(|_| [run(100), wake(1, 1)]).collect();
@@ -244,7 +244,7 @@ fn a_waiter_that_has_just_timed_out_uses_up_no_exclusive_wakeup() {
 }
 
 #[test]
-fn completions_go_by_turns_and_are_not_lost() {
+fn completions_are_taken_in_turn_and_are_not_lost() {
     let log = on_own_cpus(&[
         &[sleep(10), wait_done(None)],
         &[sleep(20), wait_done(None)],
@@ -257,7 +257,7 @@ fn completions_go_by_turns_and_are_not_lost() {
 }
 
 #[test]
-fn complete_all_lets_everybody_go_on_until_it_is_begun_anew() {
+fn complete_all_lets_every_task_continue_until_the_reinit() {
     let log = on_own_cpus(&[
         &[sleep(10), wait_done(None), wait_done(None)],
         &[sleep(20), wait_done(None)],
@@ -290,7 +290,7 @@ fn timeouts_of_completions_are_jiffies() {
 }
 
 #[test]
-fn who_waits_for_ever_is_named() {
+fn a_task_that_waits_for_ever_is_named() {
     let (_, outcome) = on_own_cpus_with(|config| config.duration = None, &[&[wait(Shared, None)], &[wait_done(None)]]);
     let notes = outcome.notes.join("\n");
     assert!(notes.contains("task `t0` waits for wait queue `q`, from 0 ns to the end"), "{notes}");

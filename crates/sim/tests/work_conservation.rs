@@ -503,7 +503,7 @@ proptest! {
 /// The next NOHZ balance's time was set while other CPUs were idle. A later idle CPU may be due earlier
 /// (`nohz.needs_update`, 5.15+). Without that, a CPU was idle here for 17 ms beside one with four tasks.
 #[test]
-fn a_cpu_that_goes_idle_later_does_not_wait_for_the_others_time() {
+fn a_cpu_idle_later_does_not_wait_for_the_balance_time_of_others() {
     let worker = |(index, &(start, nice, run, sleep)): (usize, &(u64, i8, u64, u64))| {
         let ops = vec![Op::Run { work: run * US }, Op::Sleep { time: sleep * US }];
         let ops = if sleep == 0 { ops[..1].to_vec() } else { ops };

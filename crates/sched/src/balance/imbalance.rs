@@ -258,7 +258,7 @@ mod tests {
     /// Between caches, a group with room takes tasks from a full group, and utilisation only from an overloaded one. A
     /// lone ordinary task stays.
     #[test]
-    fn who_has_room_takes_tasks_or_utilisation() {
+    fn a_group_with_room_takes_tasks_or_utilisation() {
         let domains = machine();
         let domain = domains.at(CpuId(0), 1).unwrap();
         let room = stats(domain, 0, GroupType::HasSpare, 0);

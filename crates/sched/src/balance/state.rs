@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_seldom_goes_idle_always_looks_since_7_1() {
+    fn a_cpu_that_is_seldom_newly_idle_always_looks_since_7_1() {
         const S: u64 = 1 << 30;
         for (took, rate, ratio) in [(8 * S, true, 1024), (S, true, 256), (S, false, 0)] {
             let mut state = DomainState::new(1, 0, 0, 0);

@@ -110,7 +110,7 @@ fn throttled_time_is_that_of_the_cpus_that_wait() {
 }
 
 #[test]
-fn a_limit_that_is_taken_away_lets_go_at_once() {
+fn removing_a_limit_unthrottles_at_once() {
     for_each_kernel!(bench = (1, &[0, 1]), name, {
         bench.limit(1, Some(limit(MS, 1_000 * MS)));
         bench.fork(2, 0);

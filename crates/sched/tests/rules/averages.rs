@@ -101,10 +101,10 @@ fn an_estimate_takes_one_sample_a_period() {
     assert!(estimates[3] < estimates[0], "{estimates:?}");
 }
 
-/// `switched_to_fair`: a task back from a real-time policy asleep brings its decayed averages at once; they decay on
-/// that CPU.
+/// `switched_to_fair`: a sleeping task that returns from a real-time policy adds its decayed averages at once. They
+/// decay on its CPU.
 #[test]
-fn who_comes_back_asleep_joins_at_once() {
+fn a_task_that_returns_asleep_is_added_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {
         let mut machine = Machine::<P>::new(name);
         let task = machine.fork(1)[0];

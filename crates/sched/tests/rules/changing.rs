@@ -34,9 +34,10 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. Groups count alike.
+/// `prio_changed_fair`: only a running task whose weight fell is rescheduled, if there is another. A move to another
+/// group always reschedules it.
 #[test]
-fn only_who_is_worth_less_is_rescheduled() {
+fn only_a_task_that_lost_weight_is_rescheduled() {
     let asks = |name, count, whose, what| {
         if name == "6.1" { asks::<Cfs>(name, count, whose, what) } else { asks::<Eevdf>(name, count, whose, what) }
     };
@@ -111,7 +112,7 @@ fn a_change_is_no_way_around_a_limit() {
 /// `sched_setscheduler` with unchanged values does not dequeue, and begins no request. 6.12+: it resets a requested
 /// slice, unless the slice is given, too.
 #[test]
-fn to_be_given_what_one_has_is_nothing() {
+fn unchanged_attributes_begin_no_request() {
     let unchanged = |name: &str, attr: SchedAttr| {
         let mut machine = Machine::<Eevdf>::new(name);
         let task = machine.fork(2)[0];
@@ -131,7 +132,7 @@ fn to_be_given_what_one_has_is_nothing() {
 
 /// A task with a delayed dequeue stays queued in another group or with another nice value, but not in another class.
 #[test]
-fn who_is_delayed_stays_queued() {
+fn a_task_with_a_delayed_dequeue_stays_queued() {
     for name in ["6.12", "6.18", "7.1"] {
         let mut machine = Machine::<Eevdf>::new(name);
         let (tasks, group) = (machine.fork(3), machine.group);
@@ -298,8 +299,8 @@ fn averages_decay_in_a_higher_class() {
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
 }
 
-/// A group runs beside an equally heavy task of the root, and its weight changes slightly. Returns the group's lag
-/// before and after, of its weight, and whether running on reschedules.
+/// Runs a group beside an equally heavy task of the root, and changes its weight slightly. Returns the group's lag
+/// times its weight, before and after, and whether the next update reschedules.
 fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     let mut machine = Machine::<Eevdf>::new(name);
     let group = machine.group;
@@ -324,7 +325,7 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 /// keeps its place relative to the average. 6.18.15 also writes the lag over the protection's end; in 6.12 a changed
 /// deadline ends the protection.
 #[test]
-fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
+fn in_6_18_a_change_of_weight_moves_the_running_entity_further_from_the_average() {
     for (name, times, unprotected) in
         [("6.12", 1.0, true), ("6.18", 1.25, true), ("6.18.44", 1.25, false), ("7.1", 1.0, false)]
     {
@@ -353,7 +354,7 @@ fn protection_after_a_change_is_a_matter_of_the_release() {
 /// 6.18 lets a throttled group's task run until it returns to user mode. Then the group's next task follows at once, as
 /// after a sleep (`dequeue_entities`).
 #[test]
-fn who_is_held_back_draws_its_group_after_it() {
+fn a_throttled_task_is_followed_by_its_groups_next_task() {
     let mut machine = Machine::<Eevdf>::new("6.18");
     let group = machine.group;
     machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap());

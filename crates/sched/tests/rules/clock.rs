@@ -23,9 +23,9 @@ fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     [0, 1].map(|task| (after[task] - before[task]) / 1000)
 }
 
-/// `rq_clock_skip_update`: the switch after a wakeup uses the wakeup's clock, except for interrupts, which continue.
+/// `rq_clock_skip_update`: the switch after a wakeup uses the wakeup's clock, except after a wakeup by an interrupt.
 #[test]
-fn who_preempts_is_charged_from_the_wakeup_on() {
+fn a_preempting_task_is_charged_from_the_wakeup_on() {
     for kernel in ["3.10", "6.1"] {
         assert_eq!(charged(kernel, Waker::Task), [0, 80], "{kernel}");
         assert_eq!(charged(kernel, Waker::Irq), [50, 30], "{kernel}");

@@ -40,7 +40,7 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
 /// A task with a debt of 1 ms sleeps with a delayed dequeue. Another one ahead of the average leaves: the average
 /// falls, so the debt would be 1.5 ms. In 7.1 it stays.
 #[test]
-fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
+fn a_sleeping_task_adds_nothing_to_its_debt_in_7_1() {
     for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
         let mut machine = Machine::<Eevdf>::with_cpus(name, 2);
         let tasks = machine.fork(3);
@@ -100,7 +100,7 @@ fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
 /// 7.1: the timer follows the deadline, and a new task's first is half a slice away. Before, with HRTICK, it is a whole
 /// slice.
 #[test]
-fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
+fn the_timer_of_a_slice_follows_the_deadline_in_7_1() {
     const SLICE: u64 = 700_000;
     for (name, first) in [("7.0", SLICE), ("7.1", SLICE / 2)] {
         let mut machine = Machine::<Eevdf>::new(name);
@@ -133,7 +133,7 @@ fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
 
 /// 6.12+: a switch arms the timer. A task picked again has none until another is enqueued.
 #[test]
-fn who_is_picked_again_has_no_timer() {
+fn a_task_picked_again_has_no_timer() {
     for name in ["6.12", "7.0", "7.1"] {
         let mut machine = Machine::<Eevdf>::new(name);
         machine.shared.config.features.set(Feature::Hrtick, true);

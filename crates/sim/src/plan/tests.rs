@@ -30,7 +30,7 @@ fn refused(head: &str, overrides: &Overrides) -> (String, String, String) {
 }
 
 #[test]
-fn the_caller_goes_before_the_file_and_the_file_before_the_defaults() {
+fn the_caller_overrides_the_file_and_the_file_overrides_the_defaults() {
     let none = Overrides::default();
     let by_default = planned("", &none);
     assert_eq!((by_default.kernel.as_str(), by_default.machine.as_str()), (DEFAULT_KERNEL, DEFAULT_MACHINE));
@@ -112,7 +112,7 @@ fn the_runtime_of_realtime_tasks_is_at_most_their_period() {
 }
 
 #[test]
-fn what_was_measured_of_a_machine_comes_with_it() {
+fn a_measured_machine_brings_its_measurements() {
     let measured = Machine {
         hz: Some(300),
         preempt: Some(Preempt::Lazy),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_overtake_and_anybody_may_leave() {
+    fn urgent_tasks_overtake_and_any_task_may_leave() {
         let mut tasks: Vec<Task> = (0..6).map(|index| Task::new(index, FIRST, 0, 1)).collect();
         let mut queue = WaitQueue::default();
         // Lower numbers are more urgent. 3 and 4 are equal.

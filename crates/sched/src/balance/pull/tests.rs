@@ -104,7 +104,7 @@ impl Machine {
         Self { shared, rqs }
     }
 
-    /// Tasks with the affinity `cpus`, woken on the first of them.
+    /// Forks tasks with the affinity `cpus`, and wakes them on its first CPU.
     fn fork(&mut self, count: usize, cpus: &[u32]) {
         let on = CpuId(cpus[0]);
         let affinity = Some(Arc::new(cpus.iter().copied().map(CpuId).collect()));
@@ -129,7 +129,7 @@ impl Machine {
 }
 
 #[test]
-fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
+fn a_cpu_whose_tasks_are_all_pinned_is_left_out() {
     let mut machine = Machine::new(shared(&[1024; 3], 0, &[]));
     machine.fork(3, &[1]);
     assert_eq!(machine.look(0, 0, BalanceKind::NewIdle), 0);
@@ -157,7 +157,7 @@ fn the_level_above_helps_where_affinity_is_in_the_way() {
 
 /// The push follows `cache_nice_tries` + 2 failures; then the count restarts.
 #[test]
-fn who_runs_is_pushed_after_some_failures() {
+fn the_running_task_is_pushed_after_some_failures() {
     let mut machine = Machine::new(shared(&[1024; 2], 0, &[]));
     machine.fork(1, &[1, 0]);
     machine.fork(1, &[1]);
@@ -174,10 +174,10 @@ fn who_runs_is_pushed_after_some_failures() {
     assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
 }
 
-/// The stopper moves the first movable task, even a delayed one. 6.18 otherwise leaves delayed tasks except in moves of
-/// load, which the stopper's moves count as.
+/// The stopper moves the first movable task, even one with a delayed dequeue. The balancer of 6.18 moves such a task
+/// only to move load; the stopper's moves count as such.
 #[test]
-fn the_stopper_moves_who_sleeps_delayed() {
+fn the_stopper_moves_a_task_with_a_delayed_dequeue() {
     for kernel in ["6.12", "6.18"] {
         let mut machine = Machine::new(shared_of(kernel, &[1024; 2], 0, &[]));
         machine.fork(2, &[1, 0]);
@@ -196,9 +196,9 @@ fn the_stopper_moves_who_sleeps_delayed() {
     }
 }
 
-/// Before a failure, 6.18 leaves a task that has run ahead and would share the new CPU, too.
+/// 6.18: before a failure, the stopper also leaves an ineligible task that would share the new CPU.
 #[test]
-fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
+fn the_stopper_leaves_an_ineligible_task_until_a_look_has_failed() {
     for (kernel, failed, moves) in [("6.12", 0, 1), ("6.18", 0, 0), ("6.18", 1, 1)] {
         let mut machine = Machine::new(shared_of(kernel, &[1024; 2], 0, &[]));
         machine.fork(1, &[1, 0]);

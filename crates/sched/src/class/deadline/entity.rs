@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_yields_loses_the_rest_of_his_runtime_and_no_more() {
+    fn a_yield_forfeits_the_rest_of_the_runtime_and_no_more() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
         server.wake(MS, true);
         server.runtime = 2 * MS as i64;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_comes_far_too_late_starts_afresh() {
+    fn a_far_too_late_replenishment_begins_a_new_period() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
         server.wake(MS, true);
         server.runtime = 0;

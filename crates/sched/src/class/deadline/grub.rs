@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pays_less_than_his_own_share() {
+    fn no_task_pays_less_than_its_own_share() {
         // More is inactive than there is: the least rate is u / Umax.
         let reclaim = Reclaim { max_bw: 996_147, extra_bw: 0, bw_ratio: 269 };
         let used = Grub::Bounded.used(10 * MS, 104_857, 2 * BW_UNIT, reclaim);

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    fn found_nobody(env: impl Fn(u64) -> Env) -> DlRq {
+    fn found_no_task(env: impl Fn(u64) -> Env) -> DlRq {
         let mut rq = cpu();
         rq.server_start(&env(0));
         rq.server_charge(MS, &env(1));
@@ -258,13 +258,13 @@ mod tests {
 
     /// A task queued before the deadline runs at once, with the server's share until then.
     #[test]
-    fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
-        let mut rq = found_nobody(env);
+    fn a_server_that_found_no_task_runs_at_once_when_one_arrives() {
+        let mut rq = found_no_task(env);
         assert!(rq.is_empty());
         assert!(rq.server_start(&env(1110)));
         let se = rq.server().unwrap().entity();
         assert_eq!((se.deadline, se.runtime / MS as i64), (1950 * MS, 41));
-        // After its deadline it waits like one that never had to run.
+        // After its deadline the server waits like one that never had to run.
         rq.server_stop(1110 * MS);
         assert!(!rq.server_start(&env(2000)));
         assert_eq!(rq.next_timer(), Some(2950 * MS));
@@ -272,15 +272,15 @@ mod tests {
 
     /// 6.18.15: the server waits like one that never had to run.
     #[test]
-    fn one_that_found_nobody_begins_a_new_period_in_6_18() {
-        let mut rq = found_nobody(later);
+    fn a_server_that_found_no_task_begins_a_new_period_in_6_18() {
+        let mut rq = found_no_task(later);
         assert!(!rq.server_start(&later(1110)));
         assert_eq!(rq.next_timer(), Some(2060 * MS));
     }
 
     /// 6.12 gives the next runtime at once, less the excess. 6.18 waits for a whole period.
     #[test]
-    fn one_that_is_looked_at_late() {
+    fn a_late_charge_renews_or_throttles_the_server() {
         let run = |env: &dyn Fn(u64) -> Env| {
             let mut rq = DlRq::default();
             rq.add_server(ServerLimits { runtime: 9 * MS, period: 10 * MS });

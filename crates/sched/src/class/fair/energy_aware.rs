@@ -302,7 +302,7 @@ mod tests {
 
     /// A task that waited for three quarters of its demand: 6.12 and 7.1 move the wait with it.
     #[test]
-    fn who_waited_takes_his_waiting_along_in_6_12_and_7_1() {
+    fn a_task_that_waited_takes_its_wait_along_in_6_12_and_7_1() {
         let topology = Topology::flat(2);
         let utils = |kernel: &str| {
             let states = vec![PerfState { khz: 1_000_000, power_uw: 100_000 }];

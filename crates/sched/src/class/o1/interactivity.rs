@@ -220,7 +220,7 @@ mod tests {
 
     /// `kernel/sched.c` has this table.
     #[test]
-    fn who_is_interactive() {
+    fn a_task_is_interactive_by_its_nice_value_and_bonus() {
         for since_2_6_17 in [false, true] {
             let times = at(1000, since_2_6_17);
             let least = |nice: i16| {

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_goes_to_the_end_of_its_equals_when_it_is_queued_anew() {
+    fn a_group_queued_again_is_put_behind_its_equals() {
         let mut groups = tree();
         add(&mut groups, 0, 2, 50);
         add(&mut groups, 1, 4, 50);

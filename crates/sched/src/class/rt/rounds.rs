@@ -110,18 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_once_round() {
+    fn a_single_request_passes_each_cpu_twice() {
         let round = Round::default();
         assert_eq!(round.ask(three), Some(CpuId(1)));
         assert_eq!(round.pass(three), Some(CpuId(4)));
         assert_eq!(round.pass(three), Some(CpuId(6)));
-        // The request was counted after the start of the first round: another one.
+        // The request was counted after the start of the first round, so a second round follows.
         assert_eq!(round.pass(three), Some(CpuId(1)));
         assert_eq!([round.pass(three), round.pass(three), round.pass(three)], [Some(CpuId(4)), Some(CpuId(6)), None]);
     }
 
     #[test]
-    fn who_asks_meanwhile_has_it_go_round_once_more() {
+    fn a_request_during_a_round_adds_another_round() {
         let round = Round::default();
         assert_eq!(round.ask(three), Some(CpuId(1)));
         assert_eq!(round.ask(three), None);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_has_any_it_ends_and_can_begin_again() {
+    fn a_round_without_pushable_tasks_ends_and_can_begin_again() {
         let round = Round::default();
         assert_eq!(round.ask(|_| None), None);
         assert_eq!(round.ask(three), Some(CpuId(1)));

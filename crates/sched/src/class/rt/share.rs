@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_takes_back_what_he_lent_and_gives_back_what_he_borrowed() {
+    fn an_offline_cpu_takes_back_its_loans_and_returns_what_it_borrowed() {
         let lending = Lending::new(3, 400, &span(3));
         assert!(!lending.exceeded(CpuId(0), 500, 1000, &span(3)));
         // 400 / 3 of each other CPU.

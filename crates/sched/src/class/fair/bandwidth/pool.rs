@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_goes_to_those_who_wait_unless_the_period_ends_soon() {
+    fn slack_is_given_to_waiting_cpus_unless_the_period_ends_soon() {
         let mut pool = pool(20, 100, 0);
         pool.assign(0, 20 * MS, 0);
         // No CPU waits.

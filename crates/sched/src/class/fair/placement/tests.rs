@@ -58,7 +58,7 @@ fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
     assert_eq!([1174, 1175].map(|here| leaves(&nodes, here, 1000)), [false, true]);
 }
 
-/// The group with more idle CPUs wins, then the less used one; of equals the first.
+/// The group with more idle CPUs wins, then the less used one, then the first.
 #[test]
 fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
     let shared = machine(2, 4);
@@ -98,10 +98,10 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
 }
 
 /// `wake_affine`, rule by rule. First an idle waker's CPU, only if the previous one is not idle. Then the CPU of a
-/// waker that is alone and about to sleep. Then the less loaded one with the task, the previous one counting for 8 %
-/// more. Of equals the previous one, or the waker's if it is about to sleep.
+/// waker that is alone and about to sleep. Then the CPU with the lower load including the task; the previous CPU's load
+/// counts 8 % more. At equal loads the previous CPU, or the waker's if the waker is about to sleep.
 #[test]
-fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
+fn a_woken_task_moves_to_its_waker_only_if_that_is_no_worse() {
     let shared = machine(1, 4);
     let mut rqs = Rq::all(&shared);
     let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut Quiet, now: 1_000_000 };
