@@ -2,8 +2,8 @@
 //!
 //! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
 //! and a woken task may have to wait again. If it hands over, the task that unlocked it must not be the first while
-//! others wait. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's rt_mutex) is handed to the most urgent
-//! waiter: see `inherit`.
+//! others wait. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's rt_mutex) is handed to the
+//! most urgent waiter: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};

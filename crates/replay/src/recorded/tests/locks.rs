@@ -7,10 +7,10 @@ const SECOND: Named<'static> = Named { pid: 12, comm: b"worker" };
 const READER: Named<'static> = Named { pid: 21, comm: b"reader" };
 const HOG: Named<'static> = Named { pid: 31, comm: b"hog" };
 
-/// In each round of 20 ms the first worker works for 4 ms on CPU 0, and wakes the reader. The reader gets the CPU, and
-/// a hog after it. The second worker works for 6 ms on CPU 1 and sleeps. After 12 ms the first worker is back. It does
-/// `more` work, and wakes the second. Both work on and sleep, and the second wakes the first at the end of the round. If they
-/// are processes of one parent, the second also wakes the reader.
+/// In each round of 20 ms the first worker works for 4 ms on CPU 0, and wakes the reader. The reader gets the CPU,
+/// and a hog after it. The second worker works for 6 ms on CPU 1 and sleeps. After 12 ms the first worker is back. It
+/// does `more` work, and wakes the second. Both work on and sleep, and the second wakes the first at the end of the
+/// round. If they are processes of one parent, the second also wakes the reader.
 fn rounds(more: u64, processes: bool) -> Recorded {
     let mut script = Script { threads_only: processes, ..Script::default() };
     script.switch(0, 0, Left::Runnable, Some(FIRST)).switch(0, 1, Left::Runnable, Some(SECOND));
