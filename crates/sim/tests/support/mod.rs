@@ -84,6 +84,24 @@ pub fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> Re
     run_dyn(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
 
+/// Runs each task on its own CPU.
+pub fn on_own_cpus(tasks: Vec<Task>) -> Log {
+    let cpus = tasks.len();
+    let tasks = tasks.into_iter().enumerate().map(|(cpu, task)| pinned(task, &[cpu as u32])).collect();
+    let mut log = Log::default();
+    let config = Config { duration: Some(1_000 * MS), ..exact("6.12", &cpus.to_string()) };
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    log
+}
+
+/// Runs each program once on its own CPU. Returns when each task ended, us.
+pub fn ends(programs: &[&[Op]]) -> Vec<Option<u64>> {
+    let name = |index: usize| format!("t{index}");
+    let tasks = programs.iter().enumerate().map(|(index, ops)| once(&name(index), ops.to_vec())).collect();
+    let log = on_own_cpus(tasks);
+    (0..programs.len()).map(|index| log.exit(&name(index)).map(|ns| ns / US)).collect()
+}
+
 #[derive(Default)]
 pub struct Log {
     pub events: Vec<(u64, CpuId, Event)>,
