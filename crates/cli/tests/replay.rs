@@ -143,10 +143,9 @@ fn what_cannot_be_replayed_says_what_is_missing() {
     assert!(fails(&["replay", "-", "--map", "missing.toml"], b"").contains("cannot read missing.toml"));
 }
 
-/// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
-/// What the replay rests on and the trace does not tell.
+/// Notes name each assumption for which the trace lacks the facts.
 #[test]
-fn what_nothing_tells_is_said() {
+fn notes_name_what_the_trace_lacks() {
     let notes = |arguments: &[&str], input: &[u8]| {
         let json = json(&[&["replay", "--json"], arguments].concat(), input);
         json["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
@@ -170,6 +169,7 @@ fn what_nothing_tells_is_said() {
     assert!(!given.contains("task groups of which"), "{given}");
 }
 
+/// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
 #[test]
 fn rules_and_neighbours() {
     let text = spinners();
@@ -515,7 +515,7 @@ fn rules_that_cannot_work_say_so() {
 
 /// A task outside the recording has no recorded value, which is not 0.
 #[test]
-fn who_is_only_in_the_what_if_has_no_recorded_values() {
+fn a_task_only_in_the_what_if_has_no_recorded_values() {
     let folder = tempfile::tempdir().unwrap();
     let (noise, out) = (folder.path().join("noise.toml"), folder.path().join("out"));
     std::fs::write(&noise, "[[task]]\nname = \"noise\"\nrun = \"1ms\"\nsleep = \"9ms\"\n").unwrap();
@@ -644,9 +644,9 @@ fn ran(folder: &Path, workload: &str) -> String {
     out.join("trace.txt").to_str().unwrap().to_owned()
 }
 
-/// A task as regular as a clock waits for another: if the other is slowed down, so is the first.
+/// `cons` waits for the periodic `prod`. A limit that slows `prod` down slows `cons` down too.
 #[test]
-fn who_waits_for_another_is_slowed_down_with_it() {
+fn a_waiter_slows_down_with_the_task_it_awaits() {
     let folder = tempfile::tempdir().unwrap();
     let chain = r#"{"tasks": {"prod": {"loop": -1, "cpus": [0], "run": 2000, "resume": "q", "sleep": 3000},
         "cons": {"loop": -1, "cpus": [1], "suspend": "q", "run": 1000}}, "global": {"duration": 1}}"#;

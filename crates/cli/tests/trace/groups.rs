@@ -48,14 +48,14 @@ fn a_recorded_machine_says_its_groups_besides() {
         let csv = std::fs::read_to_string(format!("{out}/{table}.csv")).expect("it is written");
         assert!(csv.starts_with("group,") && csv.contains("/vr-capped"), "{csv}");
     }
-    // Without a word, all that is usual and these two.
+    // By default, the usual analyses and these two are printed.
     let usual = json(&["trace", "analyse", RECORDED, "--cgroups", CGROUPS, "--json"])["tables"].take();
     assert_eq!(usual["group_usage"], tables["group_usage"]);
     assert!(usual["latency"].is_array() && usual["throttling"].is_array());
 }
 
 #[test]
-fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
+fn an_error_on_unknown_groups_names_how_to_record_them() {
     let told = fails(&["trace", "analyse", "perf.data", "groups"], b"");
     for part in
         ["`groups` is not possible", "the groups of its tasks are unknown", "--cgroups FILE", "find /proc", "trace.txt"]
@@ -67,7 +67,7 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     assert!(String::from_utf8_lossy(&asked.stdout).contains("Max delay"), "{asked:?}");
     assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` is not possible"), "{asked:?}");
     assert_eq!(asked.status.code(), Some(1));
-    // The moved task is known, and the limits of the groups are not.
+    // The moved task's group is known, but the groups' limits are not.
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
