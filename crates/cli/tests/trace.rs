@@ -289,7 +289,7 @@ fn what_a_perfetto_trace_does_not_have_is_reported() {
     }
 }
 
-/// If several tasks have the name, a note names the task of the path. The error for an unknown name lists existing names.
+/// If several tasks have the name, a note names the task of the path. For an unknown name, the message lists the others.
 #[test]
 fn a_note_names_the_task_of_a_critical_path() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\

@@ -101,7 +101,7 @@ fn short_life_at_the_end(exit: bool) -> String {
 }
 
 #[test]
-fn who_was_forked_and_ended_shortly_before_the_end_does_not_compute_on() {
+fn a_child_that_ended_shortly_before_the_end_does_not_continue() {
     for exit in [false, true] {
         let check = replayed("short.txt", short_life_at_the_end(exit).as_bytes());
         let child = task(&check, "sh-30");

@@ -114,9 +114,9 @@ fn tasks_are_known_by_their_names_and_those_of_their_classes() {
     );
 }
 
-/// Who is put into a group stays there; what else he does, and what else is done to him, is as it was.
+/// The rule's group replaces later groups of the task. All its other settings and changes stay.
 #[test]
-fn whoever_is_put_into_a_group_stays_in_it() {
+fn a_task_stays_in_the_group_of_its_rule() {
     let before = changed(&[]).unwrap();
     let workload = changed(&["*: group=/mine"]).unwrap();
     let mine = workload.groups.iter().position(|group| group.path == "/mine");
@@ -133,7 +133,7 @@ fn whoever_is_put_into_a_group_stays_in_it() {
 }
 
 #[test]
-fn what_fits_nobody_or_only_traces_is_told() {
+fn rules_that_match_no_task_or_only_traces_are_errors() {
     assert!(told(&["cgroup=/apps: weight=3"]).contains("did you mean `/app`? the groups are /app, /app/web, /other;"));
     assert!(told(&["wbe: nice=3"]).contains("did you mean `web`? the tasks are mover, web;"));
     let nobody = told(&["comm=mover cgroup=/app/web: nice=3"]);
