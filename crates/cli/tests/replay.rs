@@ -121,7 +121,7 @@ fn a_replay_as_recorded_and_what_if() {
 #[test]
 fn a_real_trace_as_people_see_it() {
     insta::assert_snapshot!("replay-perf-data", well(&["replay", "perf-data.txt", "--kernel", "6.1"], b""));
-    // The same events in another format; but only the binary one says which wakeups are an interrupt's doing.
+    // Both formats have the same events. Only the binary one marks the wakeups by interrupts.
     let recorded = |file: &str| {
         let tasks = json(&["replay", file, "--json"], b"")["tasks"].take();
         let tasks =
@@ -312,7 +312,7 @@ fn cc_is_said_to_wait(output: &Output) {
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     trace += &switch(0, "0.000001", "swapper/0-0", "R", "make-7");
-    // It sleeps once, so that it is none of those that go on for ever.
+    // `make` sleeps once, so it does not continue forever.
     trace += &switch(0, "0.150000", "make-7", "S", "swapper/0-0");
     trace += &line(0, "0.210000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     trace += &switch(0, "0.210001", "swapper/0-0", "R", "make-7");

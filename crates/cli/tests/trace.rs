@@ -132,7 +132,7 @@ fn a_trace_in_another_format() {
     let mut counts = count(&out("a.txt"));
     well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
     assert_eq!(count(&out("b.pftrace")), counts);
-    // What perf says of new names is no event there, and the kernel's here.
+    // perf's records of new names are no events in `perf.data`. In the text they are the kernel's `task_rename`.
     assert!(counts.as_object_mut().unwrap().remove("task_rename").is_some(), "{counts}");
     assert_eq!(counts, count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
@@ -289,7 +289,7 @@ fn what_a_perfetto_trace_does_not_have_is_reported() {
     }
 }
 
-/// If several tasks have the name, a note names the task of the path. For an unknown name, the message lists the others.
+/// If several tasks have the name, a note names the path's task. For an unknown name, the message lists the others.
 #[test]
 fn a_note_names_the_task_of_a_critical_path() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\

@@ -26,7 +26,7 @@ fn a_recorded_machine_says_its_groups_besides() {
     let arguments = ["trace", "analyse", RECORDED, "groups", "throttling", "--cgroups", CGROUPS];
     let tables = json(&[&arguments[..], &["--json", "--tables", &out]].concat())["tables"].take();
     let of = |group: &str, key: &str| row(&tables, "group_usage", group)[key].as_f64().expect("it is known");
-    // The kernel kept what the weights say of them, to two points.
+    // The kernel kept the shares of the weights, to two points.
     for (group, weight, tasks) in [("/vr-web", 200.0, 3.0), ("/vr-batch", 50.0, 2.0), ("/vr-capped", 100.0, 1.0)] {
         assert_eq!((of(group, "weight"), of(group, "tasks")), (weight, tasks), "{group}");
         assert!((of(group, "share") - of(group, "entitled")).abs() < 0.025, "{group}: {tables}");
@@ -209,7 +209,7 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
             assert!(own.abs_diff(read) <= off, "{key}: {own} and {read}, {off}");
         }
     }
-    // What is converted says the same, in another format, too.
+    // A converted trace gives the same tables, in another format, too.
     for to in ["converted.txt", "converted.pftrace"] {
         well(&["trace", "convert", &text, &path(to)], b"");
         let converted = json(&["trace", "analyse", &path(to), "groups", "throttling", "--json"]);

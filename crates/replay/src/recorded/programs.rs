@@ -503,7 +503,7 @@ impl<'a> Builder<'a> {
             }
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
-                // What is far from any beat was something else.
+                // A wakeup far from any beat had another cause.
                 if beat.abs_diff(stretch.woken) > period / 10 { recorded } else { Op::SleepUntil { at: beat } }
             }
             (Some(slept), Rhythm::Relative { time }) if slept.abs_diff(time) <= time / 5 => Op::Sleep { time },

@@ -303,7 +303,7 @@ impl Activity {
                 self.enqueued(at, target.map_or(cpu, |cpu| cpu as usize));
                 let thread = self.thread(task);
                 match self.threads[thread].state {
-                    // It was not on its way to sleep, but found out in time that there is something to do.
+                    // The task did not sleep: it found in time that there is work.
                     State::Running => self.threads[thread].early = None,
                     State::Waiting { .. } => {}
                     State::Asleep | State::Gone => {

@@ -373,7 +373,7 @@ fn a_task_that_arrived_without_a_switch_ran() {
     let analyses = analyse(&kinds, &Options::default(), &text);
     let tables = analyses.tables();
     let summary = tables.iter().find(|table| table.name == "timehist_summary").expect("it was asked for");
-    // The first task of a CPU came at an unknown time.
+    // The first task of a CPU arrived at an unknown time.
     assert_eq!((cell(summary, "a", "run_ns"), cell(summary, "a", "max_run_ns")), (38_050_000.into(), 8_000_000.into()));
     let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
     let row = &table("runqueue")[1];

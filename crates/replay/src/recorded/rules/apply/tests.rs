@@ -10,7 +10,7 @@ use vruntime_workload::scenario;
 
 const MS: u64 = 1_000_000;
 
-/// A group with a group in it, tasks that say nothing of themselves, and one that is moved to and fro.
+/// A group with a nested group, tasks without settings, and one that moves between groups.
 const FILE: &str = r#"
 [groups."/app"]
 weight = 50
@@ -75,7 +75,7 @@ fn groups_are_changed_with_tasks_in_them_or_without() {
     let workload = changed(&["cgroup=/app*: weight=7"]).unwrap();
     assert!(["/app", "/app/web"].iter().all(|path| group(&workload, path).weight == 7));
     assert_eq!(group(&workload, "/other").weight, 100);
-    // A group that a rule made is there for those after it.
+    // A group that a rule makes exists for later rules.
     let workload = changed(&["web: group=/new/one", "cgroup=/new: weight=30"]).unwrap();
     assert_eq!(group(&workload, "/new").weight, 30);
     assert!(told(&["cgroup=/new: weight=30", "web: group=/new"]).starts_with("no task group of app.toml fits"));
