@@ -10,7 +10,7 @@ use vruntime_workload::scenario;
 
 const MS: u64 = 1_000_000;
 
-/// A group with a nested group, tasks without settings, and one that moves between groups.
+/// A group with a nested group, tasks without a policy, and one that moves between groups.
 const FILE: &str = r#"
 [groups."/app"]
 weight = 50
