@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_comes_before_an_example() {
+    fn a_file_has_priority_over_an_example() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Example::at(Path::new("demo")), Some(&EXAMPLES[0]));
         assert_eq!(Example::at(&folder.path().join("demo")), None, "a path is no name");

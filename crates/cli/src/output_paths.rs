@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_written_is_left_as_it_is() {
+    fn the_check_leaves_writable_paths_unchanged() {
         let there = tempfile::tempdir().unwrap();
         let page = there.path().join("page.html");
         assert_eq!(file(&page), "");

@@ -54,14 +54,14 @@ fn what_groups_are_entitled_to_is_what_they_get() {
 
 /// No entitlement exceeds the demand, however long the task waits.
 #[test]
-fn who_asks_for_little_is_entitled_to_no_more() {
+fn a_small_demand_limits_the_entitlement() {
     let task = |name: &str, more: &str| format!("[[task]]\nname = '{name}'\n{more}\n");
     let a = |more: &str| task("a", &format!("group = '/a'\n{more}"));
     let (b, two) = (task("b", "group = '/b'\nrun = '1ms'"), GROUPS.replace("'1'", "'2'"));
     for (what, scenario, entitled) in [
         ("twenty that end", format!("{GROUPS}{b}{}", a("instance = 20\nloops = 1\nrun = '2ms'")), 0.04),
         ("a burst now and then", format!("{GROUPS}{b}{}", a("instance = 9\nrun = '3ms'\nsleep = '3s'")), 0.054),
-        // It waits 300 ms, three pieces long, for the task that has its CPU, while another CPU is idle.
+        // The task waits 300 ms, three pieces, for the task on its CPU, while another CPU is idle.
         (
             "a burst that waits long",
             format!(

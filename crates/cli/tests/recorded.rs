@@ -62,7 +62,7 @@ fn the_replay_does_what_the_section_says() {
     assert_eq!(run["kernel"].as_str(), Some("6.12+NO_RUN_TO_PARITY+base_slice_ns=3000000"), "{run}");
     let known = (run["hz"].as_u64(), run["preempt"].as_str(), run["costs"].as_str(), run["autogroup"].as_bool());
     assert_eq!(known, (Some(100), Some("full"), Some("measured"), Some(false)), "{run}");
-    // Without a section: what is usual.
+    // Without a section, the default costs apply.
     let json = replayed(
         &fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/trace-v6.dat")).unwrap(),
         &[],
@@ -71,7 +71,7 @@ fn the_replay_does_what_the_section_says() {
 }
 
 #[test]
-fn the_command_line_goes_before_the_section() {
+fn the_command_line_overrides_the_section() {
     let bytes = pieces::written(section("", ""));
     let options =
         ["--hz", "1000", "--preempt", "none", "--costs", "vm", "--recorded-kernel", "6.6", "--recorded-machine", "4"];
@@ -82,7 +82,7 @@ fn the_command_line_goes_before_the_section() {
     assert_eq!(run["cpus"].as_u64(), Some(4));
 }
 
-/// Another machine has the kernel of the recorded one.
+/// Another machine runs the recorded machine's kernel.
 #[test]
 fn a_what_if_on_another_machine_keeps_the_kernels_costs() {
     let json = replayed(&pieces::written(section("", "")), &["--machine", "4"]);
@@ -115,9 +115,9 @@ fn compare_does_what_the_section_says() {
     }
 }
 
-/// Tasks of the recording's group come first, however little they did.
+/// The first rows are tasks of the recording's group, even with little CPU time.
 #[test]
-fn the_group_that_a_recording_is_about_comes_first() {
+fn the_first_rows_are_the_recorded_groups_tasks() {
     let usual = replayed(&pieces::written(section("", "")), &["--as-recorded"]);
     let last =
         usual["tasks"].as_array().expect("tasks").last().expect("there is one")["name"].as_str().expect("a name");

@@ -121,7 +121,7 @@ fn a_replay_as_recorded_and_what_if() {
 #[test]
 fn a_real_trace_as_people_see_it() {
     insta::assert_snapshot!("replay-perf-data", well(&["replay", "perf-data.txt", "--kernel", "6.1"], b""));
-    // The same events in another format; but only the binary one says which wakeups are an interrupt's doing.
+    // Both formats have the same events. Only the binary one marks the wakeups by interrupts.
     let recorded = |file: &str| {
         let tasks = json(&["replay", file, "--json"], b"")["tasks"].take();
         let tasks =
@@ -143,10 +143,9 @@ fn what_cannot_be_replayed_says_what_is_missing() {
     assert!(fails(&["replay", "-", "--map", "missing.toml"], b"").contains("cannot read missing.toml"));
 }
 
-/// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
-/// What the replay rests on and the trace does not tell.
+/// Notes name each assumption for which the trace lacks the facts.
 #[test]
-fn what_nothing_tells_is_said() {
+fn notes_name_what_the_trace_lacks() {
     let notes = |arguments: &[&str], input: &[u8]| {
         let json = json(&[&["replay", "--json"], arguments].concat(), input);
         json["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
@@ -170,6 +169,7 @@ fn what_nothing_tells_is_said() {
     assert!(!given.contains("task groups of which"), "{given}");
 }
 
+/// A group's limit and weight, copies, a real-time policy, and a neighbour from another file.
 #[test]
 fn rules_and_neighbours() {
     let text = spinners();
@@ -312,7 +312,7 @@ fn cc_is_said_to_wait(output: &Output) {
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     trace += &switch(0, "0.000001", "swapper/0-0", "R", "make-7");
-    // It sleeps once, so that it is none of those that go on for ever.
+    // `make` sleeps once, so it does not continue forever.
     trace += &switch(0, "0.150000", "make-7", "S", "swapper/0-0");
     trace += &line(0, "0.210000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
     trace += &switch(0, "0.210001", "swapper/0-0", "R", "make-7");
@@ -515,7 +515,7 @@ fn rules_that_cannot_work_say_so() {
 
 /// A task outside the recording has no recorded value, which is not 0.
 #[test]
-fn who_is_only_in_the_what_if_has_no_recorded_values() {
+fn a_task_only_in_the_what_if_has_no_recorded_values() {
     let folder = tempfile::tempdir().unwrap();
     let (noise, out) = (folder.path().join("noise.toml"), folder.path().join("out"));
     std::fs::write(&noise, "[[task]]\nname = \"noise\"\nrun = \"1ms\"\nsleep = \"9ms\"\n").unwrap();
@@ -644,9 +644,9 @@ fn ran(folder: &Path, workload: &str) -> String {
     out.join("trace.txt").to_str().unwrap().to_owned()
 }
 
-/// A task as regular as a clock waits for another: if the other is slowed down, so is the first.
+/// `cons` waits for the periodic `prod`. A limit that slows `prod` down slows `cons` down too.
 #[test]
-fn who_waits_for_another_is_slowed_down_with_it() {
+fn a_waiter_slows_down_with_the_task_it_awaits() {
     let folder = tempfile::tempdir().unwrap();
     let chain = r#"{"tasks": {"prod": {"loop": -1, "cpus": [0], "run": 2000, "resume": "q", "sleep": 3000},
         "cons": {"loop": -1, "cpus": [1], "suspend": "q", "run": 1000}}, "global": {"duration": 1}}"#;

@@ -132,7 +132,7 @@ fn a_trace_in_another_format() {
     let mut counts = count(&out("a.txt"));
     well(&["trace", "convert", &out("a.txt"), &out("b.pftrace")], b"");
     assert_eq!(count(&out("b.pftrace")), counts);
-    // What perf says of new names is no event there, and the kernel's here.
+    // perf's records of new names are no events in `perf.data`. In the text they are the kernel's `task_rename`.
     assert!(counts.as_object_mut().unwrap().remove("task_rename").is_some(), "{counts}");
     assert_eq!(counts, count("perf.data"));
     let text = well(&["trace", "convert", "trace-v6.dat", "-", "--to", "text"], b"");
@@ -289,9 +289,9 @@ fn what_a_perfetto_trace_does_not_have_is_reported() {
     }
 }
 
-/// For a name of several tasks the output says which task's path it is. An unknown name lists existing ones.
+/// If several tasks have the name, a note names the path's task. For an unknown name, the message lists the others.
 #[test]
-fn a_critical_path_is_of_the_task_that_is_said() {
+fn a_note_names_the_task_of_a_critical_path() {
     let scenario = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"web\"\ninstance = 2\nrun = \"1ms\"\nsleep = \"3ms\"\n\
         [[task]]\nname = \"batch\"\nrun = \"1ms\"\nsleep = \"3ms\"\n";
     let switch = |at: u32, prev: &str, next: &str| {
@@ -307,7 +307,7 @@ fn a_critical_path_is_of_the_task_that_is_said() {
     let note = told(&["trace", "analyse", "-", "critical-path:a"], &trace);
     assert_eq!(note, "note: 2 tasks are called `a`; the critical path is that of a-7, others are a-8");
     assert_eq!(told(&["trace", "analyse", "-", "critical-path:a-8"], &trace), "");
-    // A class is the name that a scenario has for them.
+    // In a scenario, the name is that of a class.
     let run = told(&["run", "-", "--analyse", "critical-path:web"], scenario);
     assert!(run.starts_with("note: 2 tasks are called `web`; the critical path is that of web-"), "{run}");
     assert!(run.contains("web-0-1000") && run.contains("web-1-1001"), "{run}");
@@ -419,9 +419,9 @@ fn lines_for_machines_are_alone() {
     assert!(notes.contains("note: switches away from a task that was not running"), "{notes}");
 }
 
-/// All lines of timehist, without a given number.
+/// Without `--rows`, timehist prints all lines.
 #[test]
-fn timehist_has_so_many_rows_as_are_asked_for() {
+fn rows_limits_the_lines_of_timehist() {
     let lines = |more: &[&str]| {
         let text = well(&[&["trace", "analyse", "perf-data.txt", "timehist"], more].concat(), b"");
         (text.lines().filter(|line| line.contains("] ") && line.contains(" [0")).count(), text)
@@ -434,7 +434,7 @@ fn timehist_has_so_many_rows_as_are_asked_for() {
     assert_eq!(lines(&["--rows", "3", "--all"]).0, all);
 }
 
-/// perf's names before the first event have a time, but are no events: the recording begins where it began.
+/// perf's names before the first event have times but are no events: the recording starts at the first event.
 #[test]
 fn a_converted_trace_is_as_long_as_it_was() {
     let text = b"x 7 [000] 1.000000000: PERF_RECORD_COMM exec: early:7/7\n\

@@ -102,7 +102,7 @@ fn what_no_file_has_is_refused() {
 
 /// A rule file's table of a new group makes the group. A note reports that it is empty.
 #[test]
-fn a_group_that_nobody_is_in_is_reported() {
+fn an_empty_group_is_reported() {
     let folder = tempfile::tempdir().expect("there is room");
     let rules = folder.path().join("rules.toml");
     fs::write(&rules, "[groups.\"/nobody\"]\nweight = 300\n").expect("it can be written");

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_accounts_for_is_what_is_left() {
+    fn unaccounted_time_is_busy_time_minus_all_accounts() {
         let resident = |period, work| {
             let policy = Policy::Other { nice: 0, slice: None };
             Resident { name: "d".to_owned(), policy, cpus: None, period, work }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(Others { busy: None, ..others }.unseen(0), None);
     }
 
-    /// Not checked after subtracting residents, whose accounts are read at slightly different times.
+    /// The test does not subtract residents: their accounts are read at slightly different times.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;

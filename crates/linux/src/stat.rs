@@ -88,7 +88,7 @@ mod tests {
 
     /// A kernel without schedstats has the file with zeros.
     #[test]
-    fn accounts_that_nobody_keeps_are_not_read() {
+    fn accounts_that_the_kernel_does_not_keep_are_not_read() {
         for text in ["0 0 0\n", "", "garbage", "1 2"] {
             assert_eq!(account(text), None, "{text}");
         }

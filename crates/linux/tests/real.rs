@@ -46,7 +46,7 @@ fn later(run: impl Fn(u64) -> (Measured, bool)) -> Measured {
 }
 
 #[test]
-fn a_program_comes_to_its_end_and_is_measured() {
+fn a_program_runs_to_its_end_and_is_measured() {
     let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
     let program = workload(vec![task("t", Repeat::Times(5), ops)]);
     let mut voluntary = Vec::new();
@@ -75,7 +75,7 @@ fn hogs_end_with_the_run() {
     for task in &measured.tasks {
         assert!(!task.ended && task.cpu_ns > 0, "{task:?}");
     }
-    // They never sleep before their ends.
+    // The tasks never sleep before they end.
     let slept: u64 = measured.tasks.iter().map(|task| task.voluntary).sum();
     assert!(slept <= 1, "{measured:?}");
 }
@@ -88,9 +88,9 @@ fn what_refers_to_nothing_is_refused() {
     assert_eq!(said, "task `a` refers to mutex 0, which does not exist");
 }
 
-/// Long after all are suspended: a signal would wake only one.
+/// The resume is long after all tasks are suspended. A signal would wake only one task.
 #[test]
-fn a_resume_is_for_all_who_are_suspended() {
+fn a_resume_wakes_all_suspended_tasks() {
     let measured = later(|long| {
         let sleeper = |name| once(name, vec![Op::Suspend { condition: 0, mutex: 0 }]);
         let waker = once("waker", vec![Op::Sleep { time: long }, Op::Resume { condition: 0, mutex: 0 }]);
@@ -104,9 +104,9 @@ fn a_resume_is_for_all_who_are_suspended() {
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
 }
 
-/// Tasks that wait in all possible ways for what never happens.
+/// Tasks wait in all possible ways for events that never happen.
 #[test]
-fn whoever_waits_is_woken_by_the_end() {
+fn the_end_of_the_run_wakes_all_waiting_tasks() {
     let long = Op::Sleep { time: 60_000 * MS };
     // Owners lock their mutexes first, however busy the machine: a semaphore reports it.
     let owner = |name, mutex| once(name, vec![Op::Lock(mutex), Op::SemPost(mutex), long.clone()]);

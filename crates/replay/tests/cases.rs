@@ -4,7 +4,7 @@ use vruntime_replay::{ReadOptions, Recording, Replay, Setup};
 use vruntime_report::{ReplayCheck, ReplayTask};
 use vruntime_sim::plan::Overrides;
 
-/// The costs of the simulated machine are zero: what a task gets is what the recording says of it.
+/// The costs of the simulated machine are zero, so a task gets its recorded CPU time.
 fn setup() -> Setup {
     Setup { overrides: Overrides { costs: Some("zero".to_owned()), ..Overrides::default() }, ..Setup::default() }
 }
@@ -22,7 +22,7 @@ fn task<'a>(check: &'a ReplayCheck, name: &str) -> &'a ReplayTask {
 }
 
 /// `w` works 20 us when it is woken, every tenth time 300 us, and is then preempted shortly before its end. It does the
-/// same work each time: nothing there looks at a clock.
+/// same work each time, and does not compute by the clock.
 #[test]
 fn work_that_a_preemption_ends_shortly_after_is_work() {
     let check = replayed("clockmini.txt", include_bytes!("data/clockmini.txt"));
@@ -33,8 +33,7 @@ fn work_that_a_preemption_ends_shortly_after_is_work() {
     assert_eq!(m.computes_for, None);
 }
 
-/// A client and its server on one CPU. Wakeups over loopback come in softirq context, and are the client's all the
-/// same.
+/// A client and its server on one CPU. Wakeups over loopback have softirq context, but the client causes them.
 #[test]
 fn wakeups_in_softirq_context_have_wakers() {
     let text = include_str!("data/ping-s.txt");
@@ -46,8 +45,8 @@ fn wakeups_in_softirq_context_have_wakers() {
     }
 }
 
-/// A maker forks children that work 20 us on the other CPU. What a fork and a migration cost is part of what was
-/// recorded.
+/// A maker forks children that work 20 us on the other CPU. The recorded times include the costs of a fork and a
+/// migration.
 #[test]
 fn what_was_recorded_is_not_charged_again() {
     let check = replayed("forkmini20.txt", include_bytes!("data/forkmini20.txt"));
@@ -62,8 +61,8 @@ fn what_was_recorded_is_not_charged_again() {
     assert!(check.elapsed_ns.1 <= check.elapsed_ns.0 * 102 / 100, "{:?}", check.elapsed_ns);
 }
 
-/// `hog` and `worker` run for 3 s. Shortly before the end, a shell forks a thread that runs 0.45 ms and ends; only its
-/// last switch says that.
+/// `hog` and `worker` run for 3 s. Shortly before the end, a shell forks a thread that runs 0.45 ms and ends. Without
+/// `exit`, only its last switch shows that.
 fn short_life_at_the_end(exit: bool) -> String {
     let switch = |us: u64, cpu: u32, prev: (&str, u32), state: &str, next: (&str, u32)| {
         let time = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
@@ -101,7 +100,7 @@ fn short_life_at_the_end(exit: bool) -> String {
 }
 
 #[test]
-fn who_was_forked_and_ended_shortly_before_the_end_does_not_compute_on() {
+fn a_child_that_ended_shortly_before_the_end_does_not_continue() {
     for exit in [false, true] {
         let check = replayed("short.txt", short_life_at_the_end(exit).as_bytes());
         let child = task(&check, "sh-30");

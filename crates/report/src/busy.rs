@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_says_who_was_busy_most_and_least() {
+    fn the_sentence_names_the_most_and_the_least_busy_cpu() {
         assert_eq!(of_the_time(&[]), None);
         assert_eq!(of_the_time(&[None]), None);
         assert_eq!(of_the_time(&[None, Some(0.5)]).as_deref(), Some("CPU 1 was busy 50.00 % of the time."));

@@ -65,12 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_use_goes_to_the_others_by_weight() {
+    fn the_others_share_unused_capacity_by_weight() {
         assert_eq!(divide(1000, &[claim(10, 100), claim(1, 9999), claim(2, 9999)]), [100, 300, 600]);
     }
 
     #[test]
-    fn nobody_gets_more_than_it_can_use() {
+    fn no_claim_gets_more_than_its_demand() {
         assert_eq!(divide(1000, &[claim(1, 100), claim(1, 200)]), [100, 200]);
         assert_eq!(divide(1000, &[]), [] as [u64; 0]);
         assert_eq!(divide(1000, &[claim(0, 10)]), [0]);

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn of_who_is_in_the_what_if_only_nothing_is_recorded() {
+    fn a_task_only_in_the_what_if_has_no_recorded_values() {
         let json = check(400_000_000, 100).json();
         let (added, web) = (&json["tasks"][0], &json["tasks"][1]);
         assert_eq!(added["name"], "small-2");

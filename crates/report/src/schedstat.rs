@@ -330,10 +330,8 @@ mod tests {
         assert_eq!((level.count[idle], level.balanced[idle], level.failed[idle], level.gained[idle]), (4, 2, 1, 2));
     }
 
-    /// Unfinished waits, sleeps and blocks count. A deadline task without runtime does none of these. Only wakeups that
-    /// moved the task count as migrations.
     #[test]
-    fn a_wakeup_migrates_whom_it_moves() {
+    fn only_a_wakeup_that_moves_the_task_is_a_migration() {
         let mut stat = SchedStat::new(1000);
         let (from, to, id) = (CpuId(0), CpuId(1), TaskId(0));
         let moves = |cause| Some(Event::Migrate { task: id, from, to, cause });
@@ -352,8 +350,9 @@ mod tests {
         assert_eq!((task.wakeups, task.wakeups_migrate, task.migrations), (4, 1, 2));
     }
 
+    /// Unfinished waits, sleeps and blocks count. A deadline task without runtime does none of these.
     #[test]
-    fn who_has_no_runtime_does_not_wait() {
+    fn a_deadline_task_without_runtime_does_not_wait() {
         let mut stat = SchedStat::new(1000);
         let (cpu, id) = (CpuId(0), TaskId(0));
         let on = Running::Task(id);

@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_comes_and_goes_by_the_scheduler_s_step() {
+    fn the_scheduler_s_step_makes_a_cpu_online_or_offline() {
         let online = |cpu_id, target, step, function: &'static str| {
             let point = Tracepoint::CpuhpEnter { cpu_id, target, step, function: function.as_bytes() };
             Record { at: 0, cpu: 3, pid: 1, tgid: None, comm: b"", context: None, name: b"cpuhp_enter", point }.online()
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_read_as_it_is_printed() {
+    fn every_printed_state_is_read_back() {
         for letters in ["R", "R+", "S", "D", "I", "T", "t", "P", "X", "Z", "?"] {
             assert_eq!(TaskState::from_letters(letters.as_bytes()).letters(), letters);
         }

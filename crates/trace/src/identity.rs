@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_is_given_once_and_nobody_gets_anothers() {
+    fn no_two_tasks_get_the_same_pid() {
         let tasks = [("web-1001".to_owned(), web(1001)), ("web-1001.2".to_owned(), web(1001))];
         let mut identities = Identities::new(tasks, [Some(20), None], [1002, 1003, -4]);
         assert_eq!((identities.stopper(0), identities.stopper(1), identities.stopper(2)), (20, 1004, 1005));

@@ -217,7 +217,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_event_comes_back(
+    fn every_written_event_is_read_back(
         names in prop::collection::vec(any::<String>(), 0..20),
         steps in prop::collection::vec((prop_oneof![Just(0), 0..5_000_u64, any::<u64>()], cpu(), event()), 0..200),
     ) {

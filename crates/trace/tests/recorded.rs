@@ -194,14 +194,14 @@ fn perf_data_has_what_perf_script_reads_in_it() {
 /// Threads before the first event, with their parents, in the file and from `perf script --show-task-events`. A later
 /// fork is an event.
 #[test]
-fn perf_knows_who_was_there_and_whose_child() {
+fn perf_knows_earlier_threads_and_their_parents() {
     let was_there = |mut events: Box<dyn Events>| {
         while events.next_record().unwrap().is_some() {}
         events.notes().forked.clone()
     };
     let of = |process, thread, parent| Forked { process, thread, parent };
     let there = was_there(read::open(&fixture("perf.data")).unwrap());
-    // 95 that perf found, and one that was forked while it began.
+    // perf found 95 threads, and one was forked while perf started.
     assert_eq!((there.len(), there[0], there[2]), (96, of(1, 1, 0), of(3, 3, 2)));
     let text = "swapper 0 [000] 0.000000: PERF_RECORD_FORK(30:31):(30:30)\n\
                 swapper 0 [000] 0.000000: PERF_RECORD_FORK(40:40):(30\n\
@@ -211,9 +211,9 @@ fn perf_knows_who_was_there_and_whose_child() {
     assert_eq!(was_there(text), [of(30, 31, 30)]);
 }
 
-/// For exiting tasks perf has no ids, but the event has.
+/// For an exiting task perf has no ids, but the event has.
 #[test]
-fn who_ran_is_reported_by_the_event_where_perf_does_not_know() {
+fn the_event_names_the_running_task_if_perf_does_not() {
     let mut bytes = std::fs::read(fixture("perf.data")).unwrap();
     let (before, ..) = read_lines(&fixture("perf.data"), bare);
     let ids = [12_691_u32.to_le_bytes(), 12_691_u32.to_le_bytes()].concat();

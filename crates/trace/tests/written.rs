@@ -428,7 +428,7 @@ fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say(
 
 /// perf has no ids of an exiting task, which is not the idle task.
 #[test]
-fn who_is_not_known_is_not_idle() {
+fn an_unknown_task_is_not_idle() {
     let text = "b 11/11 [000] 1.000000: sched:sched_waking: comm=a pid=10 prio=120 target_cpu=000\n\
         :-1 11/-1 [000] 2.000000: sched:sched_stat_runtime: comm=b pid=11 runtime=17556 [ns]\n\
         :-1 -1/-1 [000] 3.000000: sched:sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=X ==> next_comm=swapper/0 next_pid=0 next_prio=120\n\
@@ -525,7 +525,7 @@ fn new_tasks_are_written() {
 }
 
 #[test]
-fn the_beginning_of_a_perfetto_trace_is_said_to_be_cut_off() {
+fn a_perfetto_trace_cut_off_at_its_beginning_is_reported() {
     let mut writer = PerfettoWriter::new(Vec::new());
     feed(&mut writer, 100);
     let whole = writer.finish_writing().unwrap();

@@ -639,7 +639,7 @@ mod tests {
 
     /// A newer thread is in the group of its nearest known ancestor.
     #[test]
-    fn who_came_since_is_where_his_parent_was() {
+    fn a_newer_thread_is_in_its_parents_group() {
         let text = "/proc/10/task/10/cgroup:0::/web\n/proc/10/task/10/status:Cpus_allowed_list:\t0-1\n/proc/10/autogroup:/autogroup-7 nice 3\n\
                     /proc/20/task/20/cgroup:0::/db\n";
         let mut cgroups = Cgroups::read("cgroups.txt", text.as_bytes()).unwrap();

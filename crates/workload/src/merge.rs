@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_keeps_what_is_his() {
+    fn a_neighbour_keeps_its_own_settings() {
         let both = Workload { duration: Some(7), ..one("a", "/x", 30) }.beside(&one("a", "/y/x", 40));
         let names: Vec<&str> = both.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!((names, both.duration), (vec!["a", "a#2"], Some(7)));

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_accounts_for_is_reported_besides() {
+    fn cpu_time_without_a_known_task_is_reported() {
         let other = |name: &str, work| Resident {
             name: name.to_owned(),
             policy: Policy::Other { nice: 0, slice: None },

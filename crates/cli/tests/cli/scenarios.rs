@@ -7,10 +7,10 @@ use crate::support::*;
 
 /// On the busiest shipped workload, every kernel runs only woken tasks.
 #[test]
-fn nobody_runs_asleep() {
+fn no_sleeping_task_runs() {
     let demo = data("../../../../scenarios/demo/demo.toml");
     let folder = tempfile::tempdir().unwrap();
-    // Kernels before groups run it without them.
+    // Kernels without task groups run the scenario without groups.
     let without = folder.path().join("demo.toml");
     let kept = |line: &&str| !["[groups.", "weight = ", "group = "].iter().any(|start| line.starts_with(start));
     let beside = format!("rtapp = \"{}/", demo.parent().unwrap().display());
@@ -30,7 +30,7 @@ fn nobody_runs_asleep() {
     }
 }
 
-/// Kernels before groups run what they support, and refuse the rest with the first kernel that supports it.
+/// Kernels without task groups run what they support. Other errors name the first kernel that supports the request.
 #[test]
 fn kernels_before_groups() {
     let history = "../../../../scenarios/history/interactive.toml";

@@ -10,8 +10,8 @@ use std::process::Command;
 pub(crate) fn copied(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let copy = folder.join("vruntime");
-    // Another process writes the copy. What this process has open for writing, a process that another test is about to
-    // begin has open for a moment, too, and a file that is open for writing cannot be executed.
+    // Another process writes the copy, because a file that is open for writing cannot be executed. A process that
+    // another test forks has this process's open files for a moment.
     let installed =
         Command::new("install").args(["-m", "0755"]).arg(assert_cmd::cargo::cargo_bin("vruntime")).arg(&copy).status();
     assert!(installed.as_ref().is_ok_and(std::process::ExitStatus::success), "{installed:?}");

@@ -26,7 +26,7 @@ fn a_recorded_machine_says_its_groups_besides() {
     let arguments = ["trace", "analyse", RECORDED, "groups", "throttling", "--cgroups", CGROUPS];
     let tables = json(&[&arguments[..], &["--json", "--tables", &out]].concat())["tables"].take();
     let of = |group: &str, key: &str| row(&tables, "group_usage", group)[key].as_f64().expect("it is known");
-    // The kernel kept what the weights say of them, to two points.
+    // The kernel kept the shares of the weights, to two points.
     for (group, weight, tasks) in [("/vr-web", 200.0, 3.0), ("/vr-batch", 50.0, 2.0), ("/vr-capped", 100.0, 1.0)] {
         assert_eq!((of(group, "weight"), of(group, "tasks")), (weight, tasks), "{group}");
         assert!((of(group, "share") - of(group, "entitled")).abs() < 0.025, "{group}: {tables}");
@@ -48,14 +48,14 @@ fn a_recorded_machine_says_its_groups_besides() {
         let csv = std::fs::read_to_string(format!("{out}/{table}.csv")).expect("it is written");
         assert!(csv.starts_with("group,") && csv.contains("/vr-capped"), "{csv}");
     }
-    // Without a word, all that is usual and these two.
+    // By default, the usual analyses and these two are printed.
     let usual = json(&["trace", "analyse", RECORDED, "--cgroups", CGROUPS, "--json"])["tables"].take();
     assert_eq!(usual["group_usage"], tables["group_usage"]);
     assert!(usual["latency"].is_array() && usual["throttling"].is_array());
 }
 
 #[test]
-fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
+fn an_error_on_unknown_groups_names_how_to_record_them() {
     let told = fails(&["trace", "analyse", "perf.data", "groups"], b"");
     for part in
         ["`groups` is not possible", "the groups of its tasks are unknown", "--cgroups FILE", "find /proc", "trace.txt"]
@@ -67,7 +67,7 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     assert!(String::from_utf8_lossy(&asked.stdout).contains("Max delay"), "{asked:?}");
     assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` is not possible"), "{asked:?}");
     assert_eq!(asked.status.code(), Some(1));
-    // The moved task is known, and the limits of the groups are not.
+    // The moved task's group is known, but the groups' limits are not.
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
@@ -209,7 +209,7 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
             assert!(own.abs_diff(read) <= off, "{key}: {own} and {read}, {off}");
         }
     }
-    // What is converted says the same, in another format, too.
+    // A converted trace gives the same tables, in another format, too.
     for to in ["converted.txt", "converted.pftrace"] {
         well(&["trace", "convert", &text, &path(to)], b"");
         let converted = json(&["trace", "analyse", &path(to), "groups", "throttling", "--json"]);

@@ -271,7 +271,7 @@ fn what_is_wanted_is_dealt_out() {
 }
 
 #[test]
-fn what_leaves_a_cpu_or_rests_is_let_go() {
+fn workloads_that_leave_a_cpu_or_sleep_are_accepted() {
     let free = [
         ("sleeps each loop", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"run":1000,"sleep":2000}"#)),
         ("ends within a second", json(r#""a" : {"policy":"SCHED_FIFO","instance":4,"loop":900,"run":1000}"#)),
@@ -354,7 +354,7 @@ fn priorities_are_inherited() {
 }
 
 #[test]
-fn throttling_is_looked_up() {
+fn throttling_is_read_from_the_kernels_files() {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = root.path().join(path);

@@ -68,7 +68,7 @@ pub(super) fn place(
     let mut stays = Vec::with_capacity(threads.len());
     let changes = if cgroups.is_none() { give(marked, &mut groups) } else { Vec::new() };
     for (index, moves) in moves.iter().enumerate() {
-        // Whoever is moved before he does anything has done nothing elsewhere.
+        // A task that is moved before its first stretch starts in the group of its last such move.
         let begins = threads[index].stretches.first().map_or(0, |first| first.woken);
         let (early, moves) = moves.split_at(moves.partition_point(|one| one.at <= begins));
         let first = early.last().map(|one| one.path.as_str()).or(first[index].as_deref());
@@ -196,7 +196,7 @@ pub(super) fn inherited<T: Clone>(
 ) -> Vec<Option<T>> {
     let mut asked = vec![false; threads.len()];
     for start in 0..threads.len() {
-        // Up to whoever is known, or was asked before; then down again.
+        // Walk up to a thread that is known or visited, then down again.
         let (mut way, mut above) = (Vec::new(), start);
         while !std::mem::replace(&mut asked[above], true)
             && first[above].is_none()

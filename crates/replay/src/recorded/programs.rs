@@ -332,7 +332,7 @@ impl<'a> Builder<'a> {
             self.work(thread, index, Pass::First, &mut current.ops);
             self.ends_after_others(thread, begin, &mut owed, &mut current.ops);
         }
-        // A task that sleeps for times of its own goes on in every replay, for no other task sets its pace.
+        // A task that sleeps for its own times continues in every replay, as no other task sets its pace.
         let goes_on = self.cycle.goes_on[thread] && (self.goes_on || !self.cycle.driven[thread]);
         if goes_on && self.endless[thread].is_none() {
             self.last_sleep(thread, &mut owed, &mut current.ops);
@@ -503,7 +503,7 @@ impl<'a> Builder<'a> {
             }
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
-                // What is far from any beat was something else.
+                // A wakeup far from any beat had another cause.
                 if beat.abs_diff(stretch.woken) > period / 10 { recorded } else { Op::SleepUntil { at: beat } }
             }
             (Some(slept), Rhythm::Relative { time }) if slept.abs_diff(time) <= time / 5 => Op::Sleep { time },
@@ -551,7 +551,7 @@ impl<'a> Builder<'a> {
     fn work(&self, thread: usize, index: usize, pass: Pass, ops: &mut Vec<Op>) {
         let stretch = &self.life(thread).stretches[index];
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
-        // What comes between is part of the time that a task computes by the clock.
+        // The time that a task computes by the clock includes interruptions.
         let mut work = pace.unwrap_or(stretch.work);
         let run = |time: u64| match self.pools.of(thread) {
             _ if pace.is_some() => Op::Runtime { time },
@@ -646,12 +646,12 @@ impl<'a> Builder<'a> {
                     && self.causes.of(woken, stretch) == Cause::Thread(thread)
                     && self.waits_for(thread, woken, its, pass)
                 {
-                    // Whoever holds a lock waits for nobody.
+                    // A task that holds a lock waits for no other task.
                     self.pairs.wake(thread, woken, its.early || holds_lock, ops);
                 }
             }
             Act::Fork(child) => {
-                // A child that goes on is there already.
+                // A child that continues exists already.
                 let again = self.cycle.there[child] && !self.cycle.goes_on[child];
                 let forks = (pass == Pass::First || again) && !self.pools.starts_asleep(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));

@@ -162,7 +162,7 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     let (a, b) = (task(5, "a"), task(6, "b"));
     script.wake(0, 0, a).switch(0, 0, Left::Runnable, Some(a));
     script.event(MS, 0, What::Charged { task: a, ns: MS });
-    // The switch away from it, and the one to b, are missing; then b comes back though nobody has woken it.
+    // The switches from a and to b are missing. Later b runs again without a wakeup.
     script.running[0] = Some(b);
     script.switch(40 * MS, 0, Left::Sleeping, None).switch(50 * MS, 0, Left::Runnable, Some(b));
     script.switch(51 * MS, 0, Left::Sleeping, None);
@@ -185,7 +185,7 @@ fn what_is_presumed_is_not_counted() {
     let (a, b) = (task(5, "a"), task(6, "b"));
     script.running[0] = Some(a);
     script.switch(MS, 0, Left::Runnable, Some(b)).event(2 * MS, 0, What::Charged { task: b, ns: MS });
-    // The switch from b to a is missing, and that from a to b is there: b was not asleep, as far as the trace tells.
+    // The switch from b to a is missing. The trace has the one from a to b, so b need not have slept.
     script.running[0] = Some(a);
     script.switch(10 * MS, 0, Left::Sleeping, Some(b)).switch(12 * MS, 0, Left::Sleeping, None);
     let counts = script.finish().counts;
@@ -194,12 +194,11 @@ fn what_is_presumed_is_not_counted() {
 
 /// As on machines that record no switch from the idle task of a CPU.
 #[test]
-fn who_came_unseen_has_worked_since_his_charges_say() {
+fn charges_else_wakeups_date_an_arrival_without_a_switch() {
     let mut script = Script::default();
     let (a, b) = (task(5, "a"), task(6, "b"));
     let charged = |ns| What::Charged { task: a, ns };
-    // The first sign of it is a charge; it wakes another before the first charge; the other CPU charges it; nothing
-    // does.
+    // The first events of the four arrivals: a charge, a wakeup of b, a charge by the other CPU, and none.
     script.event(0, 0, What::Rename { task: a }).wake(10 * MS, 1, a).running[1] = Some(a);
     script.event(14 * MS, 1, charged(3 * MS)).switch(15 * MS, 1, Left::Sleeping, None);
     script.wake(20 * MS, 1, a).running[1] = Some(a);
@@ -220,7 +219,7 @@ fn who_came_unseen_has_worked_since_his_charges_say() {
 
 /// Both switches between two tasks are missing: each has its charged time.
 #[test]
-fn who_replaced_another_unseen_has_worked_as_well() {
+fn a_task_that_replaced_another_without_a_switch_has_its_charges() {
     let mut script = Script::default();
     let (a, b) = (task(5, "a"), task(6, "b"));
     script.burst(MS, 1, b, MS).wake(3 * MS, 0, a).switch(4 * MS, 0, Left::Runnable, Some(a));
@@ -248,7 +247,7 @@ fn throttled() -> Recorder {
 }
 
 #[test]
-fn who_is_throttled_is_not_pinned() {
+fn a_throttled_task_is_not_pinned() {
     let recorded = throttled().finish(&Lateness::default());
     assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 2));
     assert!(recorded.threads.iter().all(|thread| thread.confined.is_none()));
@@ -258,7 +257,7 @@ fn who_is_throttled_is_not_pinned() {
     let recorded = throttled().with_cgroups(cgroups.clone()).finish(&Lateness::default());
     assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 0), "the limit is known");
 
-    // Another who has the CPU meanwhile makes it look like an affinity; the group's limit says what it is.
+    // Another task has the CPU meanwhile, which looks like an affinity. The group's limit explains it.
     let shared = || {
         let mut script = Script::default();
         let (hog, other) = (task(5, "hog"), task(7, "else"));
@@ -277,7 +276,7 @@ fn who_is_throttled_is_not_pinned() {
 
 /// CPU 1's first event is a task's departure: the task was there since the trace began, except while elsewhere.
 #[test]
-fn nobody_is_on_two_cpus_at_a_time() {
+fn no_task_is_on_two_cpus_at_a_time() {
     let mut script = Script::default();
     let roams = task(5, "roams");
     for beat in 1..=10 {
@@ -290,13 +289,13 @@ fn nobody_is_on_two_cpus_at_a_time() {
     let seen_last = 101 * MS + 10 * US;
     assert_eq!(recorded.threads[0].cpu_ns, 11 * MS + (105 * MS - seen_last));
     assert_eq!(recorded.busy_ns, [11 * MS, 105 * MS - seen_last]);
-    // It was on CPU 0 first: that it ran on this one when the trace began it cannot have.
+    // The task was on CPU 0 first, so it did not run on CPU 1 when the trace began.
     assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (0, 0));
 }
 
 /// Its switch away from CPU 0 is missing: of that time, only its charges are known.
 #[test]
-fn who_turns_up_elsewhere_has_left() {
+fn a_task_that_runs_on_another_cpu_has_left_the_first() {
     let mut script = Script::default();
     let (a, b) = (task(5, "a"), task(6, "b"));
     script.wake(0, 0, a).switch(0, 0, Left::Runnable, Some(a)).event(MS, 0, What::Charged { task: a, ns: MS });
@@ -349,7 +348,7 @@ fn work_is_counted_at_full_speed() {
     assert_eq!(work(5), [Op::Run { work: 4 * MS }]);
     assert_eq!(work(6), [8 * MS, 4 * MS, 7 * MS].map(|work| Op::Run { work }));
     assert_eq!(recorded.threads[1].cpu_ns, 24 * MS, "time is time");
-    // Who knows the machine knows more than a trace in which it never was at its fastest.
+    // Known highest frequencies override a trace in which the machine never was at its fastest.
     let known = record(Recorder::new().with_capacities(vec![512, 1024]).with_highest_frequencies(vec![0, 4_000_000]));
     assert!(!known.frequencies_were_raised());
     let work = ops(&known.finish(&Lateness::default()), 6).into_iter().filter(|op| matches!(op, Op::Run { .. }));
@@ -358,7 +357,7 @@ fn work_is_counted_at_full_speed() {
 
 /// A task with an unrecorded birth is new on an idle CPU; on a busy one it had waited.
 #[test]
-fn who_comes_from_nowhere_is_new_or_has_waited() {
+fn a_task_without_a_fork_is_new_or_has_waited() {
     let mut script = Script { running: [None, Some(task(9, "busy")), None], ..Script::default() };
     script.burst(MS, 0, task(5, "first"), MS).switch(50 * MS, 0, Left::Runnable, Some(task(6, "new")));
     script.switch(52 * MS, 0, Left::Sleeping, None).switch(60 * MS, 1, Left::Runnable, Some(task(7, "waited")));
@@ -416,7 +415,7 @@ fn moved() -> Recorder {
 
 /// In our own traces, marks have the groups' settings. A task born into a group moves there before it acts.
 #[test]
-fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
+fn marks_describe_groups_and_a_task_is_moved_before_it_acts() {
     let (shell, web) = (task(5, "shell"), task(6, "web"));
     let mut script = Script::default();
     let limit = Some((20 * MS, 100 * MS));
@@ -493,8 +492,8 @@ fn sessions(recorded: &Recorded) -> Vec<(&str, Option<(&str, i8)>)> {
 }
 
 #[test]
-fn tasks_are_in_the_autogroups_that_the_machine_told() {
-    // Processes 5 and 6 are in one session, 7 in another, 8 in none; 9 came later, and so did what thread 51 forks.
+fn tasks_are_in_the_autogroups_of_the_machines_files() {
+    // Processes 5 and 6 are in one session, 7 in another, 8 in none. Task 90 and the fork of thread 51 are newer.
     let text = b"/proc/5/task/50/cgroup:0::/\n/proc/5/task/51/cgroup:0::/\n/proc/6/task/60/cgroup:0::/\n\
                  /proc/7/task/70/cgroup:0::/\n/proc/8/task/80/cgroup:0::/\n\
                  /proc/5/autogroup:/autogroup-12 nice 0\n/proc/6/autogroup:/autogroup-12 nice 0\n\
@@ -531,7 +530,7 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
     let sessionless = recorded.workload.sessionless.iter().map(|&task| recorded.workload.tasks[task].class.as_str());
     assert_eq!(sessionless.collect::<Vec<_>>(), ["init"], "it competes in the root group");
     assert_eq!(recorded.counts.autogrouped, 3, "cc has it from make");
-    // Where nobody has said anything, it is guessed; and a file of before says nothing.
+    // Without a file, the replay guesses sessions. With a file that has no autogroups, it guesses the same.
     let before = Cgroups::read("cgroups.txt", GROUPS).unwrap();
     assert!(!before.autogroup());
     assert_eq!(sessions(&script(Some(before))), sessions(&script(None)));
@@ -541,8 +540,7 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
         let cgroups = Cgroups::read("cgroups.txt", &[line.as_bytes(), text].concat()).unwrap();
         assert_eq!(cgroups.autogroup(), expected, "the machine's own word");
     }
-    // A machine on which nobody has begun a session: whom it lists is in none, whom it does not list may have begun
-    // one.
+    // On this machine, no task has started a session. Listed tasks are in none. Unlisted ones may have started one.
     let nobody = "/proc/7/task/70/cgroup:0::/\n/proc/sys/kernel/sched_autogroup_enabled:1\n";
     let nobody = script(Some(Cgroups::read("cgroups.txt", nobody.as_bytes()).unwrap()));
     assert_eq!(sessions(&nobody)[3..5], [("shell", None), ("init", Some(("init-80", 0)))]);
@@ -622,15 +620,15 @@ fn rules_know_groups() {
         let mut changed = recorded.clone();
         rules.apply(&mut changed, &recorded.threads, 2).map(|()| changed)
     };
-    // Whoever was there in the end; and where a rule puts somebody, he stays.
+    // The rule matches tasks by their last group. The tasks stay in the rule's group.
     let changed = apply("cgroup=/batch/*: group=/calm weight=10").unwrap();
     let (tasks, moves) = placed(&changed);
     assert_eq!(tasks[..3], [("parent", "/calm"), ("first", "/web"), ("second", "/calm")]);
     assert_eq!(moves, []);
-    // Copies are moved with the one they are copies of.
+    // Copies move with their original.
     let changed = apply("comm=parent: copies=3").unwrap();
     assert_eq!(placed(&changed).1, [(3 * MS, vec![0, 6, 7], "/batch/x")]);
-    // What is said of a group, and not of the tasks in it, is of the group that is there.
+    // Settings of a group, not of its tasks, change the existing group.
     let changed = apply("cgroup=/web: weight=20 max=5ms/10ms").unwrap();
     let web = &changed.workload.groups[1];
     assert_eq!((web.path.as_str(), web.weight), ("/web", 20));
@@ -647,9 +645,9 @@ fn rules_know_groups() {
     assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }
 
-/// Two tasks take turns on CPU 0 beside a CPU without events: a free task would have gone there.
+/// Two tasks take turns on CPU 0 beside a CPU without events. A task without an affinity would have moved there.
 #[test]
-fn a_cpu_of_which_nothing_is_told_was_idle() {
+fn a_cpu_without_events_was_idle() {
     let recorded = |cpus: usize| {
         let mut script = Script::default();
         script.recorder.has_cpus(cpus);

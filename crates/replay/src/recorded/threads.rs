@@ -303,7 +303,7 @@ impl Activity {
                 self.enqueued(at, target.map_or(cpu, |cpu| cpu as usize));
                 let thread = self.thread(task);
                 match self.threads[thread].state {
-                    // It was not on its way to sleep, but found out in time that there is something to do.
+                    // The task did not sleep: it found in time that there is work.
                     State::Running => self.threads[thread].early = None,
                     State::Waiting { .. } => {}
                     State::Asleep | State::Gone => {
@@ -662,7 +662,7 @@ impl Activity {
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Start } else { Waker::Interrupt };
-                // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none.
+                // The replay has no stopper, so its wakeups do not count. A presumed sleep was none.
                 let missed = !first && !this.presumed && !super::is_stopper(&this.comm);
                 self.counts.unwoken += u64::from(missed);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);

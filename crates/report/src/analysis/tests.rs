@@ -81,7 +81,7 @@ fn story() -> String {
 }
 
 #[test]
-fn latencies_and_who_caused_them() {
+fn latencies_and_the_tasks_that_caused_them() {
     let kinds = [AnalysisKind::Latency, AnalysisKind::Antagonists, AnalysisKind::RunQueue];
     let analyses = analyse(&kinds, &AnalysisOptions::default(), &story());
     let tables = analyses.tables();
@@ -198,7 +198,7 @@ fn migrations_of_a_trace_that_has_no_event_of_them() {
 }
 
 #[test]
-fn a_critical_path_goes_through_those_who_woke() {
+fn a_critical_path_follows_the_wakers() {
     // A sleeps from 2 to 10 ms. C worked from 3 to 6 and woke B, which waited to 7 and worked to 10.
     let text = [
         switch(0, 1_000, IDLE, "R", A),
@@ -352,7 +352,7 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
 
 /// Some machines record no switch from the idle task. `a` runs for 8 of 10 ms, known only from charges and switches.
 #[test]
-fn who_came_unseen_ran() {
+fn a_task_that_arrived_without_a_switch_ran() {
     let mut text = String::new();
     for beat in 1..=5 {
         let at = beat * 10_000;
@@ -373,7 +373,7 @@ fn who_came_unseen_ran() {
     let analyses = analyse(&kinds, &Options::default(), &text);
     let tables = analyses.tables();
     let summary = tables.iter().find(|table| table.name == "timehist_summary").expect("it was asked for");
-    // The first task of a CPU came at an unknown time.
+    // The first task of a CPU arrived at an unknown time.
     assert_eq!((cell(summary, "a", "run_ns"), cell(summary, "a", "max_run_ns")), (38_050_000.into(), 8_000_000.into()));
     let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
     let row = &table("runqueue")[1];
@@ -388,10 +388,10 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// As in a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns unseen, and is
-/// charged at the next tick.
+/// As in a throttled group, `a` waits beside an idle CPU for longer than the delay of steps. No event shows its return.
+/// The next tick charges it.
 #[test]
-fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
+fn after_a_long_wait_an_unseen_task_ran_only_for_its_charges() {
     let charge =
         |us: u64, ns: u64| format!("  a-7 [000] 0.{us:06}: sched_stat_runtime: comm=a pid=7 runtime={ns} [ns]\n");
     let busy = |beat: u64| {
@@ -404,7 +404,7 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
         }
         text += &wake("sched_waking", 0, 100_000, A, C, 0);
         text += &wake("sched_waking", 1, 101_000, B, ("d", 10), 1);
-        // It came 500 us before its first event: 9, 4 and 2 of 106 ms.
+        // `a` arrived 500 us before its first event. It ran for 9, 4 and 2 of 106 ms.
         text += &charge(103_500, 4_000_000);
         text += &switch(1, 104_000, B, "S", IDLE);
         text += &charge(105_500, 2_000_000);
@@ -418,9 +418,9 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     assert_eq!(busy(80_000), Some(15_000.0), "nobody does anything for long");
 }
 
-/// Its switch away is missing. It ran for its charged time, and the next task is unknown.
+/// The switch away from `a` is missing. `a` ran for its charged time, and the next task is unknown.
 #[test]
-fn who_left_unseen_ran_for_what_it_was_charged() {
+fn a_task_without_a_switch_away_ran_for_its_charges() {
     let text = [
         switch(0, 1000, IDLE, "R", A),
         "  a-7 [000] 0.002000: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns]\n".to_owned(),
@@ -477,7 +477,7 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
 }
 
 #[test]
-fn who_came_unseen_was_not_woken_either() {
+fn a_missing_arrival_is_a_missing_wakeup_too() {
     let mut text = switch(0, 1000, A, "S", IDLE);
     text += "  a-7 [000] 0.009000: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns]\n";
     text += &switch(0, 9000, A, "S", IDLE);

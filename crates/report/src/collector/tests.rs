@@ -542,7 +542,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_is_entitled_to_more_than_its_limit() {
+fn no_group_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
     c.group(GroupId::ROOT, &GroupInfo { path: "/", parent: None, weight: 100, ..GroupInfo::default() });
     let limited = GroupInfo {

@@ -365,7 +365,7 @@ fn what_gets_less_is_no_violation() {
 
 /// Neither an offline CPU is idle, nor one where a task was just woken.
 #[test]
-fn cpus_that_nobody_can_have_are_not_wasted() {
+fn cpus_that_no_task_can_use_are_not_wasted() {
     let mut detector = watch(Some(pairs()));
     for cpu in 0..2 {
         detector.event(0, CpuId(cpu), &Event::CpuDown);

@@ -66,7 +66,7 @@ fn a_cell_that_allows_0_is_not_telling() {
 }
 
 #[test]
-fn the_last_switch_of_who_has_ended_is_not_counted() {
+fn the_last_switch_of_an_ended_task_is_not_counted() {
     use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId};
     let mut c = crate::collector::Collector::new(1);
     let mut tell = |at, event| c.event(at, CpuId(0), &event);

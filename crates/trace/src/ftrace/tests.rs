@@ -64,7 +64,7 @@ fn the_story_reads_as_trace_cmd_prints_it() {
 }
 
 #[test]
-fn a_cpu_goes_and_comes_back() {
+fn a_cpu_is_offline_and_online_again() {
     let mut text = FtraceWriter::new(Vec::new(), 4);
     text.event(1_000, CpuId(3), &Event::CpuDown);
     text.event(2_000, CpuId(3), &Event::CpuUp);

@@ -83,14 +83,14 @@ fn the_switches_carry_what_the_sched_table_needs() {
     // CPU 0's bundle is first: idle, preempted, yielded, asleep, preempted by the stopper, the stopper asleep.
     let states: Vec<_> = switches.iter().filter_map(|(_, _, switch)| switch.prev_state).collect();
     assert_eq!(states, [0, 0x100, 0, 1, 0x100, 1, 0, 2, 0, 0x10]);
-    // On each CPU, the task that leaves is the one that came.
+    // On each CPU, a switch's previous task is the one that the switch before picked.
     for pair in switches.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
         assert_eq!(pair[0].2.next_pid, pair[1].2.prev_pid);
     }
 }
 
 #[test]
-fn a_wakeup_from_afar_comes_in_order_of_time() {
+fn the_events_of_a_remote_wakeup_are_in_order_of_time() {
     let trace = trace_of_the_story(&PerfettoOptions::default());
     let woken: Vec<_> = events(&trace)
         .filter_map(|(_, event)| match &event.event {

@@ -181,15 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_one_whoever_comes_to_it_and_when() {
-        // All CPUs together, ahead; a late CPU; and one that begins after the jump.
+    fn a_jump_counts_once_whenever_each_cpu_reaches_it() {
+        // The clock jumps ahead. One CPU is late, and one starts after the jump.
         let ahead =
             [(0, S), (1, S), (0, 5001 * S), (0, 5002 * S), (1, 5002 * S), (1, 5003 * S), (2, 5003 * S), (2, 5004 * S)];
         assert_eq!(counts(&clock(&ahead)), (3, 0, 1, 0));
-        // One CPU after the other in the file.
+        // The file has one CPU after the other.
         let distant = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
         assert_eq!(counts(&clock(&distant)).2, 1);
-        // Back within the hour, and twice.
+        // The clock jumps back twice, by less than an hour.
         let back = [
             (0, 90 * S),
             (1, 90 * S),

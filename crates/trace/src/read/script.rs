@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_missing_are_asked_for() {
+    fn the_error_requests_missing_columns() {
         for columns in ["a [000] 1.000001:", "cc-3 [000] 1.000001:", "a 7 1.000001:", "a 7 [000]", "a 7", ""] {
             let message = message_of(&script(|_, _| format!("  {columns}     {SWITCH}\n")));
             assert!(message.contains("-F comm,tid,cpu,time,event,trace"), "`{columns}`: {message}");

@@ -542,7 +542,7 @@ mod tests {
 
     /// Some machines never record switches from idle. Charges, else wakeups, then date the arrival.
     #[test]
-    fn who_came_unseen_has_its_time() {
+    fn a_task_that_arrived_without_a_switch_has_its_time() {
         let text = b"\
   <idle>-0 [001] 1.000000: sched_waking: comm=a pid=7 prio=120 target_cpu=001
   a-7 [001] 1.003000: sched_waking: comm=b pid=8 prio=120 target_cpu=000
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn who_turns_up_elsewhere_has_left() {
+    fn a_task_that_runs_on_another_cpu_has_left_the_first() {
         let text = b"\
   <idle>-0 [000] 1.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120
   <idle>-0 [001] 1.004000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn who_still_runs_has_not_switched() {
+    fn a_running_task_has_not_switched() {
         let text = b"\
   b-8 [000] 1.000000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120
 ";
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_a_cpu_at_the_beginning_and_at_the_end_has_that_time() {
+    fn cpu_time_includes_the_beginning_and_the_end_of_the_trace() {
         let cpu_ns = |text: &str| {
             let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
             while let Some(record) = reader.next_record().expect("it is a trace") {

@@ -424,7 +424,7 @@ fn policies_of_a_task_in_short() {
 }
 
 #[test]
-fn one_rtapp_file_is_taken_as_it_is() {
+fn one_rtapp_file_keeps_its_names_and_duration() {
     let scenario = read("[[workload]]\nrtapp = \"web.json\"\n");
     assert_eq!(
         scenario.workload.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(),
@@ -469,7 +469,7 @@ fn several_workloads_have_their_names_before_their_tasks() {
 }
 
 #[test]
-fn the_scenarios_duration_goes_before_the_files() {
+fn the_scenarios_duration_overrides_the_files() {
     assert_eq!(read("duration = \"1s\"\n[[workload]]\nrtapp = \"web.json\"\n").workload.duration, Some(1_000_000_000));
 }
 
@@ -587,7 +587,7 @@ fn steps_that_cannot_be_say_what_is_wrong() {
 }
 
 #[test]
-fn waits_that_nobody_ends_are_warned_of() {
+fn waits_that_no_task_ends_are_warned_of() {
     let found = |steps: &str| {
         let scenario = read(&format!("duration = \"1s\"\n[[task]]\nname = \"t\"\nsteps = [{steps}]\n"));
         let found = vruntime_workload::check::check(&scenario.workload, &scenario.source_map);

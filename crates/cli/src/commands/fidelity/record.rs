@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_confined_needs_no_more() {
+    fn tasks_with_masks_need_no_cpus_beyond_the_masks() {
         let wanted = |tasks: &str| {
             let workload = RawValue::from_string(format!("{{\"tasks\": {tasks}}}")).unwrap();
             wanted_cpus(&ScenarioFile { name: String::new(), cpus: 4, suite: None, groups: Value::Null, workload })

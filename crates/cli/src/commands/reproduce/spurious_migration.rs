@@ -239,7 +239,7 @@ mod tests {
     use vruntime_trace::PrevState;
 
     #[test]
-    fn a_migration_counts_for_who_was_running() {
+    fn a_migration_counts_for_the_running_command() {
         let mut commands = Commands::default();
         commands.task(TaskId(0), &TaskInfo { name: "a-0", class: "a", ..TaskInfo::default() });
         let switch = |next| Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next };
@@ -249,7 +249,7 @@ mod tests {
         commands.event(1, CpuId(1), &switch(Running::Stopper));
         commands.event(2, CpuId(0), &migrate(MigrateCause::Wakeup));
         commands.event(3, CpuId(0), &migrate(MigrateCause::Active));
-        // Of today's kernels, a fork is no sample.
+        // Under today's kernels, a fork is no sample.
         let fork = Event::Fork { parent: Some(TaskId(0)), child: TaskId(1) };
         commands.event(4, CpuId(0), &fork);
         let expected = [("a", 1), ("migration/1", 1), ("swapper", 1)].map(|(name, count)| (name.to_owned(), count));

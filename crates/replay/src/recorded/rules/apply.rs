@@ -80,7 +80,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Checks that each rule matches tasks or a group, which exists or comes from an earlier rule.
+    /// Checks that each rule matches tasks or a group, which exists or which an earlier rule makes.
     fn check(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &[Group]) -> Result<(), Error> {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();

@@ -239,14 +239,14 @@ impl Plan<'_> {
     fn ops(&self, op: &Op, task: usize, copy: u32, client: Option<u32>) -> Vec<Op> {
         let nth = |first: usize, second: usize, copy: u32| if copy == 0 { first } else { second + copy as usize - 1 };
         let own = self.copies[task];
-        // Which copies of another a copy of this task is there for.
+        // The copies of another task that this copy acts for.
         let targets = |others: u32| {
             if let Some(client) = client.filter(|_| others > own) {
                 return client % others..client % others + 1;
             }
             copy % others..copy % others + 1
         };
-        // As it comes first, it also stands in for the copies of this task that the others have none of.
+        // Copy 0 also acts for the others' copies beyond the number of this task's copies.
         let more = |others: u32| if copy == 0 && client.is_none() { own..others.max(own) } else { 0..0 };
         match *op {
             Op::InboxWait { inbox, from } => {

@@ -59,7 +59,7 @@ fn ops(recorded: &Recorded, name: &str) -> Vec<Op> {
 }
 
 #[test]
-fn whom_a_rule_fits() {
+fn rules_match_tasks_by_name_pid_and_process() {
     let nice_of = |who: &str| {
         let changed = applied(&[&format!("{who}: nice=7")]).unwrap_or_else(|error| panic!("{who}: {error}"));
         let tasks = ["web-client-5", "web server-6", "logger:0-7"];
@@ -73,7 +73,7 @@ fn whom_a_rule_fits() {
     assert_eq!(nice_of("pid=6-9"), [false, true, true]);
     assert_eq!(nice_of("tgid=5"), [true, true, false]);
     assert_eq!(nice_of("tgid=5 comm=*client"), [true, false, false]);
-    // Names have spaces in them.
+    // Names may contain spaces.
     assert_eq!(nice_of("comm=web server tgid=5"), [false, true, false]);
     assert_eq!(nice_of("regex=^web s"), [false, true, false]);
 }
@@ -168,7 +168,7 @@ fn two_rules_for_one_limit_are_known() {
 }
 
 #[test]
-fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
+fn a_removed_task_wakes_no_task_and_others_keep_their_times() {
     let changed = applied(&["web-client: remove"]).unwrap();
     assert!(changed.workload.tasks.iter().all(|task| task.class != "web-client"));
     let first = [Op::SleepUntil { at: 3 * MS + MS / 2 }, Op::Run { work: MS }];
@@ -242,7 +242,7 @@ fn a_file_says_the_same_as_lines() {
     assert_eq!(changed.workload, applied(&lines).unwrap().workload);
 }
 
-/// Only what looks like a selector is taken for one.
+/// Only text in the form of a selector is one.
 #[test]
 fn names_have_equals_signs_in_them() {
     for who in ["comm=com=spin", "*=spin", "my com=spin"] {
@@ -251,7 +251,7 @@ fn names_have_equals_signs_in_them() {
 }
 
 #[test]
-fn a_group_that_nobody_is_in_is_known() {
+fn the_rules_groups_without_tasks_are_known() {
     let mut rules = Rules::default();
     rules.add("web*: group=/a/web nice=5").unwrap();
     let file = b"[groups.\"/a\"]\nweight = 3\n[groups.\"/c\"]\nweight = 3\n[groups.\"/t\"]\nweight = 3\n[groups.\"/aa\"]\nweight = 3\n";
@@ -264,9 +264,9 @@ fn a_group_that_nobody_is_in_is_known() {
     assert_eq!(idle, ["/aa", "/c"]);
 }
 
-/// The last rule with a policy is to blame, at that policy.
+/// The error points at the policy of the last rule that has one.
 #[test]
-fn whose_policy_is_wrong_is_told_at_the_rule() {
+fn the_error_of_a_policy_names_its_rule() {
     let mut rules = Rules::default();
     for text in ["web*: policy=deadline:2ms/10ms", "web server: policy=fifo:3 nice=1", "*: nice=4"] {
         rules.add(text).unwrap();
@@ -289,7 +289,7 @@ fn told(error: &Error) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_have_their_place() {
     let texts = [
         "web",
         "web: nise=3",
@@ -321,7 +321,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_place() {
+fn errors_in_a_file_have_their_place() {
     let texts = [
         "rule = 3",
         "[[rule]]\nnice = 3",

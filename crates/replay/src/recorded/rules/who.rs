@@ -94,7 +94,7 @@ fn among(ranges: &[Range<i64>], id: i32) -> bool {
 pub(super) fn below(all: &[Candidate<'_>], those: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(all.len());
     for (index, candidate) in all.iter().enumerate() {
-        // A parent comes before its children.
+        // A parent is before its children.
         let forked = candidate.parent.and_then(|parent| found.get(parent)).is_some_and(|parent| *parent);
         found.push(forked || those(index));
     }

@@ -1,9 +1,9 @@
-//! Who computes until the trace ends.
+//! Tasks that compute until the trace ends.
 
 use super::*;
 
-/// Of each thread whether it goes on for ever, when `a` and `b` are there from the start, `a` on CPU 1, and `rest`
-/// follows.
+/// Returns whether each task continues forever. At the start, `a` runs on CPU 1 and `b` waits there. The events of
+/// `rest` follow.
 fn goes_on(rest: impl FnOnce(&mut Script, [Named<'static>; 2])) -> Vec<bool> {
     let tasks = [task(5, "a"), task(6, "b")];
     let mut script = Script::default();
@@ -18,7 +18,7 @@ fn goes_on(rest: impl FnOnce(&mut Script, [Named<'static>; 2])) -> Vec<bool> {
 }
 
 #[test]
-fn who_waits_for_a_cpu_at_the_end_goes_on() {
+fn a_task_that_waits_for_a_cpu_at_the_end_continues() {
     let starved = goes_on(|script, [a, b]| {
         script.switch(10 * MS, 1, Left::Runnable, Some(b)).switch(11 * MS, 1, Left::Runnable, Some(a));
         script.switch(200 * MS, 1, Left::Dead, None);
@@ -39,13 +39,13 @@ fn crumbs_at_the_end_do_not_count() {
         found[0]
     };
     assert!(stopped(198 * MS, 100 * US));
-    // It does as much as somebody who has something to do, or slept long before the end.
+    // The last burst is too long, or the sleep began too long before the end.
     assert!(!stopped(192 * MS, 6 * MS));
     assert!(!stopped(190 * MS, 100 * US));
 }
 
 #[test]
-fn who_sleeps_now_and_then_does_not_go_on() {
+fn a_task_that_sleeps_now_and_then_does_not_continue() {
     let slept = goes_on(|script, [a, b]| {
         script.switch(90 * MS, 1, Left::Sleeping, Some(b)).wake(101 * MS, 1, a);
         script.switch(111 * MS, 1, Left::Sleeping, Some(a)).switch(200 * MS, 1, Left::Dead, None);
@@ -53,9 +53,9 @@ fn who_sleeps_now_and_then_does_not_go_on() {
     assert_eq!(slept, [false, false], "the one for 11 ms, the other long before the end");
 }
 
-/// What a task did before it computes to the end of the trace is replayed, and once.
+/// The replay does once what a task did before it computed to the end of the trace.
 #[test]
-fn who_forks_first_and_then_computes_forks_once() {
+fn a_task_that_forks_and_then_computes_forks_once() {
     let [parent, child] = [task(5, "a"), task(6, "b")];
     let mut script = Script::default();
     script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
@@ -75,9 +75,9 @@ fn who_forks_first_and_then_computes_forks_once() {
     assert_eq!(recorded.workload.tasks[of(6)].start, None, "it does not begin a second time by itself");
 }
 
-/// Two tasks that have a CPU for a moment and give it away do not compute, even right after a tick.
+/// Two tasks that yield the CPU after a moment do not compute, even right after a tick.
 #[test]
-fn who_yields_does_not_compute() {
+fn tasks_that_yield_do_not_compute() {
     let [a, b] = [task(5, "a"), task(6, "b")];
     let mut script = Script::default();
     script.wake(0, 1, a).wake(0, 1, b).switch(0, 1, Left::Runnable, Some(a));
@@ -93,8 +93,8 @@ fn who_yields_does_not_compute() {
     assert!(recorded.workload.tasks.iter().all(|task| yields(task) > 900), "{:?}", recorded.workload.tasks);
 }
 
-/// A thread that never sleeps, because each thread that it wakes preempts it, drives that one. A thread that interrupts
-/// hit drives no other.
+/// A thread never sleeps because each thread that it wakes preempts it: it drives the woken thread. A thread that only
+/// interrupts hit drives no other.
 #[test]
 fn a_thread_that_drives_another_does_not_only_compute() {
     let [driver, driven] = [task(5, "driver"), task(6, "driven")];
@@ -119,7 +119,7 @@ fn a_thread_that_drives_another_does_not_only_compute() {
     assert_eq!((by_interrupts.counts.endless, habit(&by_interrupts, 6)), (1, Habit::Periodic));
 }
 
-/// As two servers of one client: each wakes it for one answer of two, and never sleeps. The client has one wakeup more.
+/// Two servers wake one client in turns, and never sleep. The client has one wakeup more.
 #[test]
 fn threads_that_drive_another_in_turns_do_not_only_compute() {
     let [first, second, driven] = [task(5, "first"), task(6, "second"), task(7, "driven")];
@@ -135,7 +135,7 @@ fn threads_that_drive_another_in_turns_do_not_only_compute() {
     assert_eq!(script.finish().counts.endless, 0);
 }
 
-/// A thread works for 8 ms and sleeps. Then it waits for a CPU nearly all the time, and has had one for `had`.
+/// A thread works for 8 ms and sleeps. Then it waits for a CPU nearly all the time, and runs for `had`.
 #[test]
 fn a_starved_thread_does_not_compute_without_end() {
     let [starved, hog] = [task(5, "starved"), task(6, "hog")];

@@ -38,16 +38,16 @@ fn pipeline(known: bool, cpu: usize, rest: u64) -> Recorded {
 }
 
 #[test]
-fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
+fn a_task_depends_on_its_wakers_even_if_they_are_regular() {
     let habits = |recorded: &Recorded| (habit(recorded, 5), habit(recorded, 6));
     let recorded = pipeline(true, 1, 2 * MS);
     assert_eq!(habits(&recorded), (Habit::Periodic, Habit::Woken));
     assert_eq!(ops(&recorded, 6)[..2], [wait(0), Op::Run { work: 5 * MS }]);
     assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, wake(0), Op::Run { work: 3 * MS }]);
     assert_eq!(habits(&pipeline(true, 0, 2 * MS)), (Habit::Periodic, Habit::Woken));
-    // Where interrupts are not told: a timer goes off where it was set, and that was another CPU.
+    // Without interrupts in the trace: a timer expires on the CPU where it was set, which was another one.
     assert_eq!(habits(&pipeline(false, 1, 2 * MS)), (Habit::Periodic, Habit::Woken));
-    // On the same, it may have hit whoever ran; but not each time just before that one was done.
+    // On the same CPU, a timer may have hit the running task, but not each time just before that task was done.
     assert_eq!(habits(&pipeline(false, 0, 2 * MS)), (Habit::Periodic, Habit::Periodic));
     assert_eq!(habit(&pipeline(false, 0, 5 * US), 6), Habit::Woken);
 }
@@ -110,7 +110,7 @@ fn disturbed(clock: bool) -> Recorded {
 }
 
 #[test]
-fn who_looks_at_the_clock_is_known_by_what_he_does_when_he_has_lost_time() {
+fn disturbed_bursts_show_that_a_task_computes_by_the_clock() {
     let recorded = disturbed(true);
     let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
     assert_eq!(thread.computes_for, Some(2 * MS));
@@ -141,7 +141,7 @@ fn together(first: impl Fn(u64) -> bool) -> Vec<Vec<Op>> {
 }
 
 #[test]
-fn who_wakes_now_before_and_now_behind_another_has_its_beat() {
+fn tasks_that_wake_in_varying_order_have_one_beat() {
     let sleeps = together(|beat| beat % 3 == 0);
     assert_eq!(sleeps[0], sleeps[1]);
     let sleeps = together(|_| false);

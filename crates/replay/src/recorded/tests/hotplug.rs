@@ -1,14 +1,13 @@
-//! CPUs that go offline and come back.
+//! CPUs that go offline and online again.
 
 use super::*;
 use vruntime_workload::program::Hotplug;
 
-/// Two spinners take turns on CPU 1, while CPU 0 has nobody: if that is because it is offline, nobody keeps them from
-/// it.
+/// Two spinners take turns on CPU 1, while CPU 0 runs no task. If CPU 0 is offline, they need no affinity for that.
 fn two_spinners_beside_an_idle_cpu(offline: Option<(u64, u64)>) -> Recorded {
     let mut script = Script::default();
     let (a, b) = (task(5, "spin"), task(6, "spin"));
-    // The thread that takes the CPU down is the last there, and its idle task comes after it.
+    // The stopper takes the CPU down. It is the last thread there, before the idle task.
     let stopper = task(7, "migration/0");
     script.wake(0, 0, a).switch(0, 0, Left::Runnable, Some(stopper));
     if let Some((down, _)) = offline {
@@ -21,7 +20,7 @@ fn two_spinners_beside_an_idle_cpu(offline: Option<(u64, u64)>) -> Recorded {
     }
     if let Some((_, up)) = offline {
         script.event(up, 0, What::Online(true));
-        // Told once more, it is no news.
+        // A repeated event changes nothing.
         script.event(up, 0, What::Online(true));
     }
     script.switch(200 * MS, 1, Left::Dead, Some(a)).switch(204 * MS, 1, Left::Dead, None);
@@ -38,7 +37,7 @@ fn a_wait_beside_an_offline_cpu_is_no_confinement() {
 }
 
 #[test]
-fn the_replay_takes_the_cpu_away_and_brings_it_back_when_the_machine_did() {
+fn the_replay_takes_the_cpu_offline_and_online_when_the_machine_did() {
     let recorded = two_spinners_beside_an_idle_cpu(Some((MS, 198 * MS)));
     let [down, up] = [(MS, false), (198 * MS, true)].map(|(at, online)| Hotplug { at, cpu: 0, online });
     assert_eq!(recorded.workload.hotplug, [down, up]);

@@ -110,7 +110,7 @@ fn a_thread_that_naps_only_while_it_looks_for_work_is_a_member() {
 /// Chance decides which member works. So a member that another one forks late continues. In a repetition, it first
 /// waits for what the pool did before its fork.
 #[test]
-fn a_member_that_is_forked_late_goes_on() {
+fn a_member_that_is_forked_late_continues() {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
     let [one, two] = WORKERS;
     script.wake(0, 0, one).switch(0, 0, Left::Runnable, Some(one));
@@ -143,13 +143,13 @@ fn a_member_that_is_forked_late_goes_on() {
 }
 
 #[test]
-fn threads_that_come_early_and_stay_are_in_the_loop() {
+fn early_threads_that_stay_are_in_the_loop() {
     let recorded = rounds(&[]);
     let closed = |pid| recorded.threads.iter().find(|thread| thread.pid == pid).is_some_and(|thread| thread.closed);
     assert!(closed(FORKED.pid) && closed(WORKERS[0].pid) && closed(WORKERS[1].pid));
 }
 
-/// Events of ftrace only have threads. Who began after the list of processes was made is where its fork says.
+/// Events of ftrace only have threads. A thread newer than the list of processes is in its parent's process.
 #[test]
 fn a_new_thread_is_of_the_process_of_its_parent() {
     let recorded = rounds(&[11, 12, 13].map(|thread| (thread, (10, 1))));

@@ -1,11 +1,11 @@
-//! What a trace finds when it begins, and forks.
+//! Tasks that exist when a trace begins, and forks.
 
 use super::*;
 use vruntime_workload::program::Before;
 
-/// Perf begins with the names of all tasks, as if the idle task had told them: the CPU need not have been idle.
+/// Perf begins with the names of all tasks, as events of the idle task. The CPU need not have been idle.
 #[test]
-fn names_that_are_told_before_say_nothing_of_who_runs() {
+fn names_before_the_first_event_do_not_show_the_running_task() {
     let mut script = Script::default();
     let a = task(5, "a");
     script.event(0, 0, What::Rename { task: a }).running[0] = Some(a);
@@ -16,9 +16,9 @@ fn names_that_are_told_before_say_nothing_of_who_runs() {
     assert_eq!(recorded.workload.tasks[0].before, Some(Before::Runnable(0)));
 }
 
-/// Who runs, waits or sleeps when the trace begins does so in the replay, where he was; not who is forked later.
+/// A task that runs, waits or sleeps when the trace begins does so in the replay, on its CPU. A later fork does not.
 #[test]
-fn who_was_there_is_where_he_was() {
+fn tasks_from_before_the_trace_start_on_their_cpus() {
     let (a, b, c, d) = (task(5, "a"), task(6, "b"), task(7, "c"), task(8, "d"));
     let mut script = Script { running: [None, Some(a), None], ..Script::default() };
     script.switch(MS, 1, Left::Runnable, Some(b)).burst(2 * MS, 0, c, MS);
@@ -79,10 +79,10 @@ fn tasks_that_the_files_lack_are_in_the_session_of_their_parent() {
     assert_eq!(sessions, expected, "nothing is known of the last two");
 }
 
-/// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
-/// names their parent.
+/// One task wakes three workers of one name in turns. They were forked before the trace began, so no event names their
+/// parent.
 #[test]
-fn workers_of_one_parent_are_told_from_others() {
+fn workers_of_one_parent_are_distinguished_from_others() {
     let (main, workers) = (task(50, "main"), [60, 70, 80].map(|pid| task(pid, "w")));
     let pools = |processes: &[(i32, (i32, i32))]| {
         let mut script = Script::default();
@@ -100,7 +100,7 @@ fn workers_of_one_parent_are_told_from_others() {
     let parent = |of: [i32; 3]| [0, 1, 2].map(|worker| (60 + 10 * worker, (6 + worker, of[worker as usize])));
     assert_eq!(pools(&parent([5, 5, 9])).0, 1, "two of one parent");
     assert_eq!(pools(&parent([4, 5, 9])).0, 0, "each has a parent of its own");
-    // An id that the events do not have says nothing.
+    // An id without events changes nothing.
     assert_eq!(pools(&[(61, (4, 5))]), pools(&[]));
 }
 

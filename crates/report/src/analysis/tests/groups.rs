@@ -209,7 +209,7 @@ fn groups_without_end_are_left_out() {
 }
 
 #[test]
-fn who_may_not_run_there_cannot() {
+fn a_task_could_not_run_outside_its_affinity() {
     let text = [
         switch(1, 0, IDLE, "R", A),
         switch(1, 1000, A, "S", IDLE),

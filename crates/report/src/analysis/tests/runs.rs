@@ -93,7 +93,7 @@ fn waits(analyses: &Analyses) -> Vec<(String, u64)> {
 const KINDS: [AnalysisKind; 3] = [AnalysisKind::Antagonists, AnalysisKind::IdleWhileWaiting, AnalysisKind::Latency];
 
 #[test]
-fn who_is_throttled_is_delayed_by_nobody() {
+fn throttling_is_not_a_delay_by_another_task() {
     for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
         let expected = [("(throttled: /pod)".to_owned(), 60), ("noise".to_owned(), 3)];
         assert_eq!(waits(&analyses), expected);
@@ -110,7 +110,7 @@ fn who_is_throttled_is_delayed_by_nobody() {
 
 /// CPU 1 was idle, but could not help before the limit's next period.
 #[test]
-fn who_is_throttled_waits_beside_no_idle_cpu() {
+fn a_throttled_task_does_not_wait_beside_an_idle_cpu() {
     for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
         let rows = analyses.tables()[1].json();
         // The text lacks affinities.
@@ -120,7 +120,7 @@ fn who_is_throttled_waits_beside_no_idle_cpu() {
 }
 
 #[test]
-fn limits_hold_back_only_ordinary_tasks() {
+fn limits_throttle_only_fair_tasks() {
     for policy in [SchedPolicy::Fifo, SchedPolicy::Deadline] {
         for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(policy, tell)) {
             let waits = waits(&analyses);
@@ -153,9 +153,9 @@ fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
     }
 }
 
-/// An interrupt during `noise` ends the sleep of `api` once, and `noise` itself another time.
+/// An interrupt during `noise` wakes `api` the first time. `noise` itself wakes it the second time.
 #[test]
-fn who_is_hit_by_an_interrupt_wakes_nobody() {
+fn an_interrupted_task_is_not_the_waker() {
     let run = |tell: &mut dyn FnMut(Update<'_>)| {
         for (id, name) in [(0, "api"), (1, "noise")] {
             tell(Update::Task(id, TaskInfo { name, class: name, ..TaskInfo::default() }));

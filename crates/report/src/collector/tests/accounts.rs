@@ -35,7 +35,7 @@ fn a_search_that_costs_nothing_makes_no_softirq_of_the_next_tick() {
 }
 
 #[test]
-fn nobody_has_more_system_time_than_time() {
+fn no_task_has_more_system_time_than_cpu_time() {
     let mut c = Collector::new(1);
     groups(&mut c);
     let a = task(&mut c, 0, "a", "a", 3);
@@ -126,7 +126,7 @@ fn an_idle_task_is_entitled_to_little() {
 }
 
 #[test]
-fn who_stays_does_not_switch() {
+fn a_task_picked_again_does_not_switch() {
     let mut c = Collector::new(1);
     let a = task(&mut c, 0, "a", "a", 0);
     fork(&mut c, 0, CPU0, 0);

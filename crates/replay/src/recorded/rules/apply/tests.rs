@@ -10,7 +10,7 @@ use vruntime_workload::scenario;
 
 const MS: u64 = 1_000_000;
 
-/// A group with a group in it, tasks that say nothing of themselves, and one that is moved to and fro.
+/// A group with a nested group, tasks without a policy, and one that moves between groups.
 const FILE: &str = r#"
 [groups."/app"]
 weight = 50
@@ -75,7 +75,7 @@ fn groups_are_changed_with_tasks_in_them_or_without() {
     let workload = changed(&["cgroup=/app*: weight=7"]).unwrap();
     assert!(["/app", "/app/web"].iter().all(|path| group(&workload, path).weight == 7));
     assert_eq!(group(&workload, "/other").weight, 100);
-    // A group that a rule made is there for those after it.
+    // A group that a rule makes exists for later rules.
     let workload = changed(&["web: group=/new/one", "cgroup=/new: weight=30"]).unwrap();
     assert_eq!(group(&workload, "/new").weight, 30);
     assert!(told(&["cgroup=/new: weight=30", "web: group=/new"]).starts_with("no task group of app.toml fits"));
@@ -114,9 +114,9 @@ fn tasks_are_known_by_their_names_and_those_of_their_classes() {
     );
 }
 
-/// Who is put into a group stays there; what else he does, and what else is done to him, is as it was.
+/// The rule's group replaces later groups of the task. All its other settings and changes stay.
 #[test]
-fn whoever_is_put_into_a_group_stays_in_it() {
+fn a_task_stays_in_the_group_of_its_rule() {
     let before = changed(&[]).unwrap();
     let workload = changed(&["*: group=/mine"]).unwrap();
     let mine = workload.groups.iter().position(|group| group.path == "/mine");
@@ -133,7 +133,7 @@ fn whoever_is_put_into_a_group_stays_in_it() {
 }
 
 #[test]
-fn what_fits_nobody_or_only_traces_is_told() {
+fn rules_that_match_no_task_or_only_traces_are_errors() {
     assert!(told(&["cgroup=/apps: weight=3"]).contains("did you mean `/app`? the groups are /app, /app/web, /other;"));
     assert!(told(&["wbe: nice=3"]).contains("did you mean `web`? the tasks are mover, web;"));
     let nobody = told(&["comm=mover cgroup=/app/web: nice=3"]);
