@@ -24,8 +24,8 @@ const ANSWERED_PCT: usize = 90;
 /// sleep have 5 (x264) and 16 (Erlang), workers of Node.js 50 to 70.
 const AFTER_WAKEUP_PCT: usize = 25;
 /// A worker sleeps after its reply: it works on for at most this long, or for a fifth of its work. In the middle, it is
-/// 2 to 12 % for workers of Node.js and ffmpeg, and 25 % (30 us) for Erlang, whose threads look for other work. If it
-/// works longer, it has found another request without a sleep.
+/// 2 to 12 % for workers of Node.js and ffmpeg. It is 25 % (30 us) for Erlang, whose threads look for other work. A
+/// worker that works longer has found another request without a sleep.
 const AT_ONCE_NS: u64 = 10_000;
 /// The greatest percentage of a worker's sleeps that may begin while the server sleeps on: without a reply.
 const WITHOUT_REPLY_PCT: usize = 20;

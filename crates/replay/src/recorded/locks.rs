@@ -217,7 +217,7 @@ impl Locks {
         self.tries.get(&(thread, stretch)).copied()
     }
 
-    /// Returns how a thread takes a lock. After a [timed wait](Self::timed) it may have it.
+    /// Returns how a thread takes a lock. After a [try](Self::try_before) it may have it.
     pub(super) fn take(&self, mutex: usize) -> Op {
         if self.hands_over(mutex) { Op::EnsureLock(mutex) } else { Op::Lock(mutex) }
     }
