@@ -31,8 +31,6 @@ const AT_ONCE_NS: u64 = 10_000;
 const WITHOUT_REPLY_PCT: usize = 20;
 /// The greatest percentage of requests without a reply before them, and without other workers that the server serves.
 const BESIDE_PCT: usize = 25;
-/// The first number of a connection's socket. Sockets of the trace have less.
-const FIRST_SOCKET: usize = 1 << 40;
 
 /// The messages of all exchanges, in order of time, and the connected sockets.
 #[derive(Debug, Default)]
@@ -43,8 +41,8 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    /// Finds the exchanges of threads that take none of `transfers`.
-    pub(super) fn new(threads: &[Thread], transfers: &[Transfer]) -> Self {
+    /// Finds the exchanges of threads that take none of `transfers`. Their sockets have numbers from `first` on.
+    pub(super) fn new(threads: &[Thread], transfers: &[Transfer], first: usize) -> Self {
         let readers: BTreeSet<usize> = transfers
             .iter()
             .filter(|transfer| !transfer.sent)
@@ -71,16 +69,16 @@ impl Exchanges {
         for (&server, pairs) in &servers {
             let progress = Progress::new(&threads[server]);
             for pair in pairs.iter().filter(|pair| !of_two.contains(&pair.worker)) {
-                this.add(threads, pair, &progress);
+                this.add(threads, pair, &progress, first);
             }
         }
         this.transfers.sort_by_key(|transfer| transfer.at);
         this
     }
 
-    fn add(&mut self, threads: &[Thread], pair: &Pair, progress: &Progress) {
+    fn add(&mut self, threads: &[Thread], pair: &Pair, progress: &Progress, first: usize) {
         let &Pair { worker, server, .. } = pair;
-        let (its, servers) = (FIRST_SOCKET + 2 * worker, FIRST_SOCKET + 2 * worker + 1);
+        let (its, servers) = (first + 2 * worker, first + 2 * worker + 1);
         self.peers.extend([(its, servers), (servers, its)]);
         self.workers.insert(worker);
         let mut add = |at, place, socket, sent| {

@@ -106,7 +106,8 @@ impl Prepared {
         let mut causes = Causes { threads: &threads, ..bare }.table();
         let mut workers = BTreeSet::new();
         let messages = if how.reads == Reads::Messages {
-            let Exchanges { transfers: inferred, mut peers, workers: found } = Exchanges::new(&threads, &transfers);
+            let Exchanges { transfers: inferred, mut peers, workers: found } =
+                Exchanges::new(&threads, &transfers, sockets.count());
             workers = found;
             peers.extend(&sockets.peers);
             let mut all = [transfers.as_slice(), &inferred].concat();

@@ -51,6 +51,11 @@ impl Sockets {
         }
     }
 
+    /// The number of sockets.
+    pub(in crate::recorded) fn count(&self) -> usize {
+        self.all
+    }
+
     fn number(&mut self, address: u64) -> usize {
         let next = self.all;
         let number = *self.now.entry(address).or_insert(next);
