@@ -148,10 +148,8 @@ fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
             crate::replay::run_all(jobs)
         };
         let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
-        // The best one is tried with synchronous wakeups, too, and the two exchange messages.
-        let tried = |messages| replay.choice.tried.iter().filter(|tried| tried.messages == messages).count();
-        assert_eq!(tried(false), Coupling::ALL.len() + 1);
-        assert!(tried(true) > 0);
+        // The best one is tried with synchronous wakeups, too.
+        assert_eq!(replay.choice.tried.len(), Coupling::ALL.len() + 1);
         let durations = durations.into_inner().unwrap();
         let whole = replay.recorded.workload.duration.unwrap();
         assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");

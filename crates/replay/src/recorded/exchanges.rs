@@ -58,6 +58,8 @@ impl Exchanges {
             let workers: BTreeSet<usize> = pairs.iter().map(|pair| pair.worker).collect();
             pairs.retain(|pair| pair.waits_for_replies(threads, &workers));
         }
+        // A coupling knows how closely two threads stay together. It cannot tell several workers apart.
+        servers.retain(|_, pairs| pairs.len() > 1);
         // Of two threads that answer each other, one is the worker.
         let of_two: BTreeSet<usize> = servers
             .values()
