@@ -107,7 +107,7 @@ pub struct Choice {
     pub pools: Vec<String>,
     /// Whether wakeups are synchronous, as those by pipes and sockets: the woken task may get the waker's CPU.
     pub sync: bool,
-    /// Whether tasks wait for the recorded messages of sockets, and not only for wakeups.
+    /// Whether tasks wait for the recorded messages, and not only for wakeups.
     pub messages: bool,
     /// Whether switches and wakeups cost what they do on the recorded machine. Else their recorded costs are work.
     pub charged: bool,

@@ -60,17 +60,11 @@ impl Exchanges {
         }
         // A coupling knows how closely two threads stay together. It cannot tell several workers apart.
         servers.retain(|_, pairs| pairs.len() > 1);
-        // Of two threads that answer each other, one is the worker.
-        let of_two: BTreeSet<usize> = servers
-            .values()
-            .flatten()
-            .filter(|pair| pair.worker > pair.server && answers(&servers, pair))
-            .map(|pair| pair.worker)
-            .collect();
         let mut this = Self::default();
         for (&server, pairs) in &servers {
             let progress = Progress::new(&threads[server]);
-            for pair in pairs.iter().filter(|pair| !of_two.contains(&pair.worker)) {
+            // Of two threads that answer each other, one is the worker.
+            for pair in pairs.iter().filter(|pair| pair.worker < server || !answers(&servers, pair)) {
                 this.add(threads, pair, &progress, first);
             }
         }

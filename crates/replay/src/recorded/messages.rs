@@ -1,4 +1,4 @@
-//! Messages of sockets, from the trace's events of sending and receiving.
+//! Messages, from the trace's events of sending and receiving by sockets, and from [exchanges](super::exchanges).
 //!
 //! A wakeup shows one message, and only to a sleeping thread. These events show all. So a replayed thread takes a
 //! message where its thread took it, and sleeps when the message is not there yet. If it is faster or slower than its

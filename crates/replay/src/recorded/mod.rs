@@ -291,7 +291,7 @@ pub struct Counts {
     pub hidden_handoffs: u64,
     /// Waits for locks within pools.
     pub lock_waits: u64,
-    /// Messages of sockets between tasks, by events of sending and receiving.
+    /// Messages between tasks, by events of sockets and by wakeups of exchanges.
     pub messages: u64,
     /// Sockets from which several threads receive. They have no messages in the replay.
     pub shared_sockets: u64,

@@ -20,10 +20,10 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
 /// Executes a class's program with each loop at most twice. This shows every mutex fault of a single task.
 fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     let task = class.task;
-    let none = |op: &Op| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. });
-    // Whether it has a mutex after a timeout is not in its program.
-    let timed = |op: &Op| matches!(op, Op::TryLock { .. } | Op::EnsureLock(_));
-    if class.ops().all(|(_, op)| none(op)) || class.ops().any(|(_, op)| timed(op)) {
+    let locks = |op: &Op| matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. });
+    // A program does not show whether it has a mutex after a try.
+    let tries = |op: &Op| matches!(op, Op::TryLock { .. } | Op::EnsureLock(_));
+    if !class.ops().any(|(_, op)| locks(op)) || class.ops().any(|(_, op)| tries(op)) {
         return;
     }
     let mut held = BTreeMap::new();

@@ -79,7 +79,7 @@ enum Set {
     Others,
     /// The 18 of which no rule was made when they were added
     Fresh,
-    /// Five for the rules that were made with two of these
+    /// Five with one lock for all work, or with exchanges that only wakeups show
     Later,
 }
 

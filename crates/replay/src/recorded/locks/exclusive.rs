@@ -59,26 +59,25 @@ impl Locks {
             by_mate(index) || timer()
         };
         let is_timer = |index: usize| causes.of(member, index) == Cause::Timer;
-        let mut vain = false;
+        let in_vain = |index: usize| {
+            // A timer often hits cold caches.
+            let short = stretches[index].work < if is_timer(index) { TRY_NS } else { AT_ONCE_NS };
+            let sleeps = stretches[index].end == End::Sleep && index + 1 < stretches.len();
+            short && sleeps && tries(index) && tries(index + 1)
+        };
         for (index, stretch) in stretches.iter().enumerate() {
             self.waits.remove(&(member, index));
             self.sections.remove(&(member, index));
-            let after_vain = std::mem::take(&mut vain);
-            // A timer often hits cold caches.
-            let short = stretch.work < if is_timer(index) { TRY_NS } else { AT_ONCE_NS };
-            if is_timer(index) && tries(index) && after_vain {
-                self.tries.insert((member, index), Try { lock, timed: true });
+            let (timed, vain) = (is_timer(index), in_vain(index));
+            if vain || (timed && index.checked_sub(1).is_some_and(in_vain)) {
+                self.tries.insert((member, index), Try { lock, timed });
             }
-            if short && stretch.end == End::Sleep && tries(index) && index + 1 < stretches.len() && tries(index + 1) {
-                self.waits.insert((member, index), lock);
-                self.tries.insert((member, index), Try { lock, timed: is_timer(index) });
-                vain = true;
-                continue;
-            }
-            if by_mate(index) {
+            if vain || by_mate(index) {
                 self.waits.insert((member, index), lock);
             }
-            self.sections.insert((member, index), vec![Section { from: 0, until: stretch.work, lock }]);
+            if !vain {
+                self.sections.insert((member, index), vec![Section { from: 0, until: stretch.work, lock }]);
+            }
         }
     }
 }
@@ -87,7 +86,7 @@ impl Locks {
 fn are_exclusive(threads: &[Thread], members: &[usize]) -> bool {
     // Begins and ends of work, in order of time.
     let mut edges: Vec<(u64, bool, u32)> = Vec::new();
-    for ran in members.iter().flat_map(|&member| works(&threads[member])) {
+    for ran in members.iter().flat_map(|&member| worked(&threads[member])) {
         edges.extend([(ran.since, true, ran.cpu), (ran.until, false, ran.cpu)]);
     }
     edges.sort_unstable();
@@ -109,7 +108,7 @@ fn are_exclusive(threads: &[Thread], members: &[usize]) -> bool {
 }
 
 /// Returns when a thread ran, without the [tries](TRY_NS).
-fn works(thread: &Thread) -> impl Iterator<Item = &Ran> {
+fn worked(thread: &Thread) -> impl Iterator<Item = &Ran> {
     let mut stretches = thread.stretches.iter().peekable();
     thread.ran.iter().filter(move |ran| {
         while stretches.next_if(|stretch| stretch.ended <= ran.since).is_some() {}

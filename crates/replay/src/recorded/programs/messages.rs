@@ -1,4 +1,4 @@
-//! Messages of sockets in programs.
+//! Messages in programs.
 
 use vruntime_workload::program::Op;
 
