@@ -2,7 +2,8 @@
 //!
 //! Long work polls [`asked`]. If nothing does within [`PATIENCE`] (a library reads a file), the program ends, unless
 //! results are finished or the machine is changed. Printing results, tables and pages do not poll: after [`BUSY`], the
-//! program ends with what is printed and written until then. Results of complete runs are always printed.
+//! program ends with what is printed and written until then. Results of complete runs are always printed, unless the
+//! user interrupts the writing of files.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -106,16 +107,18 @@ pub(crate) fn asked() -> bool {
 }
 
 /// Writes files and prints results. Files come first, so that a closed pipe loses none. After a request, results come
-/// first, so that slow files do not lose them.
+/// first, so that slow files do not lose them. A request ends slow files, but not the printing of complete runs.
 pub(crate) fn leave_and_print<T>(leave: impl FnOnce() -> T, print: impl FnOnce()) -> T {
     if asked() {
         print();
         all_finished();
         return leave();
     }
-    all_finished();
+    let runs = FINISHED.swap(0, Ordering::Relaxed);
     let left = leave();
+    FINISHED.store(runs, Ordering::Relaxed);
     print();
+    all_finished();
     left
 }
 

@@ -216,26 +216,38 @@ fn many_tasks_begin_in_time() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Complete runs are printed, also if that takes longer than other results may.
+/// Complete runs are printed, also if that takes longer than other results may. The test interrupts at the start of the runs,
+/// between them, and while all are printed.
 #[test]
 fn complete_runs_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let text = "machine = 'core:8'\nduration = '200ms'\n\
                 [[task]]\nname = 't'\ninstance = 500\nrun = '100us'\nsleep = '100us'\n";
     fs::write(folder.path().join("many.toml"), text).unwrap();
-    let out = folder.path().join("out.json");
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
-        .current_dir(folder.path())
-        .args(["run", "many.toml", "--repeat", "100", "--json"])
-        .stdout(fs::File::create(&out).unwrap())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
-    std::thread::sleep(Duration::from_millis(1500));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let status = end_of(&mut child, FOR_EVER).expect("it ends");
-    assert_eq!(status.code(), Some(130));
-    let printed: serde_json::Value = serde_json::from_slice(&fs::read(out).unwrap()).expect("all of it is printed");
-    assert!(printed["finished"].as_u64().unwrap() >= 1, "no run was complete");
+    let mut finished = Vec::new();
+    for pause in (0..12).map(|step| Duration::from_millis(50 << step)) {
+        let out = folder.path().join("out.json");
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
+            .current_dir(folder.path())
+            .args(["run", "many.toml", "--repeat", "100", "--json"])
+            .stdout(fs::File::create(&out).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
+        std::thread::sleep(pause);
+        let ended = child.try_wait().unwrap().is_some();
+        if !ended {
+            assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        }
+        let status = end_of(&mut child, FOR_EVER).expect("it ends");
+        let printed: serde_json::Value = serde_json::from_slice(&fs::read(out).unwrap()).expect("all of it is printed");
+        let runs = printed["finished"].as_u64().unwrap();
+        assert_eq!(status.code(), Some(if runs == 100 { 0 } else { 130 }), "{runs} runs after {pause:?}");
+        finished.push(runs);
+        if ended {
+            break;
+        }
+    }
+    assert!(finished.iter().any(|runs| (1..100).contains(runs)), "one is interrupted between its runs: {finished:?}");
 }
