@@ -216,8 +216,8 @@ fn many_tasks_begin_in_time() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Complete runs are printed, also if that takes longer than other results may. The test interrupts at the start of the runs,
-/// between them, and while all are printed.
+/// Complete runs are printed, also if that takes longer than other results may. The test interrupts at the start of the
+/// runs, between them, and while all are printed.
 #[test]
 fn complete_runs_are_printed() {
     let folder = tempfile::tempdir().unwrap();
