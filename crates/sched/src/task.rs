@@ -36,16 +36,17 @@ pub struct Task<P: Policy> {
     pub(crate) kind: ClassKind,
     /// Whether queued: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
-    /// Sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
+    /// Whether it sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
     pub(crate) blocked: bool,
-    /// It last ran on another run queue's CPU.
+    /// Whether it last ran on the CPU of another run queue.
     pub migrated: bool,
     pub(crate) lent: Option<Lent>,
-    /// Returned to the ordinary class asleep: its wakeup places it as if from another CPU.
-    pub(crate) rejoins: bool,
-    /// It has averages of a time before the simulation.
-    pub(crate) remembers: bool,
-    /// A kernel thread bound to its CPU (`kthread_is_per_cpu`), free of cpusets.
+    /// Whether its next wakeup enqueues it as a task from another CPU (`Enqueue::WakeupMigrated`). Set if it returned to
+    /// the ordinary class asleep.
+    pub(crate) wakes_as_migrated: bool,
+    /// Whether it has averages of the time before the simulation.
+    pub(crate) has_averages: bool,
+    /// Whether it is a kernel thread bound to its CPU (`kthread_is_per_cpu`), to which cpusets do not apply.
     pub(crate) per_cpu: bool,
     /// The CPU before its last one, a candidate at wakeup (`recent_used_cpu`).
     pub recent_used_cpu: CpuId,

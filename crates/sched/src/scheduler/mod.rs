@@ -17,7 +17,7 @@ pub use switch::NextTask;
 pub use view::Scheduler;
 pub use wake::Waker;
 
-use self::common::{Again, time_slice};
+use self::common::{ArmCause, arm_slice_timer};
 use crate::class::finish::finish_verb;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -175,8 +175,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rt: RtTask::default(),
             dl: None,
             dl_kept: None,
-            rejoins: false,
-            remembers: false,
+            wakes_as_migrated: false,
+            has_averages: false,
             went_above: 0,
             group: attrs.group,
             uclamp: TaskUclamp::default(),
@@ -294,7 +294,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         } else if deadline::runtime_ends(&rq).is_some() {
             // The runtime left by reclaiming has its own timer.
             class::tick(&mut rq, self.shared);
-            time_slice(&mut rq, self.shared, self.host, Again::No);
+            arm_slice_timer(&mut rq, self.shared, self.host, ArmCause::Start);
         }
         finish_verb(&mut rq, self.shared, self.host);
     }

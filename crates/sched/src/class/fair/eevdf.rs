@@ -5,8 +5,8 @@
 //! slice, divided by its weight.
 //!
 //! What kernels do differently:
-//! - **6.6**: RUN_TO_PARITY protects the running entity until its slice is used up. Sleeping entities keep their lag,
-//!   limited to two slices.
+//! - **6.6**: RUN_TO_PARITY protects the running entity until its slice is used up, or it is not eligible. Sleeping
+//!   entities keep their lag, limited to two slices.
 //! - **6.12**: an entity that sleeps in debt stays queued until picked (DELAY_DEQUEUE). Tasks may request a slice. A
 //!   shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A non-idle waker ends an idle
 //!   entity's protection; in 6.6 it only requests a reschedule.
