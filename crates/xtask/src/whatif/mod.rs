@@ -251,10 +251,10 @@ impl WhatIf {
                 wait(ADAPTATION_TIME, &ASKED)?;
                 let file = tool.run(program, &name, run);
                 let groups: Vec<_> = hogs.clients().chain([&running]).collect();
-                let lasts = Duration::from_secs(self.seconds.into());
-                let (done, speed) = written::during(program, &groups, lasts, || tool.record(&file, false));
+                let duration = Duration::from_secs(self.seconds.into());
+                let (done, speed) = written::during(program, &groups, duration, || tool.record(&file, false));
                 done?;
-                written::keep(&file, speed)?;
+                written::write(&file, speed)?;
             }
             if setting.is_some() {
                 drop((setting, running));
@@ -336,7 +336,7 @@ impl Tool {
                 continue;
             }
             let written: Vec<Option<f64>> =
-                files.iter().map(|file| written::kept(file)).collect::<miette::Result<_>>()?;
+                files.iter().map(|file| written::read(file)).collect::<miette::Result<_>>()?;
             if change.is_nothing() {
                 let known: Vec<f64> = written.iter().flatten().copied().collect();
                 base = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);

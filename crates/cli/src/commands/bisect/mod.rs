@@ -98,7 +98,7 @@ fn between_kernels(
     let mut notes = Vec::new();
     if let Some(trace) = trace {
         // Fits programs of a trace to the machine.
-        super::replay_input::tell_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
+        super::replay_input::note_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
         let mut replayed = simulate::all(&[trace.job()]).into_iter();
         if let Some(replayed) = replayed.next() {
             notes.push(trace.check(&replayed?).summary());

@@ -17,8 +17,8 @@ use vruntime_workload::recording;
 
 use super::Files;
 use crate::args::{Fidelity, Suite};
-use crate::commands::leave;
 use crate::commands::real::results_of;
+use crate::commands::write_file;
 use crate::output_paths::OutputPaths;
 use crate::{complaint, interrupt, output};
 
@@ -140,7 +140,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
             }
             file.observed.push(observed_of(&parsed.workload, &results_of(&parsed.workload, &measured), &measured));
         }
-        leave(&folder, &format!("{name}.json"), &file.text()?)?;
+        write_file(&folder, &format!("{name}.json"), &file.text()?)?;
     }
     Ok(true)
 }
