@@ -103,7 +103,10 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         if names.iter().any(|name| name.contains(part)) {
             return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
         }
-        return Err(miette!(help = super::meant(part, &names), "no scenario of the suite has `{part}` in its name"));
+        return Err(miette!(
+            help = super::suggestion(part, &names),
+            "no scenario of the suite has `{part}` in its name"
+        ));
     }
     let folder = folder.join(format!("linux-{}", crate::plan::series(&host.kernel)));
     let files: Vec<String> = suite.values().map(|file| format!("{}.json", file.name)).collect();
