@@ -155,13 +155,13 @@ fn an_interrupted_conversion_writes_nothing() {
     for name in ["out.txt", "out.pftrace"] {
         let out = folder.path().join(name);
         fs::write(&out, "old").unwrap();
-        let [_, told] = stopped(folder.path(), &["trace", "convert", "-", name], &half_a_trace());
-        assert!(told.contains("stopped early at ") && told.contains(&format!("{name} is not written")), "{told}");
+        let [_, stderr] = stopped(folder.path(), &["trace", "convert", "-", name], &half_a_trace());
+        assert!(stderr.contains("stopped early at ") && stderr.contains(&format!("{name} is not written")), "{stderr}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "old");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "no temporary file is left");
-    let [printed, told] = stopped(folder.path(), &["trace", "convert", "-", "-", "--to", "text"], &half_a_trace());
-    assert!(printed.contains("sched_switch") && told.contains("the output lacks the rest of the trace"), "{told}");
+    let [printed, stderr] = stopped(folder.path(), &["trace", "convert", "-", "-", "--to", "text"], &half_a_trace());
+    assert!(printed.contains("sched_switch") && stderr.contains("the output lacks the rest of the trace"), "{stderr}");
 }
 
 /// Ctrl-C is no damage of the trace, and all outputs say that they lack its rest.

@@ -362,7 +362,7 @@ fn throttling_is_read_from_the_kernels_files() {
         fs::write(path, text).unwrap();
     };
     let throttled = || throttled(root.path(), &BTreeSet::from([0, 1, 3]));
-    assert!(!throttled(), "nothing is told");
+    assert!(!throttled(), "the files are absent");
     write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
     write("proc/sys/kernel/sched_rt_period_us", "1000000\n");
     assert!(throttled());

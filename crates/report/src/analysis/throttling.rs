@@ -177,7 +177,7 @@ impl Throttling {
         if was == now || self.uses.is_empty() {
             return;
         }
-        for (it, comes) in [(was, false), (now, true)] {
+        for (it, is_added) in [(was, false), (now, true)] {
             let runs = match it.state {
                 State::Running => true,
                 State::Waiting => false,
@@ -191,7 +191,7 @@ impl Throttling {
                 let place = self.queues.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
                 // Skips tasks that were runnable before the limit.
-                if comes {
+                if is_added {
                     *count += 1;
                     (used.runnable, used.running) = (used.runnable + 1, used.running + u64::from(runs));
                 } else if *count > 0 {

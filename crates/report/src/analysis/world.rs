@@ -478,13 +478,13 @@ impl World {
     /// Gives a CPU to a task without a known switch. The time is unknown after an unrecorded switch.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
-            self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
+            self.switch_in(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
         }
         self.set_cpu(at, cpu, on);
     }
 
     /// Gives a CPU to a task. `was_idle`: whether the CPU was known to be idle.
-    fn comes(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
+    fn switch_in(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
         self.faults.unwoken += u64::from(was_idle && unwoken && !self.is_stopper(task));
         self.leave_elsewhere(at, task, cpu);
@@ -520,7 +520,7 @@ impl World {
             self.enter(at, task, to, cpu);
         }
         if let On::Task(task) = next {
-            self.comes(at, task, cpu, true);
+            self.switch_in(at, task, cpu, true);
         }
         self.set_cpu(at, cpu, next);
     }

@@ -36,7 +36,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
         let common = domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             let load = P::Balance::task_load(rq, shared, task);
-            if comes(shared, params(domain.level), load, prev, on, wake, now) {
+            if moves_to_waker(shared, params(domain.level), load, prev, on, wake, now) {
                 target = on;
             }
         }
@@ -45,7 +45,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
 }
 
 /// Whether a waking task moves to the waker's CPU.
-fn comes<P: Policy>(
+fn moves_to_waker<P: Policy>(
     shared: &Shared<P>,
     params: &Params,
     task: u64,

@@ -233,8 +233,8 @@ impl<P: Policy> View<'_, P> {
     /// utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
-        let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
-        let moved = |whole: u64, own: u64| match (sleeps_here, comes) {
+        let (is_target, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
+        let moved = |whole: u64, own: u64| match (sleeps_here, is_target) {
             (true, false) => whole.saturating_sub(own),
             (false, true) => whole + own,
             _ => whole,
@@ -247,7 +247,7 @@ impl<P: Policy> View<'_, P> {
         } else {
             moved(used.max(published.runnable()), wakee.util_avg)
         };
-        let expected = usage.util_est() + if comes { self.wakee.util_est } else { 0 };
+        let expected = usage.util_est() + if is_target { self.wakee.util_est } else { 0 };
         util.max(expected).min(u64::from(published.capacity()))
     }
 

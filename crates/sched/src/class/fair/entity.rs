@@ -304,18 +304,18 @@ pub(crate) struct Entities {
 
 impl Entities {
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
-        let nobody = || Entity::new(0, false);
+        let empty = || Entity::new(0, false);
         if let Some(group) = se.as_group()
             && group as usize >= self.middle
         {
             // All others move up. The room grows in proportion.
             let more = group as usize + 1 - self.middle + self.middle / 8;
-            self.table.splice(0..0, core::iter::repeat_with(nobody).take(more));
+            self.table.splice(0..0, core::iter::repeat_with(empty).take(more));
             self.middle += more;
         }
         let place = self.place(se);
         if place >= self.table.len() {
-            self.table.resize_with(place + 1, nobody);
+            self.table.resize_with(place + 1, empty);
         }
         self.table[place] = entity;
     }
