@@ -30,8 +30,8 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    /// The power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests `wanted`
-    /// (`em_cpu_energy`), microwatts.
+    /// Returns the power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests
+    /// `wanted` (`em_cpu_energy`), microwatts.
     pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
         let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);

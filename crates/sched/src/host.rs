@@ -25,7 +25,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// The only CPU where the timer may expire. None: the CPU that armed it.
+    /// Returns the only CPU where the timer may expire. None: the CPU that armed it.
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {

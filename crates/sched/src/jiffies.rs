@@ -35,7 +35,7 @@ impl Jiffies {
         self.first.store(at, Relaxed);
     }
 
-    /// The count at its last update.
+    /// Returns the count at its last update.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.count.load(Relaxed)

@@ -41,8 +41,8 @@ pub struct Task<P: Policy> {
     /// Whether it last ran on the CPU of another run queue.
     pub migrated: bool,
     pub(crate) lent: Option<Lent>,
-    /// Whether its next wakeup enqueues it as a task from another CPU (`Enqueue::WakeupMigrated`). Set if it returned to
-    /// the ordinary class asleep.
+    /// Whether its next wakeup enqueues it as a task from another CPU (`Enqueue::WakeupMigrated`), since it returned
+    /// to the ordinary class asleep.
     pub(crate) wakes_as_migrated: bool,
     /// Whether it has averages of the time before the simulation.
     pub(crate) has_averages: bool,
@@ -114,13 +114,13 @@ impl<P: Policy> Task<P> {
         self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// Its deadline-class state: runtime, deadline, throttling. None in other classes.
+    /// Returns its deadline-class state: runtime, deadline, throttling. None in other classes.
     #[inline]
     pub fn deadline(&self) -> Option<&DlEntity> {
         self.dl.as_deref()
     }
 
-    /// How many of `nr_cpus` CPUs it may run on.
+    /// Returns how many of `nr_cpus` CPUs it may run on.
     #[inline]
     pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
         self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())
@@ -128,7 +128,7 @@ impl<P: Policy> Task<P> {
 }
 
 impl<P: Policy> Task<P> {
-    /// The present class.
+    /// Returns the present class.
     #[inline]
     pub fn kind(&self) -> ClassKind {
         self.kind
@@ -144,7 +144,7 @@ impl<P: Policy> Task<P> {
         }
     }
 
-    /// The `prio` as a real-time task.
+    /// Returns the `prio` as a real-time task.
     pub(crate) fn rt_level(&self) -> u8 {
         let own = match self.policy {
             SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,

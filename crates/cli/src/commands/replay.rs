@@ -109,7 +109,7 @@ fn tidy(arguments: &Replay, with_what_if: bool) -> miette::Result<()> {
     leftovers::replace_out(out, "replay", &written)
 }
 
-/// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
+/// Returns the runs of the replay as recorded, and those of the what-if if there is one: a seed each.
 fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
     runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }

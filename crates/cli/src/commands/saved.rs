@@ -148,13 +148,13 @@ impl Saved {
         }
     }
 
-    /// Its column of the comparison.
+    /// Returns its column of the comparison.
     pub(crate) fn variant(&self) -> Variant {
         let runs = self.runs().iter().map(|run| run.results.clone()).collect();
         Variant { label: self.label.clone(), runs }
     }
 
-    /// Its entry in `runs` of the JSON: the head of the file, with the identity of each run.
+    /// Returns its entry in `runs` of the JSON: the head of the file, with the identity of each run.
     pub(crate) fn json(&self) -> Value {
         let observed = |run: &SavedRun| {
             json!({"seed": run.seed, "digest": run.digest, "elapsed_s": run.results.elapsed_ns as f64 / 1e9,

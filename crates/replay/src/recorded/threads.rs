@@ -94,7 +94,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Its last stretch, if it exits at the end of that.
+    /// Returns its last stretch, if it exits at the end of that.
     pub(super) fn exit(&self) -> Option<&Stretch> {
         self.stretches.last().filter(|last| last.end == End::Exit)
     }
@@ -126,7 +126,7 @@ impl Thread {
         }
     }
 
-    /// Its last known begin of a stretch, arrival or departure; 0: none.
+    /// Returns its last known begin of a stretch, arrival or departure; 0: none.
     fn last_seen(&self) -> u64 {
         self.stretches.last().map_or(0, |last| last.ended.max(last.resumed))
     }

@@ -40,7 +40,7 @@ impl Nohz {
         }
     }
 
-    /// The next update of averages, jiffies; None if all are 0.
+    /// Returns the next update of averages, jiffies; None if all are 0.
     #[inline]
     pub(crate) fn blocked_due(&self) -> Option<u64> {
         self.has_blocked.load(Relaxed).then(|| self.next_blocked.load(Relaxed))
@@ -84,7 +84,7 @@ impl Nohz {
         self.cpus.is_empty()
     }
 
-    /// The CPUs, ascending from `start`, wrapping.
+    /// Returns the CPUs, ascending from `start`, wrapping.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         self.cpus.iter_from(start)
     }

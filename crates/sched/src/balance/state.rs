@@ -36,8 +36,8 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// A domain's state at its creation. `ratio`, the initial chance of newly-idle balancing of 1024, later follows the
-    /// success rate with a delay of 512 tries.
+    /// Returns a domain's state at its creation. `ratio`, the initial chance of newly-idle balancing of 1024, later
+    /// follows the success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
@@ -188,7 +188,7 @@ impl RqBalance {
         self.nohz_pass = None;
     }
 
-    /// The next of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
+    /// Returns the next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;

@@ -55,7 +55,7 @@ impl<'a> GroupStats<'a> {
         stats
     }
 
-    /// A group's sums, unclassified.
+    /// Returns a group's sums, unclassified.
     #[inline]
     pub(crate) fn of_sums<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, sums: Sums) -> Self {
         Self {
@@ -306,7 +306,7 @@ mod tests {
     use crate::features::Features;
     use crate::topology::{CpuPlace, Topology};
 
-    /// A core of two threads and two single-threaded ones, in one cache.
+    /// Returns a core of two threads and two single-threaded ones, in one cache.
     fn machine() -> Domains {
         let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
         let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();

@@ -22,7 +22,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The class of the task afterwards.
+    /// Returns the class of the task afterwards.
     pub(super) fn class<P: Policy>(self, task: &Task<P>) -> ClassKind {
         match self {
             Self::Policy(policy) => ClassKind::of(policy, task.lent),

@@ -72,8 +72,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets the averages of a new task that ran before the simulation. `runnable` and `running` are parts of its time, in
-    /// units of 1/1024.
+    /// Sets the averages of a new task that ran before the simulation. `runnable` and `running` are parts of its time,
+    /// in units of 1/1024.
     pub fn set_averages(&mut self, task: TaskId, runnable: u16, running: u16) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].kind == ClassKind::Fair

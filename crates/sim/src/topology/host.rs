@@ -104,8 +104,8 @@ impl Ids {
     }
 }
 
-/// Makes levels nested. All threads of a core share what its first thread has. Caches that span nodes are split by node,
-/// and clusters that span caches by cache.
+/// Makes levels nested. All threads of a core share what its first thread has. Caches that span nodes are split by
+/// node, and clusters that span caches by cache.
 fn nest(cpus: &mut [CpuPlace]) {
     let mut first_thread: BTreeMap<u32, CpuPlace> = BTreeMap::new();
     for place in cpus.iter_mut() {

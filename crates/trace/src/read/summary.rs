@@ -56,7 +56,7 @@ pub struct TaskSummary {
 }
 
 impl TaskSummary {
-    /// Its latest name.
+    /// Returns its latest name.
     pub fn comm(&self) -> String {
         String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
     }

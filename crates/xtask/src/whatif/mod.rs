@@ -287,13 +287,13 @@ fn wait(time: Duration, asked: &AtomicBool) -> miette::Result<()> {
     }
 }
 
-/// What is measured of a program, with its name in files: nothing changed, then each change.
+/// Returns what is measured of a program, with its name in files: nothing changed, then each change.
 fn numbered(program: &'static Program) -> impl Iterator<Item = (String, &'static Change)> {
     let changes = changes(program).enumerate().map(|(number, change)| (number.to_string(), change));
     std::iter::once(("base".to_owned(), NOTHING)).chain(changes)
 }
 
-/// Every change, with its program unless it is for all.
+/// Returns every change, with its program unless it is for all.
 fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
     let of_all = changes::OF_HOGS.iter().map(|change| (change, String::new()));
     of_all
@@ -313,7 +313,7 @@ impl Tool {
         serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime printed no JSON")
     }
 
-    /// The recording of a change, by [`numbered`]'s name.
+    /// Returns the recording of a change, by [`numbered`]'s name.
     fn run(&self, program: &Program, name: &str, run: u32) -> PathBuf {
         self.folder.join(format!("{}.{name}.{run}.dat", program.name))
     }
@@ -376,12 +376,12 @@ impl Tool {
         share(rows, json["span_ns"].as_u64(), program)
     }
 
-    /// A replay's verdict, and CPU time as recorded and after the change.
+    /// Returns a replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
         self.predicted_with(file, program, &change.arguments())
     }
 
-    /// A replay's verdict, and CPU time as recorded.
+    /// Returns a replay's verdict, and CPU time as recorded.
     fn replayed(&self, file: &Path, program: &Program) -> miette::Result<(String, Share)> {
         let nothing: [&str; 0] = [];
         let (verdict, replayed, _) = self.predicted_with(file, program, &nothing)?;

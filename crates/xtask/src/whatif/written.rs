@@ -1,8 +1,8 @@
 //! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
 //!
-//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts them, those
-//! of sockets included, and those of children that have ended. pgbench and the Java program write only so that their work
-//! can be counted.
+//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts the bytes,
+//! those of sockets and of children that have ended included. pgbench and the Java program write only so that their
+//! work can be counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use super::programs::{Group, Program};
 /// Time from the start of a recording to that of the measurement, and from the measurement's end to the recording's.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// Runs `work`, which must take `duration`. Returns its result, and the bytes per second that `program` writes meanwhile,
-/// if it writes any.
+/// Runs `work`, which must take `duration`. Returns its result, and the bytes per second that `program` writes
+/// meanwhile. None: it writes nothing.
 pub(super) fn during<T: Send>(
     program: &Program,
     groups: &[&Group],

@@ -1,5 +1,5 @@
-//! Results of `vruntime real` as JSON, in the format of `vruntime run --json`. Settings of a simulation, seed and digest
-//! are absent. Figures that only a simulation has are null, and so are figures that were not measured.
+//! Results of `vruntime real` as JSON, in the format of `vruntime run --json`. Settings of a simulation, seed and
+//! digest are absent. Figures that only a simulation has are null, and so are figures that were not measured.
 
 use std::collections::BTreeMap;
 

@@ -39,7 +39,7 @@ const SCALE: u64 = 1024;
 /// Power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// The load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the present load.
+/// Returns the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the present load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -49,19 +49,19 @@ fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     }
 }
 
-/// A low estimate, for a CPU to pull from.
+/// Returns a low estimate, for a CPU to pull from.
 fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     loads::source_load(shared, cpu, index, now)
 }
 
-/// A high estimate, for a CPU to move tasks to.
+/// Returns a high estimate, for a CPU to move tasks to.
 fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     loads::target_load(shared, cpu, index, now)
 }
 
-/// The power that higher classes leave; for a thread, of its part of the core's.
+/// Returns the power that higher classes leave; for a thread, of its part of the core's.
 fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     let whole = u64::from(shared.cpu(cpu).capacity_of());
     let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);

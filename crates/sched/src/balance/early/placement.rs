@@ -70,7 +70,7 @@ fn moves_to_waker<P: Policy>(
         || 100 * (left + task) <= imbalance * load
 }
 
-/// An idle thread of the core of `cpu`, if `cpu` is busy.
+/// Returns an idle thread of the core of `cpu`, if `cpu` is busy.
 fn wake_idle<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, cpu: CpuId) -> CpuId {
     if shared.cpu(cpu).is_idle() {
         return cpu;

@@ -159,13 +159,13 @@ impl DlRq {
         self.queue.is_empty()
     }
 
-    /// The earliest deadline's entity; of equals, the first queued.
+    /// Returns the earliest deadline's entity; of equals, the first queued.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         self.queue.first().map(|&(_, _, who)| who)
     }
 
-    /// The earliest deadline (`earliest_dl.curr`).
+    /// Returns the earliest deadline (`earliest_dl.curr`).
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         self.queue.first().map(|&(deadline, _, _)| deadline)
@@ -254,7 +254,7 @@ impl DlRq {
         }
     }
 
-    /// The first timer, if due at `now`. The caller then calls [`Self::fired`].
+    /// Returns the first timer, if due at `now`. The caller then calls [`Self::fired`].
     pub fn due_timer(&self, now: u64) -> Option<(u32, DlTimer)> {
         self.timers.first().filter(|(at, _, _)| *at <= now).map(|&(_, who, timer)| (who, timer))
     }
@@ -451,7 +451,7 @@ impl DlRq {
         }
     }
 
-    /// The runtime that `delta` ns on the CPU use up.
+    /// Returns the runtime that `delta` ns on the CPU use up.
     pub fn scaled(&self, se: &DlEntity, delta: u64, env: &Env) -> u64 {
         if se.attrs.reclaim {
             env.grub.used(delta, se.bw, self.this_bw - self.running_bw, env.reclaim)

@@ -38,7 +38,7 @@ const REBASE: i64 = 1 << 28;
 /// Distance behind vruntime of an ended protection, virtual ns.
 const LONG_PAST: u64 = 1 << 62;
 
-/// The virtual time, rounded down so that it is never ahead of itself.
+/// Returns the virtual time, rounded down so that it is never ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {

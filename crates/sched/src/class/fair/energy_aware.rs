@@ -228,9 +228,9 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// A CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as running.
-    /// 7.2+, 6.12.117 and 7.1.13 include the task's own wait; others compare first, and then add or subtract its
-    /// utilisation.
+    /// Returns a CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as
+    /// running. 7.2+, 6.12.117 and 7.1.13 include the task's own wait; others compare first, and then add or subtract
+    /// its utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (is_target, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);

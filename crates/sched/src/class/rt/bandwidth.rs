@@ -61,7 +61,7 @@ impl RtBandwidth {
     }
 }
 
-/// The class's runtime in a period, if there is a limit.
+/// Returns the class's runtime in a period, if there is a limit.
 pub(super) fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();

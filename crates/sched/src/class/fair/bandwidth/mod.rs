@@ -86,7 +86,7 @@ impl CfsRq {
         self.bandwidth.as_ref().map_or((false, 0), |local| (local.throttled, local.throttle_count))
     }
 
-    /// Its PELT clock, which stands still while it is throttled. `now` is the CPU's.
+    /// Returns its PELT clock, which stands still while it is throttled. `now` is the CPU's.
     #[inline]
     pub(crate) fn pelt_clock(&self, now: u64) -> u64 {
         match &self.bandwidth {
