@@ -1,5 +1,5 @@
-//! The output of simulated benchmarks, as the programs print it. These are lmbench 3, pipe-test, kernbench 0.42 (`time`'s
-//! fields), hackbench, sysbench 0.4, schbench 1.0, cyclictest of rt-tests, and stress-ng.
+//! The output of simulated benchmarks, as the programs print it. These are lmbench 3, pipe-test, kernbench 0.42
+//! (`time`'s fields), hackbench, sysbench 0.4, schbench 1.0, cyclictest of rt-tests, and stress-ng.
 
 use std::collections::BTreeMap;
 

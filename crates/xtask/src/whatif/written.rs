@@ -1,7 +1,7 @@
 //! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
 //!
 //! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts the bytes,
-//! those of sockets and of children that have ended included. pgbench and the Java program write only so that their
+//! also of sockets, and of children that have ended. pgbench and the Java program write only so that their
 //! work can be counted.
 
 use std::fs;

@@ -29,7 +29,8 @@ impl Subject {
         Self { kernel: kernel.to_owned(), command: command.to_owned(), depth: 0, constant: false, counts: false }
     }
 
-    /// Returns the script, with at most `max_calls` calls. Sides with equal benchmark, kernel and depth have equal scripts.
+    /// Returns the script, with at most `max_calls` calls. Sides with equal benchmark, kernel and depth have equal
+    /// scripts.
     pub(crate) fn script(&self, max_calls: usize) -> miette::Result<Script> {
         let kernel = vruntime_sched::kernel(&self.kernel).map_err(|error| miette!("{error}"))?;
         let topology = parse_topology("1").map_err(|error| miette!("{}", error.message))?;
