@@ -29,7 +29,7 @@ pub(super) fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usiz
 }
 
 impl CpuLoads {
-    /// The tick of a CPU; the ticks it missed count as idle.
+    /// Updates a CPU's loads at its tick. Ticks that it missed count as idle.
     pub(crate) fn update<P: Policy>(&self, rq: &Rq<P>, shared: &Shared<P>, now: u64) {
         let this = &self.0[rq.cpu.index()];
         let tick = now / shared.config.tunables.tick_ns().max(1);

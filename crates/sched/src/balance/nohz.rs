@@ -51,12 +51,12 @@ impl Nohz {
         self.has_blocked.store(false, Relaxed);
     }
 
-    /// The update was not completed.
+    /// Notes that the update is not complete.
     pub(crate) fn blocked_is_left(&self) {
         self.has_blocked.store(true, Relaxed);
     }
 
-    /// The update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
+    /// Notes that the update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
     pub(crate) fn end_blocked(&self, next: u64, left: bool) {
         self.next_blocked.store(next, Relaxed);
         if left {

@@ -156,7 +156,8 @@ pub(crate) struct RqBalance {
 const MIGRATION_COST_NS: u64 = 500_000;
 
 impl RqBalance {
-    /// `jiffies` is the balancer's [time](crate::shared::Shared::balance_time) at 0.
+    /// Returns the state of a CPU at time 0. `jiffies` is the balancer's [time](crate::shared::Shared::balance_time) at
+    /// 0.
     pub(crate) fn new<T>(domains: &DomainSets, config: &Config<T>, cpu: CpuId, jiffies: u64) -> Self {
         Self {
             domains: states(domains, config, cpu, 0, jiffies),
@@ -172,12 +173,12 @@ impl RqBalance {
         }
     }
 
-    /// The CPU's domains were rebuilt at `now`, in the jiffy `jiffies`.
+    /// Replaces the state of the CPU's domains after their rebuild at `now`, in the jiffy `jiffies`.
     pub(crate) fn rebuilt<T>(&mut self, domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jiffies: u64) {
         self.domains = states(domains, config, cpu, now, jiffies);
     }
 
-    /// The CPU is online, and idle since `now`.
+    /// Notes that the CPU is online, and idle since `now`.
     pub(crate) fn online(&mut self, now: u64, jiffies: u64) {
         self.next_balance = jiffies;
         self.avg_idle = 2 * MIGRATION_COST_NS;

@@ -96,7 +96,7 @@ impl<'a> GroupStats<'a> {
         }
     }
 
-    /// `group_classify`.
+    /// Returns the group's type (`group_classify`).
     pub(crate) fn classify(&self, pct: u64) -> GroupType {
         let overloaded = self.nr_running > self.group.weight
             && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100);

@@ -67,7 +67,7 @@ fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
 }
 
-/// A task leaves the queue, or stays there but is not runnable.
+/// Stops counting a task that leaves the queue, or stays there but is not runnable.
 #[inline]
 pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
     if rq.clamped {

@@ -199,7 +199,7 @@ pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// A queued task has another class or priority (`check_class_changed`).
+/// Handles a changed class or priority of a queued task (`check_class_changed`).
 fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     let Was { kind: old, prio: old_prio, .. } = was;
     let this = &rq.tasks[index];

@@ -176,7 +176,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task yields (`sched_yield`); the host then calls [`Self::schedule`] with [`PrevState::Yielded`].
+    /// Lets the running task yield (`sched_yield`). The host then calls [`Self::schedule`] with [`PrevState::Yielded`].
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

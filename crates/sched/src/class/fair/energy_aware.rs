@@ -109,7 +109,7 @@ struct Wakee {
 }
 
 impl Wakee {
-    /// `task_util_est`.
+    /// Returns the larger of average and estimate (`task_util_est`).
     fn util(&self) -> u64 {
         self.util_avg.max(self.util_est)
     }

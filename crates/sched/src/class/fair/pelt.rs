@@ -110,7 +110,7 @@ impl Avg {
         false
     }
 
-    /// Without load the entity has left: neither runnable nor running.
+    /// Adds `contrib` to the sums. Without load, the entity has left, and nothing is added.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -134,7 +134,7 @@ impl Avg {
         }
     }
 
-    /// `total`: us since the start of the open period.
+    /// Ends the open period, and begins others. `total`: us since the start of the open period.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);

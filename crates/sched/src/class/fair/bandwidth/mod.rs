@@ -205,7 +205,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `throttle_cfs_rq`. Returns false if the pool had runtime after all.
+    /// Throttles a queue, unless the pool has runtime (`throttle_cfs_rq`). Returns whether it did.
     fn throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         if self.assign_runtime(shared, cfs, 1) {
             return false;
@@ -329,7 +329,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// `unthrottle_cfs_rq`.
+    /// Unthrottles a queue (`unthrottle_cfs_rq`).
     fn unthrottle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let (cpu, now) = (self.cpu, self.clock.now());
         let local = self.local_mut(cfs);
@@ -371,7 +371,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Throttling task by task (6.18).
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `throttle_cfs_rq_work`, for the running task.
+    /// Throttles the running task at its return to user mode (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         self.class.entities[Se::task(task)].throttle_work = false;
         let parent = self.class.entities[Se::task(task)].parent;
@@ -494,7 +494,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The queues above that need state must have it already.
+    /// Gives a queue its state of limits. The queues above that need state must have it already.
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };
