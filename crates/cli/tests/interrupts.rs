@@ -50,7 +50,7 @@ fn begun(folder: &Path, arguments: &[&str]) -> Child {
 fn ends(mut child: Child, what: &[&str]) {
     (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
     std::thread::sleep(Duration::from_millis(500));
-    assert!(child.try_wait().unwrap().is_none(), "{what:?} goes on until it is interrupted");
+    assert!(child.try_wait().unwrap().is_none(), "{what:?} continues until it is interrupted");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let status = end_of(&mut child, FOR_EVER).unwrap_or_else(|| panic!("{what:?} does not end"));
     assert_eq!(status.code(), Some(130), "{what:?}");
@@ -200,7 +200,7 @@ fn real_tasks_end_in_the_middle_of_an_instruction() {
         ends(begun(folder.path(), &words), &words);
         // The end of the run ends it as well.
         let mut child = begun(folder.path(), &["real", &file, "--duration", "300ms"]);
-        assert!(end_of(&mut child, FOR_EVER).is_some(), "{name} goes on beyond --duration");
+        assert!(end_of(&mut child, FOR_EVER).is_some(), "{name} continues beyond --duration");
     }
 }
 

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(jiffies.now(), 2, "it is not its duty");
         jiffies.leave(CpuId(1));
         jiffies.tick(CpuId(0), 5301, tick);
-        assert_eq!(jiffies.now(), 6, "nobody had counted");
+        assert_eq!(jiffies.now(), 6, "no CPU had counted");
         jiffies.tick(CpuId(1), 6302, tick);
         assert_eq!(jiffies.now(), 6, "it is not its duty any more");
         jiffies.update(6303, tick);

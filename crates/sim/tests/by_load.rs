@@ -154,7 +154,7 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     assert!((1000..=8 * 201).contains(&many.updates), "{many:?}");
     assert!(system(&with) > 1.5 * system(&without), "{} and {}", system(&without), system(&with));
     let (without, with) = (wakers("3.12", 0, 0), wakers("3.12", 10_000, 0));
-    assert_eq!((without.h_load, with.h_load), (None, None), "nobody walks");
+    assert_eq!((without.h_load, with.h_load), (None, None), "no walk");
     assert_eq!(without.machine().overhead_ns, with.machine().overhead_ns);
 }
 

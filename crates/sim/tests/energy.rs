@@ -221,10 +221,7 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
         };
         assert!(cpus_with(Vec::new()).iter().all(|&cpu| cpu < 4), "{kernel}");
         assert!(cpus_with(vec![pinned(free.clone(), &[0])]).iter().any(|&cpu| cpu >= 4), "{kernel}");
-        assert!(
-            cpus_with(vec![pinned(free, &[1])]).iter().all(|&cpu| cpu < 4),
-            "{kernel}: one that comes after it does not count"
-        );
+        assert!(cpus_with(vec![pinned(free, &[1])]).iter().all(|&cpu| cpu < 4), "{kernel}: a later CPU does not count");
     }
 }
 

@@ -98,7 +98,7 @@ fn wakers_get_as_far_ahead_as_they_may() {
     };
     assert_eq!(end(Follow::Free), [30, 1], "all at once");
     assert_eq!(end(Follow::OneAhead), [30, 11], "the third when the second is begun");
-    assert_eq!(end(Follow::Together), [30, 21], "it goes on when the third is begun");
+    assert_eq!(end(Follow::Together), [30, 21], "it continues when the third is begun");
     assert_eq!(end(Follow::Asleep), [30, 21], "the third when the second is done");
 }
 

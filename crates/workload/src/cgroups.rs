@@ -591,7 +591,7 @@ mod tests {
             ["/a", "/a", "/", "/", "/"]
         );
         assert_eq!(cgroups.of(7), Some("/a/b/c"), "it is where it is");
-        assert_eq!(read(threads).task_group("/x/y"), "/x/y", "nobody asked for weights");
+        assert_eq!(read(threads).task_group("/x/y"), "/x/y", "no controller has weights");
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     script.event(60 * MS, 0, What::Lost { events: Some(3) }).event(10 * MS, 1, What::Lost { events: None });
     let recorded = script.finish();
     let cpu_ns: Vec<u64> = recorded.threads.iter().map(|thread| thread.cpu_ns).collect();
-    assert_eq!(cpu_ns, [MS, MS], "a what it was charged for; b not what nobody saw");
+    assert_eq!(cpu_ns, [MS, MS], "a: what it was charged for; b: without unseen time");
     let counts = recorded.counts;
     assert_eq!((counts.broken_switches, counts.unwoken, counts.losses.gaps, counts.backwards), (1, 1, 2, 1));
     assert_eq!((counts.losses.events, counts.losses.uncounted), (3, 1));
@@ -209,7 +209,7 @@ fn charges_else_wakeups_date_an_arrival_without_a_switch() {
     let recorded = script.finish();
     let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
     assert_eq!((thread.cpu_ns, recorded.busy_ns[1]), (17 * MS, 17 * MS));
-    assert_eq!(thread.latencies, [MS, MS, MS], "of the last wakeup nobody knows");
+    assert_eq!(thread.latencies, [MS, MS, MS], "the latency of the last wakeup is unknown");
     assert_eq!((recorded.counts.missing_arrivals, recorded.counts.broken_switches), (4, 0));
     assert_eq!(recorded.counts.charged_ns, 9 * MS);
     let runs: Vec<Op> = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect();
@@ -514,7 +514,7 @@ fn tasks_are_in_the_autogroups_of_the_machines_files() {
         cgroups.into_iter().fold(recorder, Recorder::with_cgroups).finish(&Lateness::default())
     };
     let cgroups = Cgroups::read("cgroups.txt", text).unwrap();
-    assert!(cgroups.autogroup(), "who tells of autogroups has them");
+    assert!(cgroups.autogroup(), "a file that names autogroups implies them");
     let (one, other) = (Some(("12", 0)), Some(("9", -3)));
     let recorded = script(Some(cgroups));
     let expected = [
@@ -591,7 +591,7 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
         |recorded: &Recorded| recorded.workload.tasks.iter().flat_map(|task| task.phases.to_vec()).collect::<Vec<_>>();
     // Where the `cpu` controller is not enabled, there is no group for it.
     assert_eq!((cpus(&with_file, "ui"), cpus(&with_file, "web")), (Some(vec![0]), None));
-    assert_eq!((with_file.counts.confined, recorded(None).counts.confined), (0, 1), "nobody has to guess");
+    assert_eq!((with_file.counts.confined, recorded(None).counts.confined), (0, 1), "the file has the affinities");
     assert!(phases(&with_file).iter().all(|phase| phase.settings.cpus.is_none()));
     let moved = with_file.workload.changes.iter().find_map(|change| match &change.what {
         Changed::Tasks { settings, .. } => settings.cpus.clone(),

@@ -197,8 +197,8 @@ impl Gaps {
     /// Handles an action of a task on a seemingly idle CPU.
     fn add_arrival(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
-        let who = if let What::Switch { prev, .. } = what { prev } else { by };
-        let On::Task(task) = who else {
+        let actor = if let What::Switch { prev, .. } = what { prev } else { by };
+        let On::Task(task) = actor else {
             self.cpu(cpu).since = at;
             return;
         };
@@ -212,9 +212,9 @@ impl Gaps {
         let guessed = if ready.is_some() { least } else { at };
         let since = charged_from.map_or(guessed, |from| from.max(least)).min(at);
         self.arrivals += 1;
-        self.set_current(since, cpu, who);
+        self.set_current(since, cpu, actor);
         self.cpu(cpu).guess = charged_from.is_none().then_some(Guess { least, made: at });
-        self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
+        self.put_in(Step { at: since, cpu, by: actor, irq: false, what: What::Arrives });
     }
 
     /// Handles a switch to `by` without an event, as long ago as its charged time. Returns the time, if known.

@@ -349,7 +349,7 @@ mod tests {
         it.advance(1094);
         (it.running, it.runnable) = (0, 0);
         it.advance(5000);
-        assert_eq!(counts(&it), (2, 1, 189, 95), "and those in which nobody wanted a CPU are none");
+        assert_eq!(counts(&it), (2, 1, 189, 95), "periods without a runnable task do not count");
         (it.running, it.runnable) = (1, 1);
         it.advance(15_500);
         assert_eq!(counts(&it), (12, 11, 10_189, 1000));

@@ -598,7 +598,7 @@ mod tests {
         world.apply(&step(11, 0, On::Task(a), What::Migrate { task: b, from: 1, to: 0, cause: None, realtime: false }));
         world.apply(&step(12, 0, On::Task(a), What::Woken { task: b, cpu: Some(0), new: false }));
         let wait = Span { state: State::Waiting, since: 10, woken: true, ..Span::default() };
-        assert_eq!(world.state(b), wait, "the wait is one, wherever it goes on");
+        assert_eq!(world.state(b), wait, "the wait is one, on both CPUs");
         let switch = What::Switch { prev: On::Task(a), state: TaskState::Preempted, next: On::Task(b) };
         world.apply(&step(20, 0, On::Task(a), switch));
         assert_eq!(world.changes.len(), 2);

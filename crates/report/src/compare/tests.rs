@@ -344,7 +344,7 @@ fn what_has_most_cpu_time_leads() {
     assert!(positions.is_sorted(), "{table}");
     assert!(!table.contains("\nlone") && table.contains("all rows of idler, lone"), "{table}");
     let alone = compared(false).sentence();
-    assert!(alone.contains("perf"), "if nobody else is there to be named: {alone}");
+    assert!(alone.contains("perf"), "a background task is named if there is no other: {alone}");
 }
 
 #[test]

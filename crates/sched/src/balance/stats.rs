@@ -370,7 +370,7 @@ mod tests {
             stats.classify(117)
         };
         // Full is 1024 / 1.17 = 875.2 of utilisation, or 1024 * 1.17 = 1198.08 of runnable time.
-        assert_eq!(of(single, 0, 1024, 2048), GroupType::HasSpare, "nobody runs");
+        assert_eq!(of(single, 0, 1024, 2048), GroupType::HasSpare, "no task runs");
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 875, 1198)), [GroupType::HasSpare; 2]);
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 876, 0)), [GroupType::FullyBusy, GroupType::Overloaded]);
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 0, 1199)), [GroupType::FullyBusy, GroupType::Overloaded]);

@@ -85,7 +85,7 @@ fn a_cpu_is_offline_and_online_again() {
 #[test]
 fn nanoseconds_on_request() {
     let text = text_of(FtraceWriter::new(Vec::new(), 2).nanoseconds());
-    let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("somebody exits");
+    let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("a task exits");
     assert!(line.contains("[001]    12.345678999: sched_process_exit:"), "{line}");
 }
 
