@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub cfs_ns: [u64; 3],
     /// Whether groups can be SCHED_IDLE. CFS has `idle_min_granularity_ns` with such groups only.
     pub idle_groups: bool,
-    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
+    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 up to 6.9, 16 up to 6.13, 17 since then.
     pub schedstat_version: u32,
     /// Whether groups have real-time scheduling (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,

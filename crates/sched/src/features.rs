@@ -20,8 +20,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// `PLACE_REL_DEADLINE`.
     PlaceRelDeadline,
-    /// EEVDF: wakeups do not preempt the running task before its slice ends. 6.6, 6.12: or before its lag is used up.
-    /// 6.18+: or before the shortest waiting slice has passed.
+    /// EEVDF: wakeups do not preempt the running task before its slice ends. 6.6 to 6.16: or before its lag is used up.
+    /// 6.17+: or before the shortest waiting slice has passed.
     RunToParity,
     /// `PREEMPT_SHORT`.
     PreemptShort,
@@ -92,7 +92,7 @@ pub enum Feature {
     /// `HRTICK_DL`.
     HrtickDl,
     /// A CPU whose real-time tasks have used up their runtime borrows from others. Only kernels that throttle the class
-    /// do so: up to 6.6, and all with RT_GROUP_SCHED. On before 5.10.
+    /// do so: up to 6.11, and all with RT_GROUP_SCHED. On before 5.10.
     RtRuntimeShare,
     /// `FAIR_SLEEPERS`.
     FairSleepers,

@@ -50,7 +50,7 @@ fn sibling_imbalance(
     if imbalance <= 1 && here == 0 && there > 1 { 2 } else { imbalance }
 }
 
-/// Whether to spread tasks over groups, as (up to 6.1) the balancing group or (later) the busiest one prefers.
+/// Whether to spread tasks over groups, as (up to 6.4) the balancing group or (later) the busiest one prefers.
 fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
     if behaviours.has(Behaviour::SiblingOfBusiest) {
         busiest.group.prefers_sibling

@@ -129,7 +129,7 @@ impl<'a> GroupStats<'a> {
             GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
-            // Up to 6.1 the first of equals, since then the last, or the first core of several CPUs.
+            // Up to 6.4 the first of equals, since then the last, or the first core of several CPUs.
             GroupType::SmtBalance | GroupType::FullyBusy => {
                 behaviours.has(Behaviour::FullyBusySmt) && !busiest.group.smt
             }
@@ -331,7 +331,7 @@ mod tests {
                 .busier_than(&GroupStats::example(than, kind, nr_running), &Behaviours::at(release))
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
-        // Of full groups the first up to 6.1, then the last; but a core of two threads is not replaced.
+        // Of full groups the first up to 6.4, then the last; but a core of two threads is not replaced.
         assert!(!busier(other, single, full, 1, "6.1") && busier(other, single, full, 1, "6.6"));
         assert!(busier(pair, single, full, 2, "6.6") && !busier(single, pair, full, 2, "6.6"));
         // Otherwise the first of equals.
@@ -341,7 +341,7 @@ mod tests {
         // A core of two threads with one task is left alone.
         assert!(busier(single, pair, spare, 1, "6.6") && !busier(pair, single, spare, 1, "6.6"));
         assert!(busier(pair, single, spare, 2, "6.6"));
-        // Up to 6.1 such groups are not special: this one has one more idle CPU.
+        // Up to 6.5 such groups are not special: this one has one more idle CPU.
         assert!(!busier(pair, single, spare, 1, "6.1"));
     }
 

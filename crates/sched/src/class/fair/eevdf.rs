@@ -10,7 +10,7 @@
 //! - **6.12**: an entity that sleeps in debt stays queued until picked (DELAY_DEQUEUE). Tasks may request a slice. A
 //!   shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A non-idle waker ends an idle
 //!   entity's protection; in 6.6 it only requests a reschedule.
-//! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
+//! - **6.17**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
 //!   Then every update of the running entity requests a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is
 //!   compared with the first awake pick. Earlier kernels stop at a sleeping entity and preempt nothing. Every wakeup
@@ -118,7 +118,7 @@ where
     }
 }
 
-/// 6.18: `cancel_protect_slice`.
+/// Ends the protection (6.17+: `cancel_protect_slice`).
 fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }

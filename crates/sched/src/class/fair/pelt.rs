@@ -62,7 +62,7 @@ pub(crate) struct Avg {
     pub(crate) last_update: u64,
     /// Counted part of the present period, of 1024.
     pub(crate) period_contrib: u32,
-    /// Estimate, of 1024; 6.1 and 6.6 without UTIL_EST_FASTUP: also the average behind it.
+    /// Estimate, of 1024. Up to 6.7, without UTIL_EST_FASTUP: also the average behind it.
     pub(crate) util_est: u16,
     pub(crate) util_est_ewma: u16,
     pub(crate) load_sum: u64,
