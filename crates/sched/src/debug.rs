@@ -174,8 +174,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// The last entity's vruntime.
     pub right_vruntime: Option<i64>,
-    /// Virtual time. CFS: the least queued vruntime, which never falls. 6.12 and 6.18: `zero_vruntime`, which follows
-    /// the average.
+    /// Virtual time. CFS: the least queued vruntime, which never falls. 6.12+: `zero_vruntime`, which follows the
+    /// average.
     pub min_vruntime: i64,
     /// The weighted average; CFS: `min_vruntime`.
     pub avg_vruntime: i64,

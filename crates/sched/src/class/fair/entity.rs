@@ -75,10 +75,10 @@ pub struct Entity {
     pub(crate) custom_slice: bool,
     /// SCHED_IDLE, or a group with `cpu.idle`.
     pub(crate) idle: bool,
-    /// 6.18: in limbo; and to be throttled at the return to user mode.
+    /// 6.18+: whether it is in limbo, and whether it is throttled at the return to user mode.
     pub(crate) throttled: bool,
     pub(crate) throttle_work: bool,
-    /// 6.12: whether the protection is in force.
+    /// 6.6 to 6.16: whether the protection is in force.
     pub(crate) protected: bool,
     /// Groups: runnable tasks below at the last update.
     pub(crate) runnable_weight: u32,
