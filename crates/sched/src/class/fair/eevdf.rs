@@ -289,8 +289,8 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// 6.13 to 7.0: places the reweighted running entity as if it joined with its old vruntime and new weight. Its distance from
-/// the average grows, by a quarter if it weighs as much as all others.
+/// 6.13 to 7.0: places the reweighted running entity as if it joined with its old vruntime and new weight. Its distance
+/// from the average grows, by a quarter if it weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
