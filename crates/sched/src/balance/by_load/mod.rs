@@ -1,4 +1,4 @@
-//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to 5.5's rewrite), which compares loads.
+//! The balancer of 3.10 to 5.4 (mainline: from group scheduling to 5.5's rewrite), which compares loads.
 //!
 //! A CPU's load is its queued weight (3.10), or its runnable part's average (`runnable_load_avg`, 3.11+), averaged over
 //! ticks ([`loads`]). The balancer compares load relative to power, and relieves the busiest group down to the mean. If
@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | 3.10 | those with more tasks than they have capacity for, and uneven ones | it has no task too many, and at least as many idle CPUs but one |
 //! | 3.12 | the same; uneven are those where affinity kept a lower level from balancing | it has no task too many, and more idle CPUs |
-//! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
+//! | 3.17 | overloaded before uneven before any other with load | the same, which is rarely true there |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
 //! So in 3.17, an idle CPU finds a busier group whenever a task runs elsewhere. The stopper pushes the running task,
