@@ -18,15 +18,15 @@ use crate::kernels::Behaviour;
 pub enum Names {
     /// Before groups, up to 2.6.23.
     Early,
-    /// 3.10 to 3.18.
+    /// 3.10 to 5.4.
     V3,
-    /// 6.1.
+    /// 5.10 to 6.4.
     V6_1,
-    /// 6.6.
+    /// 6.6 to 6.11.
     V6_6,
     /// 6.12.
     V6_12,
-    /// 6.18.
+    /// 6.14 and later.
     #[default]
     V6_18,
 }

@@ -1,7 +1,7 @@
 //! The energy model of a machine (`energy_model.c`), with which a wakeup finds the CPU of least energy
 //! ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy is considered (`sched_energy_enabled`) in 6.1+ with a model, CPUs of different capacities and one thread
+//! Energy is considered (`sched_energy_enabled`) in 5.0+ with a model, CPUs of different capacities and one thread
 //! each, and `sched_energy_aware` 1. The kernel also requires the governor `schedutil`, whose frequencies it predicts;
 //! here the machine's description must choose it.
 

@@ -334,7 +334,7 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 3.18: 32 times), less a tick.
+    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 5.9: 32 times), less a tick.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

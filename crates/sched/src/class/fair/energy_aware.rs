@@ -1,13 +1,13 @@
-//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, waking tasks go where they cost the least
-//! energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, waking tasks are placed where they cost
+//! the least energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
 //! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
 //! free capacity. Their cost follows from the frequency that `schedutil` would choose, and the domain's busy time. The
 //! cheapest is chosen; of equals, the previous CPU.
 //!
 //! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. Otherwise load
-//! is not balanced. Wakeups and ticks check the CPU; balancing of the topmost domain clears the flag. 6.10+ (here
-//! 6.12): a task too large for its CPU is moved in any case.
+//! is not balanced. Wakeups and ticks check the CPU; balancing of the topmost domain clears the flag. 6.3+: a task
+//! too large for its CPU is moved in any case.
 //!
 //! One difference from 6.1: a CPU that cannot satisfy a lower clamp ranks before one that is too small, as in later
 //! kernels.

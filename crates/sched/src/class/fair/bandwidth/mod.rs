@@ -8,10 +8,10 @@
 //! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with its period. Each CPU keeps up to 1 ms, so groups
 //!   with little work on many CPUs lose quota.
 //! - **3.17**, **3.18**: the CPU that was throttled last is unthrottled first, so a small quota starves others.
-//! - **6.1**: throttling dequeues the group's entity, with all below, and stops its PELT clock. A queue throttled while
-//!   empty counts as throttled time.
-//! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
-//! - **6.18**: a task is throttled at its return to user mode, so one that holds a kernel lock continues. It waits in
+//! - **Up to 6.17**: throttling dequeues the group's entity, with all below, and stops its PELT clock.
+//! - **Up to 6.5**: a queue throttled while empty counts as throttled time. Later it does not.
+//! - **6.4+**: the periods of groups have different phases.
+//! - **6.18+**: a task is throttled at its return to user mode, so one that holds a kernel lock continues. It waits in
 //!   the group's *limbo*. The PELT clock stops when the last task has left.
 //!
 //! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). No timer is late, so periods
