@@ -10,7 +10,7 @@
 //!
 //! Kernels differ:
 //!
-//! - 6.1: a task's own affinity ends when its group's CPUs change. 6.2+: it is remembered.
+//! - Up to 6.1: a task's own affinity ends when its group's CPUs change. 6.2+: it is remembered.
 //! - 6.7+: a `root` partition of CPUs isolated at boot is invalid. Earlier: valid, without scheduling domains.
 //! - Texts of faults.
 
@@ -79,7 +79,7 @@ pub enum Invalid {
     Hotplug,
     /// It requests no CPUs.
     Empty,
-    /// Some of its CPUs were isolated at boot (6.12+).
+    /// Some of its CPUs were isolated at boot (6.7+).
     Housekeeping,
 }
 
