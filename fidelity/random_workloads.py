@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""random_workloads.py [--higher] SEED COUNT FOLDER: workloads drawn at random, one a file, for `vruntime fidelity --record mine --with FILE ...`.
+"""random_workloads.py [--higher] SEED COUNT FOLDER: draws random workloads for `vruntime fidelity --record mine --with FILE ...`.
 
-Nobody chose them, so nobody chose them with the simulator's answers in view. They are for machines of 2 CPUs and more: two to four
-kinds of tasks, of one to four each; hogs, sleepers, periodic ones and such as alternate short and long runs; policies, nice values,
-a quarter tied to CPU 0 or 1; half of the files with up to three groups, with weights and limits. The same seed gives the same files.
+Each file has one workload, for machines of 2 CPUs or more. So the choice cannot depend on what the simulator answers. A workload has
+two to four kinds of tasks, and one to four tasks of each kind. These are hogs, sleepers, periodic tasks, and tasks that alternate
+short and long runs, with policies and nice values. A quarter of the tasks is pinned to CPU 0 or 1. Half of the files have up to
+three groups, with weights and limits. The same seed gives the same files.
 
-With --higher it is the classes above the ordinary one that they are about: periodic real-time tasks, such as wake another one, such as take turns with a mutex
-that lends priority, deadline tasks that now and then work for longer than they may, and hogs beside them.
+--higher draws tasks of the real-time and deadline classes: periodic tasks, tasks that wake another one, and tasks that take turns
+with a mutex that lends priority. Deadline tasks sometimes work longer than their runtime. Hogs run beside them.
 """
 
 import json

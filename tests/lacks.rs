@@ -14,19 +14,19 @@ pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) ->
     let number = |json: &Value, what: &str| json[what].as_u64().ok_or_else(|| format!("no `{what}` in {json}"));
     let list =
         |json: &Value, what: &str| json[what].as_array().cloned().ok_or_else(|| format!("no `{what}` in {json}"));
-    let mut told = [0; 3];
-    for (told, what) in told.iter_mut().zip(NAMES) {
-        *told = number(&analysed["faults"], what)?;
+    let mut of_analysis = [0; 3];
+    for (count, what) in of_analysis.iter_mut().zip(NAMES) {
+        *count = number(&analysed["faults"], what)?;
     }
     let mut unwoken = 0;
     for task in list(info, "tasks")? {
         unwoken += number(&task, NAMES[2])?;
     }
     let of_info = [number(&info["loss"], NAMES[0])?, number(&info["loss"], NAMES[1])?, unwoken];
-    if of_info != told {
-        return Err(format!("`trace info` says that {NAMES:?} are {of_info:?}, `trace analyse` {told:?}"));
+    if of_info != of_analysis {
+        return Err(format!("`trace info` says that {NAMES:?} are {of_info:?}, `trace analyse` {of_analysis:?}"));
     }
-    let Some(replayed) = replayed else { return Ok(told) };
+    let Some(replayed) = replayed else { return Ok(of_analysis) };
     let notes = list(replayed, "notes")?;
     // Notes begin with a number; what follows is another for 1 than for more.
     let count = |one: &str, more: &str| {
@@ -42,12 +42,12 @@ pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) ->
         count("sleep has no wakeup event", "sleeps have no wakeup event"),
     ];
     // A replay knows of wakeups that reach a task on its way to sleep: such a sleep has an end, which the others miss.
-    let agrees = of_replay[..2] == told[..2] && of_replay[2] <= told[2];
+    let agrees = of_replay[..2] == of_analysis[..2] && of_replay[2] <= of_analysis[2];
     if !agrees {
-        return Err(format!("`trace analyse` says that {NAMES:?} are {told:?}, `replay` {of_replay:?}"));
+        return Err(format!("`trace analyse` says that {NAMES:?} are {of_analysis:?}, `replay` {of_replay:?}"));
     }
     if count("task ran when the trace began", "tasks ran when the trace began") > list(info, "cpus")?.len() as u64 {
         return Err(format!("more tasks ran when the trace began than it has CPUs: {notes:?}"));
     }
-    Ok(told)
+    Ok(of_analysis)
 }

@@ -1,5 +1,5 @@
 //! What a test leaves out because this machine lacks something. The test runner counts such a test as passed, and shows
-//! nothing of what it prints; `.ci/run` counts and prints what is told here. Each test that needs it has this file as a
+//! nothing of what it prints; `.ci/run` counts and prints these reports. Each test that needs it has this file as a
 //! module.
 
 use std::fs::OpenOptions;
@@ -13,6 +13,6 @@ pub(crate) fn skip(why: &str) {
     let Some(path) = std::env::var_os("VRUNTIME_SKIPPED") else { return };
     // Tests run beside each other: a line is written at once, to the end.
     let file = OpenOptions::new().create(true).append(true).open(&path);
-    let told = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    assert!(told.is_ok(), "{}: {told:?}", path.display());
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    assert!(written.is_ok(), "{}: {written:?}", path.display());
 }

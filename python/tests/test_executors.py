@@ -216,9 +216,9 @@ class Executors(unittest.TestCase):
             other = pathlib.Path(folder, "other")
             other.write_text("#!/bin/sh\necho vruntime 9.9.9\n")
             other.chmod(0o755)
-            told = f"the worker .* has vruntime 9.9.9 .*, and the caller has {vruntime.version()}\n  help: install one"
+            expected = f"the worker .* has vruntime 9.9.9 .*, and the caller has {vruntime.version()}\n  help: install one"
             for call in (vruntime.sweep, vruntime.compare):
-                with self.subTest(call), self.assertRaisesRegex(vruntime.VruntimeError, told):
+                with self.subTest(call), self.assertRaisesRegex(vruntime.VruntimeError, expected):
                     axes = [{"kernel": ["6.12"]}] if call is vruntime.sweep else []
                     call(HOGS, *axes, machine=1, duration="50ms", executor=Elsewhere(VRUNTIME=str(other)))
             with self.assertRaisesRegex(vruntime.VruntimeError, "has no vruntime: there is no command 'nowhere'"):
@@ -231,12 +231,12 @@ class Executors(unittest.TestCase):
         self.assertLess(len(worker.chunks), 100)
 
     def test_what_is_no_executor_is_refused(self):
-        for options, told in [
+        for options, expected in [
             ({"executor": 4}, "`executor` is a concurrent.futures.Executor, not 4"),
             ({"errors": "ignore"}, "`errors` is 'raise' or 'keep'"),
             ({"executor": Elsewhere(), "machine": "host"}, "the machine 'host' is another one on each worker"),
         ]:
-            with self.subTest(options), self.assertRaisesRegex((TypeError, ValueError), told):
+            with self.subTest(options), self.assertRaisesRegex((TypeError, ValueError), expected):
                 vruntime.sweep(HOGS, {"seed": [1]}, **options)
 
 
@@ -370,12 +370,12 @@ class Datasets(unittest.TestCase):
                 try:
                     vruntime.sweep(nested, {"count": [9]}, dataset=folder, **OPTIONS)
                 except vruntime.VruntimeError as error:
-                    told.append(error.message)
+                    messages.append(error.message)
                 return super().submit(function, *arguments, **named)
 
-        folder, told = self.folder, []
+        folder, messages = self.folder, []
         vruntime.sweep(nested, {"count": [1]}, dataset=folder, executor=Second(), **OPTIONS)
-        self.assertEqual(told, [f"another sweep writes to {folder}"])
+        self.assertEqual(messages, [f"another sweep writes to {folder}"])
         vruntime.sweep(nested, {"count": [2]}, dataset=folder, **OPTIONS)
 
     def test_what_is_no_dataset_is_told(self):

@@ -77,18 +77,18 @@ class Errors(unittest.TestCase):
             text = pathlib.Path(folder, "text")
             text.write_bytes(b"\x7fnothing")
             text.chmod(0o755)
-            for named, error, told in [
+            for named, error, expected in [
                 (str(text), vruntime.CommandNotFound, "cannot start .*text"),
                 (folder, vruntime.CommandNotFound, "there is no command"),
                 (sys.executable, vruntime.VruntimeError, "."),
                 ("/bin/echo", vruntime.VruntimeError, "printed no JSON, but: kernels"),
             ]:
-                with mock.patch.dict(os.environ, {"VRUNTIME": named}), self.assertRaisesRegex(error, told):
+                with mock.patch.dict(os.environ, {"VRUNTIME": named}), self.assertRaisesRegex(error, expected):
                     vruntime.kernels()
 
     @unittest.skipUnless(os.name == "posix", "a shell script stands between")
     def test_the_command_may_be_wrapped(self):
-        """As by taskset or nice, in a script: who started it is not who asked."""
+        """As by taskset or nice, in a script: the process that starts the command is not the caller."""
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder, "vruntime")
             script.write_text(f'#!/bin/sh\n"{vruntime._command._find()}" "$@"\n')
@@ -105,7 +105,7 @@ class Errors(unittest.TestCase):
     def test_a_command_that_dies_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder, "vruntime")
-            for what, told in [
+            for what, expected in [
                 ("kill -9 $$", "was killed by signal 9"),
                 ("exit 3", "status 3"),
                 ("echo oh >&2; exit 101", "oh"),
@@ -113,20 +113,20 @@ class Errors(unittest.TestCase):
                 script.write_text(f"#!/bin/sh\n{what}\n")
                 script.chmod(0o755)
                 other = mock.patch.dict(os.environ, {"VRUNTIME": str(script)})
-                with other, self.assertRaisesRegex(vruntime.VruntimeError, told):
+                with other, self.assertRaisesRegex(vruntime.VruntimeError, expected):
                     vruntime.kernels()
 
 
 class Warnings(unittest.TestCase):
     def test_they_are_pythons_and_of_the_callers_line(self):
         odd = {"tasks": {"a": {"loop": 1, "run": 1, "rum": 2}}}
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             run = vruntime.run(odd)
             vruntime.compare(odd, kernel=["6.1", "6.12"])
-        self.assertEqual([one.category for one in told], [vruntime.VruntimeWarning] * 2)
-        self.assertEqual([one.filename for one in told], [__file__] * 2)
-        self.assertIn("rum", str(told[0].message))
+        self.assertEqual([one.category for one in caught], [vruntime.VruntimeWarning] * 2)
+        self.assertEqual([one.filename for one in caught], [__file__] * 2)
+        self.assertIn("rum", str(caught[0].message))
         self.assertEqual([one.level for one in run.messages], ["warning"])
 
     def test_strictly_they_are_errors(self):
@@ -169,7 +169,7 @@ class Interrupted(unittest.TestCase):
 
         self._interrupt("vruntime.sweep(hogs, {'seed': [1, 2]}, duration=900, parallel=2)", 2, kill, "")
 
-    def _interrupt(self, call, commands, how=os.kill, told="interrupted\n", begun=lambda: True):
+    def _interrupt(self, call, commands, how=os.kill, expected="interrupted\n", begun=lambda: True):
         program = (
             # What a shell starts in the background ignores the signal, and whatever that starts does.
             "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -197,7 +197,7 @@ class Interrupted(unittest.TestCase):
                     self.assertIsNone(python.poll())
                     time.sleep(0.01)
                 how(python.pid, signal.SIGINT)
-                self.assertEqual(python.communicate(timeout=60)[0], told)
+                self.assertEqual(python.communicate(timeout=60)[0], expected)
                 # Those whose parent was killed are on their way.
                 bound = time.monotonic() + 60
                 while any(map(_runs, started)) and time.monotonic() < bound:
@@ -210,7 +210,7 @@ class Interrupted(unittest.TestCase):
 
 
 def _runs(pid):
-    """Whether there is such a process still, that is more than a status nobody has asked for."""
+    """Whether the process exists, and is no zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"

@@ -152,7 +152,7 @@ class Charts(unittest.TestCase):
 
     def test_what_is_not_there_is_told(self):
         plot = self.result.plot
-        for call, told in [
+        for call, expected in [
             (lambda: plot.timeline(by="core"), "'cpu' or 'task'"),
             (lambda: plot.timeline(start=0.5), "ends at 0.2 s, and starts at 0.5 s"),
             (lambda: plot.timeline(start=5, end=6), "starts at 5 s, and the run is from 0 to 0.2 s"),
@@ -167,7 +167,7 @@ class Charts(unittest.TestCase):
             (lambda: self.sweep.plot.heatmap(x="hz"), "two axes of the sweep, of 'machine', 'kernel', 'seed'"),
             (lambda: self.sweep.plot.heatmap(x="kernel", y="kernel"), "not 'kernel' and 'kernel'"),
         ]:
-            with self.subTest(told), self.assertRaisesRegex(ValueError, told):
+            with self.subTest(expected), self.assertRaisesRegex(ValueError, expected):
                 call()
 
 

@@ -81,7 +81,7 @@ class Results(unittest.TestCase):
                 vruntime.run(HOGS, duration=wrong)
 
     def test_what_would_be_something_else_is_refused(self):
-        for options, told in [
+        for options, expected in [
             ({"kernel": 6.10}, "a kernel is a text"),
             ({"kernel": ["6.1", "6.12"]}, "vruntime.compare"),
             ({"machine": [1, 2]}, "vruntime.sweep"),
@@ -95,17 +95,17 @@ class Results(unittest.TestCase):
             ({"strict": 0}, "`strict` is True or False"),
             ({"repeat": True}, "`repeat` is a whole number"),
         ]:
-            with self.subTest(options), self.assertRaisesRegex(TypeError, told):
+            with self.subTest(options), self.assertRaisesRegex(TypeError, expected):
                 vruntime.run(HOGS, **options)
         with self.assertRaisesRegex(TypeError, "vruntime.Toml"):
             vruntime.run('[scenario]\nmachine = "2"\n')
         with self.assertRaisesRegex(ValueError, "JSON"):
             vruntime.run({"tasks": {"a": {"run": float("nan")}}})
 
-    def test_none_is_what_nobody_said(self):
-        nobody = dict.fromkeys(["kernel", "rules", "seed", "settings", "features", "gate", "analyse", "out", "html"])
-        said = vruntime.run(HOGS, machine=1, duration="100ms", **nobody)
-        self.assertEqual(said.digest, vruntime.run(HOGS, machine=1, duration="100ms").digest)
+    def test_none_is_the_default(self):
+        nones = dict.fromkeys(["kernel", "rules", "seed", "settings", "features", "gate", "analyse", "out", "html"])
+        run = vruntime.run(HOGS, machine=1, duration="100ms", **nones)
+        self.assertEqual(run.digest, vruntime.run(HOGS, machine=1, duration="100ms").digest)
 
     def test_what_python_and_numpy_have_for_numbers(self):
         class Scalar:

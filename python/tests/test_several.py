@@ -121,10 +121,10 @@ class Sweeps(unittest.TestCase):
 
     def test_its_warnings_are_the_callers(self):
         odd = {"tasks": {"a": {"loop": 1, "run": 1, "rum": 2}}}
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             vruntime.sweep(odd, {"hz": [100, 250]})
-        self.assertEqual([one.filename for one in told], [__file__] * 2)
+        self.assertEqual([one.filename for one in caught], [__file__] * 2)
         with warnings.catch_warnings(), self.assertRaises(vruntime.VruntimeWarning):
             warnings.simplefilter("error")
             vruntime.sweep(odd, {"hz": [100, 250]})
@@ -167,7 +167,7 @@ class Sweeps(unittest.TestCase):
             vruntime.sweep(task, {"n": [100, 200]}, errors="keep", nonsense=1)
 
     def test_many_runs_of_a_fresh_interpreter(self):
-        """Whoever is first to look for the command does so from several threads at once."""
+        """Several threads look for the command at the same time."""
         program = (
             "import sys, vruntime\nsys.setswitchinterval(1e-6)\n"
             "hogs = {'tasks': {'hog': {'loop': 1, 'run': 10}}}\n"

@@ -1,5 +1,5 @@
-//! The output of simulated benchmarks, as the programs print it: lmbench 3, kernbench 0.42 (`time`'s fields),
-//! hackbench, sysbench 0.4, schbench 1.0, rt-tests, stress-ng.
+//! The output of simulated benchmarks, as the programs print it. These are lmbench 3, pipe-test, kernbench 0.42
+//! (`time`'s fields), hackbench, sysbench 0.4, schbench 1.0, cyclictest of rt-tests, and stress-ng.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
     }
     let mut tasks = vec![Vec::new(); workload.benchmarks.len()];
     for (index, task) in results.tasks.iter().enumerate() {
-        // Later instances have a number after the name.
+        // Forked instances have a number after the name.
         let template = || task.name.rsplit_once('-').and_then(|(name, _)| owners.get(name));
         if let Some(&Some(owner)) = owners.get(task.name.as_str()).or_else(template) {
             tasks[owner].push(index);
@@ -76,11 +76,11 @@ fn tasks_of(workload: &Workload, results: &Results) -> Vec<Vec<usize>> {
 struct BenchmarkRun<'a> {
     words: Vec<&'a str>,
     results: &'a Results,
-    /// Index of the first task, for its pid.
+    /// Index of the first task in the results. Its pid follows from it.
     first: usize,
     /// All tasks, forked ones included, in order of creation.
     tasks: Vec<&'a TaskResult>,
-    /// Set if all tasks that are not forked have ended.
+    /// Whether all tasks that are not forked have ended.
     ended: bool,
     /// Time from the start until the last task that is not forked ended, or until the end of the run; nanoseconds.
     elapsed_ns: u64,
@@ -140,9 +140,9 @@ impl<'a> BenchmarkRun<'a> {
     fn lat_ctx(&self, costs: &Costs) -> Option<(Vec<String>, Value)> {
         let size = self.option("-s").unwrap_or(0);
         let overhead = 2 * (costs.syscall_ns + costs.pipe_ns_per_kib / 1024) + costs.mem_ns_per_kib * size;
-        let pass = self.elapsed_ns as f64 / (self.sum().loops > 0).then_some(self.sum().loops)? as f64;
+        let hop_ns = self.elapsed_ns as f64 / (self.sum().loops > 0).then_some(self.sum().loops)? as f64;
         let (overhead, n) = (overhead as f64 / 1e3, self.tasks.len());
-        let switch = (pass / 1e3 - overhead).max(0.0);
+        let switch = (hop_ns / 1e3 - overhead).max(0.0);
         let lines = vec![format!("\"size={size}k ovr={overhead:.2}"), format!("{n} {switch:.2}")];
         Some((lines, json!({ "size_kib": size, "overhead_us": overhead, "processes": n, "switch_us": switch })))
     }
@@ -204,7 +204,7 @@ impl<'a> BenchmarkRun<'a> {
             (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
         };
         let events: Vec<f64> = self.tasks.iter().map(|task| task.account.loops as f64).collect();
-        // Beyond the limit of detailed tasks, tasks have no histogram: nothing is printed.
+        // Only the first tasks of a run have histograms. If one of these has none, nothing is printed.
         if self.tasks.iter().any(|task| task.loop_duration.is_none() && task.account.loops > 0) {
             return None;
         }
@@ -261,7 +261,7 @@ impl<'a> BenchmarkRun<'a> {
         ];
         let (min, max) = (latency.min_ns / 1000, latency.max_ns / 1000);
         let mut lines = vec!["Latency percentiles (usec)".to_owned()];
-        // schbench stars the percentile that is usually quoted.
+        // schbench marks this percentile with a star.
         let starred = |name: &str| if name == "99.0" { "*" } else { "" };
         lines.extend(percentiles.map(|(name, _, ns)| format!("\t{}{name}th: {}", starred(name), ns / 1000)));
         lines.push(format!("\tmin={min}, max={max}"));
@@ -275,10 +275,10 @@ impl<'a> BenchmarkRun<'a> {
     fn cyclictest(&self) -> (Vec<String>, Value) {
         let (interval, distance) = (self.option("-i").unwrap_or(1000), self.option("-d").unwrap_or(500));
         let threads = self.tasks.iter().zip(0_u64..).filter_map(|(task, index)| {
-            let late = task.sleep_return?;
+            let lateness = task.sleep_return?;
             let pid = task_pid(TaskId((self.first as u64 + index) as u32));
-            let (priority, every, cycles) = (task.rt_priority, interval + index * distance, late.count);
-            let [min, act, avg, max] = [late.min_ns, late.last_ns, late.mean_ns, late.max_ns].map(|ns| ns / 1000);
+            let (priority, every, cycles) = (task.rt_priority, interval + index * distance, lateness.count);
+            let [min, act, avg, max] = [lateness.min_ns, lateness.last_ns, lateness.mean_ns, lateness.max_ns].map(|ns| ns / 1000);
             let line = format!(
                 "T:{index:2} ({pid:5}) P:{priority:2} I:{every} C:{cycles:7} Min:{min:7} Act:{act:5} Avg:{avg:5} Max:{max:8}"
             );

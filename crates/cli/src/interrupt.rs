@@ -108,18 +108,18 @@ pub(crate) fn asked() -> bool {
 
 /// Writes files and prints results. Files come first, so that a closed pipe loses none. After a request, results come
 /// first, so that slow files do not lose them. A request ends slow files, but not the printing of complete runs.
-pub(crate) fn leave_and_print<T>(leave: impl FnOnce() -> T, print: impl FnOnce()) -> T {
+pub(crate) fn write_and_print<T>(write: impl FnOnce() -> T, print: impl FnOnce()) -> T {
     if asked() {
         print();
         all_finished();
-        return leave();
+        return write();
     }
     let runs = FINISHED.swap(0, Ordering::Relaxed);
-    let left = leave();
+    let written = write();
     FINISHED.store(runs, Ordering::Relaxed);
     print();
     all_finished();
-    left
+    written
 }
 
 /// Notes that the command changes the machine (limits, groups, tracing), and must undo that before it ends.

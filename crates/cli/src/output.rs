@@ -97,7 +97,7 @@ pub(crate) fn note(text: &str) {
         return;
     }
     let note = Complaint::new("note", &plain(text));
-    if for_programs() { tell(&[note]) } else { write_message(&note.text) }
+    if for_programs() { write_messages(&[note]) } else { write_message(&note.text) }
 }
 
 /// Prints the notes of several runs. Notes that differ only in times are printed once.
@@ -125,7 +125,7 @@ fn without_times(text: &str) -> String {
 /// Prints an error or a warning, with its place and help.
 pub(crate) fn complain(report: &miette::Report) {
     if for_programs() {
-        tell(&complaint::messages(report));
+        write_messages(&complaint::messages(report));
     } else {
         write_message(&complaint::text(report));
     }
@@ -134,7 +134,7 @@ pub(crate) fn complain(report: &miette::Report) {
 /// Prints an error of the command line.
 pub(crate) fn mistaken(error: &clap::Error) {
     if for_programs() {
-        tell(&[mistake(error.kind(), error.render().to_string().trim_end())]);
+        write_messages(&[mistake(error.kind(), error.render().to_string().trim_end())]);
     } else {
         // A failure cannot be reported.
         let _written = error.print();
@@ -163,7 +163,7 @@ fn for_programs() -> bool {
     *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
 }
 
-fn tell(messages: &[Complaint]) {
+fn write_messages(messages: &[Complaint]) {
     for message in messages {
         write_message(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
     }

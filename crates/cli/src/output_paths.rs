@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use miette::{IntoDiagnostic, miette};
 
 use crate::args::{Options, Reports, Tables};
-use crate::commands::LEFT;
+use crate::commands::RESULT_FILES;
 use crate::inputs::Inputs;
 use crate::{leftovers, output_file, rtapp_log, tables};
 
@@ -198,7 +198,7 @@ impl Named {
 impl Options {
     /// Returns the outputs of `--out` for one plan.
     pub(crate) fn output_paths(&self) -> OutputPaths {
-        OutputPaths::default().folder("--out", self.out.as_deref(), &LEFT)
+        OutputPaths::default().folder("--out", self.out.as_deref(), &RESULT_FILES)
     }
 }
 

@@ -69,8 +69,8 @@ pub(crate) fn plan(
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
     let mut plan = plan::plan(input.kind.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
     policies::name_plan(&mut plan.kernel, kernel);
-    tell(&plan.notes);
-    tell_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
+    print_plan_notes(&plan.notes);
+    note_large_limits(&input.workload, plan.config.machine.topology.nr_cpus());
     Ok(plan)
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
 }
 
 /// Warns of limits above the machine's CPUs, which may be percentages.
-pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
+pub(crate) fn note_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {
         let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
             continue;
@@ -135,11 +135,11 @@ fn overrides(options: &Model) -> Overrides {
 
 pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
     let (kernel, notes) = plan::parse_kernel(text).map_err(|error| report(&error))?;
-    tell(&notes);
+    print_plan_notes(&notes);
     Ok(kernel)
 }
 
-pub(crate) fn tell(notes: &[Note]) {
+pub(crate) fn print_plan_notes(notes: &[Note]) {
     for note in notes {
         match note {
             Note::Overridden { given, by } => {

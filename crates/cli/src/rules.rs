@@ -48,7 +48,7 @@ pub(crate) fn written(name: &str, value: u64) -> String {
 }
 
 /// Warns of rules for groups without tasks.
-pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
+pub(crate) fn note_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
             "the rule for [groups.\"{path}\"] matches no tasks: the {whose} has no such group, and no rule puts tasks there (group=\"{path}\")"
@@ -80,7 +80,7 @@ pub(crate) fn note_overruled(rules: &Rules, groups: &[Group]) {
 
 /// Applies rules to a file's workload.
 pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Result<Workload> {
-    tell_idle_groups(rules, &input.workload.groups, "file");
+    note_idle_groups(rules, &input.workload.groups, "file");
     let mut workload = input.workload.clone();
     let name = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     rules.apply_to(&mut workload, &name)?;

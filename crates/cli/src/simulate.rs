@@ -129,7 +129,7 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     runs
 }
 
-/// Runs as [`all`]. After Ctrl-C, complete runs keep the program until [`interrupt::leave_and_print`] has printed them.
+/// Runs as [`all`]. After Ctrl-C, complete runs keep the program until [`interrupt::write_and_print`] has printed them.
 pub(crate) fn all_to_print(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     all_metered(jobs, &Meter::new(jobs.len()))
 }

@@ -115,7 +115,7 @@ fn schbench_tells_percentiles() {
         let (min, max) = lines[8].strip_prefix("\tmin=").unwrap().split_once(", max=").unwrap();
         [number(min)].into_iter().chain(percentiles).chain([number(max)]).collect()
     };
-    assert_eq!(values(&idle), [0.0; 9], "it waits for nobody");
+    assert_eq!(values(&idle), [0.0; 9], "it does not wait");
     // The clock is read once in a pass: the delay of each worker has the wakeups before it.
     let pass = values(&alone("schbench -m 1 -t 32 -c 1000 -r 2", 64, "syscall_ns = 2000"));
     assert!(pass[1] >= 25.0 && pass[4] >= 55.0 && pass[4] < 80.0, "{pass:?}");

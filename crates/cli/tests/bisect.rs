@@ -196,15 +196,15 @@ fn unverified_kernels_have_a_note() {
         let more: &[&str] = if first[0] == "run" { &[] } else { &["--kernel", "6.12", "--repeat", "1"] };
         let arguments = [&first[..], more, &short].concat();
         let out = vruntime(&arguments);
-        let (json, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let (json, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
         assert_eq!(json.matches(note).count(), 1, "{json}");
-        assert!(said.contains(note), "{said}");
+        assert!(stderr.contains(note), "{stderr}");
     }
     for kernel in all_kernels().iter().filter(|kernel| !kernel.unverified.is_empty()) {
-        let said = well(&["kernels", kernel.name]).split_whitespace().collect::<Vec<_>>().join(" ");
-        let note = said.split_once("Not verified for ").map_or("", |(_, note)| note);
+        let printed = well(&["kernels", kernel.name]).split_whitespace().collect::<Vec<_>>().join(" ");
+        let note = printed.split_once("Not verified for ").map_or("", |(_, note)| note);
         let note = note.split_once(" feature (").map_or(note, |(note, _)| note);
-        assert!(note.contains("were read in sources or recorded") && !note.contains("from memory"), "{said}");
+        assert!(note.contains("were read in sources or recorded") && !note.contains("from memory"), "{printed}");
         for row in BEHAVIOURS {
             let remembers = row.certainty == Certainty::Remembered && kernel.behaviours.has(row.behaviour);
             let named = note.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).any(|word| word == row.name);
@@ -412,8 +412,8 @@ fn the_setting_that_did_it_is_named() {
     .expect("it is JSON");
     let joint = 100.0 * found["explained_share"].as_f64().expect("it is a number");
     assert!((90.0..110.0).contains(&joint), "{found}");
-    let told = fails(&["bisect", "--from", "6.1", "--to", "6.12"]);
-    assert!(told.contains("there is no workload to run") && told.contains("--from A.toml --to B.toml"), "{told}");
+    let error = fails(&["bisect", "--from", "6.1", "--to", "6.12"]);
+    assert!(error.contains("there is no workload to run") && error.contains("--from A.toml --to B.toml"), "{error}");
 }
 
 /// Features of a file are settings of their own, and two kernels are what differs between them.
@@ -427,9 +427,10 @@ fn features_and_kernels_of_files_are_taken_apart() {
     };
     let explained = |from: &str, to: &str| {
         let (from, to) = (write("a.toml", from), write("b.toml", to));
-        let told = well(&["bisect", "--from", &from, "--to", &to, "--metric", "share(half)", "--seeds", "2", "--json"]);
-        let told: Value = serde_json::from_str(&told).expect("it is JSON");
-        (told["explained_by"].clone(), told["differences"].as_u64().unwrap_or(0))
+        let results =
+            well(&["bisect", "--from", &from, "--to", &to, "--metric", "share(half)", "--seeds", "2", "--json"]);
+        let results: Value = serde_json::from_str(&results).expect("it is JSON");
+        (results["explained_by"].clone(), results["differences"].as_u64().unwrap_or(0))
     };
     let features = "kernel = \"6.1\"\nfeatures = [\"NO_WAKEUP_PREEMPTION\", \"NO_WA_BIAS\", \"NO_UTIL_EST\"]\n";
     let found = explained("kernel = \"6.1\"\n", features);
@@ -476,12 +477,15 @@ fn recordings_are_bisected() {
 
 #[test]
 fn a_wrong_metric_or_kernel_is_an_error() {
-    let told = fails(&["bisect", "web", "--from", "6.1", "--to", "6.12", "--metric", "shar(web)"]);
-    assert!(told.contains("there is no metric `shar(web)`") && told.contains("did you mean `share(CLASS)`?"), "{told}");
-    let told = fails(&["bisect", "web", "--from", "2.6.22", "--to", "6.12"]);
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("cannot bisect Linux 2.6.22 and Linux 6.12: they have different schedulers"), "{told}");
-    assert!(told.contains("choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on"), "{told}");
+    let error = fails(&["bisect", "web", "--from", "6.1", "--to", "6.12", "--metric", "shar(web)"]);
+    assert!(
+        error.contains("there is no metric `shar(web)`") && error.contains("did you mean `share(CLASS)`?"),
+        "{error}"
+    );
+    let error = fails(&["bisect", "web", "--from", "2.6.22", "--to", "6.12"]);
+    let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(error.contains("cannot bisect Linux 2.6.22 and Linux 6.12: they have different schedulers"), "{error}");
+    assert!(error.contains("choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on"), "{error}");
 }
 
 #[test]
@@ -527,9 +531,9 @@ fn behaviours_can_be_forced() {
     let file = file.display().to_string();
     let digest = |kernel: &str, more: &[&str]| {
         let arguments = [&["run", &file, "--duration", "300ms", "--json", "--kernel", kernel], more].concat();
-        let told: Value = serde_json::from_str(&well(&arguments)).expect("it is JSON");
-        let digest = told["observed"][0]["digest"].clone();
-        assert!(digest.is_string(), "{told}");
+        let output: Value = serde_json::from_str(&well(&arguments)).expect("it is JSON");
+        let digest = output["observed"][0]["digest"].clone();
+        assert!(digest.is_string(), "{output}");
         digest
     };
     let off = "-TASK_THROTTLE";
@@ -566,8 +570,8 @@ fn behaviours_can_be_forced() {
         ("5.10", "+YIELD_FORFEITS", "YIELD_FORFEITS means nothing to CFS", "--behaviours"),
         ("6.12", "+TASK_THROTLE", "there is no feature `TASK_THROTLE`", "did you mean `TASK_THROTTLE`?"),
     ] {
-        let told = fails(&["run", "web", "--kernel", kernel, "--feature", feature]);
-        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains(problem) && told.contains(help), "{told}");
+        let output = fails(&["run", "web", "--kernel", kernel, "--feature", feature]);
+        let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.contains(problem) && output.contains(help), "{output}");
     }
 }

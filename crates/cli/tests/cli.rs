@@ -92,9 +92,9 @@ fn mistakes_are_reported_with_a_way_to_mend_them() {
     ];
     for (name, arguments) in cases {
         // The list of kernels grows.
-        let told = fails(arguments);
-        let told = told.split("; there are 2.6.15").next().unwrap_or_default();
-        insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), told);
+        let error = fails(arguments);
+        let error = error.split("; there are 2.6.15").next().unwrap_or_default();
+        insta::assert_snapshot!(format!("mistake-{}", name.replace(' ', "-")), error);
     }
 }
 
@@ -108,14 +108,14 @@ fn no_run_is_of_no_length() {
     };
     for command in ["run", "compare", "replay", "real"] {
         if cfg!(target_os = "linux") || command != "real" {
-            let told = fails(&[command, "beat.json", "--duration", "0s"]);
-            assert!(told.contains("'--duration <TIME>': expected a time above 0, such as"), "{command}: {told}");
+            let error = fails(&[command, "beat.json", "--duration", "0s"]);
+            assert!(error.contains("'--duration <TIME>': expected a time above 0, such as"), "{command}: {error}");
         }
     }
     let task = "[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
     let scenario = written("none.toml", &format!("duration = \"0ms\"\n{task}"));
-    let told = fails(&["run", &scenario]);
-    assert!(told.contains("`duration` is \"0ms\"") && told.contains("expected a time above 0"), "{told}");
+    let error = fails(&["run", &scenario]);
+    assert!(error.contains("`duration` is \"0ms\"") && error.contains("expected a time above 0"), "{error}");
     // To rt-app it says that the run is over when all tasks are.
     let rtapp =
         written("none.json", r#"{ "tasks": { "a": { "loop": 2, "run": 1000 } }, "global": { "duration": 0 } }"#);
@@ -129,9 +129,9 @@ fn forks_without_end_are_refused_before_they_begin() {
     let path = folder.path().join("bomb.json");
     fs::write(&path, r#"{ "tasks": { "a": { "loop": 4, "fork": "a", "run": 1000 } } }"#).expect("it can be written");
     let path = path.display().to_string();
-    let told = fails(&["run", &path]);
-    assert!(told.contains("task `a` is forked without end, and the run has no duration"), "{told}");
-    assert!(told.contains("bomb.json:1:14") && told.contains("--duration"), "{told}");
+    let error = fails(&["run", &path]);
+    assert!(error.contains("task `a` is forked without end, and the run has no duration"), "{error}");
+    assert!(error.contains("bomb.json:1:14") && error.contains("--duration"), "{error}");
     well(&["run", &path, "--duration", "20ms"]);
 }
 
@@ -143,12 +143,12 @@ fn a_fork_bomb_is_stopped_with_a_remedy() {
     let text = r#"{ "global": { "duration": 1 }, "tasks": { "a": { "loop": -1, "fork": "a", "sleep": 10 } } }"#;
     fs::write(&bomb, text).expect("it can be written");
     let refused = |arguments: &[&str]| {
-        let told = fails(&[&["run"], arguments].concat());
-        told.split_whitespace().filter(|word| *word != "│").collect::<Vec<&str>>().join(" ")
+        let error = fails(&[&["run"], arguments].concat());
+        error.split_whitespace().filter(|word| *word != "│").collect::<Vec<&str>>().join(" ")
     };
-    let told = refused(&[&bomb, "--threads-max", "500"]);
+    let error = refused(&[&bomb, "--threads-max", "500"]);
     for part in ["cannot be forked (EAGAIN): 500 tasks are alive", "bomb.json:1:43", "--threads-max 1000"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(error.contains(part), "{part}: {error}");
     }
     fs::write(&scenario, "threads_max = 700\n[[workload]]\nrtapp = \"bomb.json\"\n").expect("it can be written");
     assert!(refused(&[&scenario]).contains("(EAGAIN): 700 tasks are alive"));
@@ -178,17 +178,17 @@ fn what_cannot_be_written_is_reported() {
         let mut command = std::process::Command::new(program.get_program());
         command.current_dir(data("")).env("VRUNTIME_MESSAGES", "json").args(arguments).stdout(stdout);
         let output = command.output().expect("it runs");
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
-        let last = serde_json::from_str::<serde_json::Value>(told.lines().last().unwrap_or_default());
-        let last = last.unwrap_or_else(|_| panic!("{arguments:?}: {told}"));
-        assert_eq!(last["level"], "error", "{arguments:?}: {told}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        let last = serde_json::from_str::<serde_json::Value>(stderr.lines().last().unwrap_or_default());
+        let last = last.unwrap_or_else(|_| panic!("{arguments:?}: {stderr}"));
+        assert_eq!(last["level"], "error", "{arguments:?}: {stderr}");
         let message = last["message"].as_str().unwrap_or_default();
         assert!(
             message.starts_with("cannot write to standard output") && message.contains(why),
-            "{arguments:?}: {told}"
+            "{arguments:?}: {stderr}"
         );
-        assert!(last["help"].as_str().is_some_and(|help| help.contains("standard output")), "{arguments:?}: {told}");
+        assert!(last["help"].as_str().is_some_and(|help| help.contains("standard output")), "{arguments:?}: {stderr}");
     };
     for arguments in helps.iter().chain(&results) {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
@@ -210,9 +210,9 @@ fn a_closed_standard_output_is_an_error() {
             let mut command = Command::new("sh");
             command.args(["-c", &script]).env("VRUNTIME", env!("CARGO_BIN_EXE_vruntime")).env("LC_ALL", "C");
             let output = command.output().expect("it runs");
-            let told = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(status), "{script}: {told}");
-            assert_eq!(told.contains("cannot write to standard output"), status == 1, "{script}: {told}");
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(status), "{script}: {stderr}");
+            assert_eq!(stderr.contains("cannot write to standard output"), status == 1, "{script}: {stderr}");
         }
     }
 }
@@ -352,10 +352,10 @@ fn notes_are_reported_once() {
     let two = ["compare", &path, "--machine", "1", "--machine", "2", "--repeat", "3"];
     let output = vruntime(&[&two[..], &kernels].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let told = text(&output.stderr);
-    let waits = told.lines().filter(|line| line.contains("task `a` waits for")).count();
-    assert_eq!(waits, 1, "{told}");
-    assert_eq!(told.lines().filter(|line| line.contains("6.12 has no LAST_BUDDY")).count(), 1, "{told}");
+    let stderr = text(&output.stderr);
+    let waits = stderr.lines().filter(|line| line.contains("task `a` waits for")).count();
+    assert_eq!(waits, 1, "{stderr}");
+    assert_eq!(stderr.lines().filter(|line| line.contains("6.12 has no LAST_BUDDY")).count(), 1, "{stderr}");
 }
 
 #[test]

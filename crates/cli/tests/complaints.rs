@@ -12,10 +12,10 @@ use support::*;
 
 /// Checks that the error about a file without line breaks is short.
 fn of_one_line(arguments: &[&str], place: &str) {
-    let told = fails(arguments);
-    assert!(told.contains(place), "{arguments:?}: {told}");
-    assert!(told.lines().all(|line| line.chars().count() <= 200), "{arguments:?}: {told}");
-    assert!(told.len() < 4000, "{arguments:?}: {told}");
+    let error = fails(arguments);
+    assert!(error.contains(place), "{arguments:?}: {error}");
+    assert!(error.lines().all(|line| line.chars().count() <= 200), "{arguments:?}: {error}");
+    assert!(error.len() < 4000, "{arguments:?}: {error}");
 }
 
 fn written(folder: &Path, name: &str, text: &str) -> String {
@@ -69,9 +69,9 @@ fn the_error_for_a_trace_names_replay() {
     ] {
         let path = data("../../../trace/tests/data").join(file).display().to_string();
         for command in ["run", "real"] {
-            let told = on_one_line(&fails(&[command, &path]));
-            assert!(told.contains(&format!("is a recorded trace ({kind}), no workload")), "{command} {file}: {told}");
-            assert!(told.contains("`vruntime replay "), "{command} {file}: {told}");
+            let error = on_one_line(&fails(&[command, &path]));
+            assert!(error.contains(&format!("is a recorded trace ({kind}), no workload")), "{command} {file}: {error}");
+            assert!(error.contains("`vruntime replay "), "{command} {file}: {error}");
         }
     }
 }
@@ -79,8 +79,11 @@ fn the_error_for_a_trace_names_replay() {
 #[test]
 fn the_error_for_a_workload_names_run() {
     for command in [&["replay"][..], &["trace", "info"], &["trace", "analyse"]] {
-        let told = on_one_line(&fails(&[command, &["beat.json"]].concat()));
-        assert!(told.contains("it looks like a workload, which `vruntime run beat.json` runs"), "{command:?}: {told}");
+        let error = on_one_line(&fails(&[command, &["beat.json"]].concat()));
+        assert!(
+            error.contains("it looks like a workload, which `vruntime run beat.json` runs"),
+            "{command:?}: {error}"
+        );
     }
 }
 
@@ -90,26 +93,26 @@ fn the_error_for_results_names_compare() {
     let out = folder.path().join("out").to_str().unwrap().to_owned();
     well(&["run", "beat.json", "--duration", "20ms", "--out", &out]);
     let results = format!("{out}/results.json");
-    let told = on_one_line(&fails(&["replay", &results]));
-    assert!(told.contains("it has the results of a run") && told.contains("vruntime compare"), "{told}");
-    let told = on_one_line(&fails(&["compare", &out, &out])).replace(' ', "");
-    assert!(told.contains(&format!("nametheresultsinit:{results}")), "{told}");
+    let error = on_one_line(&fails(&["replay", &results]));
+    assert!(error.contains("it has the results of a run") && error.contains("vruntime compare"), "{error}");
+    let error = on_one_line(&fails(&["compare", &out, &out])).replace(' ', "");
+    assert!(error.contains(&format!("nametheresultsinit:{results}")), "{error}");
 }
 
 #[test]
 fn recordings_that_there_are_none_of() {
-    let told = |arguments: &[&str]| on_one_line(&fails(&[&["fidelity"], arguments].concat()));
-    let all = told(&["--scenario", "nosuch"]);
+    let error_of = |arguments: &[&str]| on_one_line(&fails(&[&["fidelity"], arguments].concat()));
+    let all = error_of(&["--scenario", "nosuch"]);
     assert!(all.contains("no recorded scenario has `nosuch` in its name"), "{all}");
     assert!(all.contains("there are batch-idle, five-on-2, ") && all.contains(", three-hogs, "), "{all}");
-    assert!(told(&["--scenario", "three-hog-s"]).contains("did you mean `three-hogs`?"));
-    let under = told(&["--scenario", "quota-hogs", "--kernel", "6.18"]);
+    assert!(error_of(&["--scenario", "three-hog-s"]).contains("did you mean `three-hogs`?"));
+    let under = error_of(&["--scenario", "quota-hogs", "--kernel", "6.18"]);
     assert!(under.contains("no scenario recorded under 6.18 has `quota-hogs`"), "{under}");
     assert!(under.contains("help: under 6.1, 6.12 there is"), "{under}");
-    let kernel = told(&["--kernel", "5.99", "--scenario", "three-hogs"]);
+    let kernel = error_of(&["--kernel", "5.99", "--scenario", "three-hogs"]);
     assert!(kernel.contains("there is no recording of kernel 5.99"), "{kernel}");
     assert!(kernel.contains("there are recordings of 6.1, 6.12, 6.18"), "{kernel}");
-    assert!(told(&["--kernel", "2.6.23"]).contains("there is no recording of kernel 2.6.23"));
+    assert!(error_of(&["--kernel", "2.6.23"]).contains("there is no recording of kernel 2.6.23"));
 }
 
 #[test]
@@ -122,8 +125,8 @@ fn errors_on_numbers_state_the_range() {
         (&["--seed", "-1"], "expected a whole number from 0 to 18446744073709551615"),
         (&["--duration", "-1s"], "invalid value '-1s' for '--duration <TIME>': a time is a number and a unit"),
     ] {
-        let told = fails(&[&["run", "beat.json"], arguments].concat());
-        assert!(told.contains(expected) && !told.contains("tip:"), "{arguments:?}: {told}");
+        let error = fails(&[&["run", "beat.json"], arguments].concat());
+        assert!(error.contains(expected) && !error.contains("tip:"), "{arguments:?}: {error}");
     }
 }
 
@@ -141,10 +144,10 @@ fn names_do_not_speak_to_the_terminal() {
         &["run", &file, "--machine", "1", "--debug-at", "10ms"],
         &["compare", &file, "--machine", "1", "--kernel", "6.1", "--kernel", "6.12", "--all"],
     ] {
-        let told = well(arguments);
-        assert!(told.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{arguments:?}: {told}");
-        assert!(told.contains(r"a\u{1b}[31m"), "{arguments:?}: {told}");
-        assert!(!told.lines().any(|line| line.starts_with('y')), "{arguments:?}: {told}");
+        let output = well(arguments);
+        assert!(output.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{arguments:?}: {output}");
+        assert!(output.contains(r"a\u{1b}[31m"), "{arguments:?}: {output}");
+        assert!(!output.lines().any(|line| line.starts_with('y')), "{arguments:?}: {output}");
     }
     let run = json(&["run", &file, "--machine", "1", "--json"]);
     assert!(run["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
@@ -158,8 +161,8 @@ fn names_do_not_speak_to_the_terminal() {
     assert!(results["observed"][0]["tasks"]["x\ny\u{202e}"].is_object(), "JSON has the true names");
     let page = fs::read_to_string(page).expect("it was written");
     assert!(!page.contains(['\u{1b}', '\u{202e}']) && page.contains(r"a\\u{1b}[31mRED"), "escapes are visible");
-    let told = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
-    assert!(told.contains(r"6\u{1b}[2J") && !told.contains('\u{1b}'), "{told}");
+    let output = fails(&["run", &file, "--machine", "1", "--kernel", "6\u{1b}[2J"]);
+    assert!(output.contains(r"6\u{1b}[2J") && !output.contains('\u{1b}'), "{output}");
 }
 
 /// Each gap of the table of kernels: the error names the kernels around it, and the nearer one.
@@ -180,15 +183,15 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
         gaps += 1;
         for (kernel, nearest) in [(low + 1, below), (high - 1, above)] {
             let kernel = format!("{major}.{kernel}");
-            let told = fails(&["run", "beat.json", "--kernel", &kernel]);
+            let error = fails(&["run", "beat.json", "--kernel", &kernel]);
             let why = format!("there is no kernel `{kernel}`: no version between {below} and {above} is supported");
-            assert!(told.contains(&why) && told.contains(&format!("the nearest is {nearest};")), "{told}");
+            assert!(error.contains(&why) && error.contains(&format!("the nearest is {nearest};")), "{error}");
         }
     }
     assert!(gaps > 0, "{offered:?}");
     let newest = offered.last().unwrap().0;
-    let told = fails(&["run", "beat.json", "--kernel", "99.0"]);
-    assert!(told.contains(&format!("there is no kernel `99.0`: the newest supported version is {newest}")), "{told}");
+    let error = fails(&["run", "beat.json", "--kernel", "99.0"]);
+    assert!(error.contains(&format!("there is no kernel `99.0`: the newest supported version is {newest}")), "{error}");
 }
 
 #[test]
@@ -205,8 +208,8 @@ fn settings_that_the_kernel_refuses_are_errors() {
         ),
         (&["--kernel", "6.12+base_slice_ns=0"], "base_slice_ns cannot be 0"),
     ] {
-        let told = fails(&[&["run", "beat.json", "--machine", "2"][..], arguments].concat());
-        assert!(told.contains(why), "{arguments:?}: {told}");
+        let error = fails(&[&["run", "beat.json", "--machine", "2"][..], arguments].concat());
+        assert!(error.contains(why), "{arguments:?}: {error}");
     }
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let scenario = |set: &str| {
@@ -215,16 +218,16 @@ fn settings_that_the_kernel_refuses_are_errors() {
         fs::write(&file, text).expect("it can be written");
         fails(&["run", &file.display().to_string()])
     };
-    let told = scenario("sched_util_clamp_min = 5000");
-    assert!(told.contains("set.toml:3:24]") && told.contains("it is 0 to 1024"), "{told}");
-    let told = scenario("latency_ns = 6000000");
-    assert!(told.contains("set.toml:3:1]") && told.contains("Linux 6.12 has no latency_ns"), "{told}");
+    let error = scenario("sched_util_clamp_min = 5000");
+    assert!(error.contains("set.toml:3:24]") && error.contains("it is 0 to 1024"), "{error}");
+    let error = scenario("latency_ns = 6000000");
+    assert!(error.contains("set.toml:3:1]") && error.contains("Linux 6.12 has no latency_ns"), "{error}");
 }
 
 #[test]
 fn what_the_machine_refuses_is_reported_with_its_place() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
-    let told = |name: &str, text: &str, arguments: &[&str]| {
+    let error_of = |name: &str, text: &str, arguments: &[&str]| {
         let file = folder.path().join(name);
         fs::write(&file, text).expect("it can be written");
         fails(&[&["run", &file.display().to_string()], arguments].concat())
@@ -258,21 +261,21 @@ fn what_the_machine_refuses_is_reported_with_its_place() {
         (format!("machine = {{ lstopo = \"nofile.xml\" }}\n{task}"), "1:22]", "cannot read"),
         (format!("machine = {{ topology = \"2\", capacities = [446] }}\n{task}"), "1:43]", "1 capacity for 2 CPUs"),
     ] {
-        let told = told(
+        let error = error_of(
             "refused.toml",
             &format!("duration = \"10ms\"\n{text}"),
             &["--machine", "2"][..if text.starts_with("machine") { 0 } else { 2 }],
         );
         let (line, column) = place.split_once(':').expect("a line and a column");
         let line = line.parse::<usize>().expect("a number") + 1;
-        assert!(told.contains(&format!("refused.toml:{line}:{column}")) && told.contains(why), "{text}\n{told}");
+        assert!(error.contains(&format!("refused.toml:{line}:{column}")) && error.contains(why), "{text}\n{error}");
     }
-    let told = told(
+    let error = error_of(
         "refused.json",
         "{ \"tasks\" : {\n  \"a\" : { \"run\" : 1000, \"cpus\" : [9] } }, \"global\" : { \"duration\" : 1 } }",
         &["--machine", "2"],
     );
-    assert!(told.contains("refused.json:2:") && told.contains("CPU 9"), "{told}");
+    assert!(error.contains("refused.json:2:") && error.contains("CPU 9"), "{error}");
 }
 
 #[test]
@@ -312,8 +315,11 @@ fn what_is_given_twice_is_reported() {
         let options = features.iter().flat_map(|feature| ["--feature", feature]);
         warnings_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
     };
-    let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
-    assert!(told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"), "{told}");
+    let stderr = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
+    assert!(
+        stderr.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"),
+        "{stderr}"
+    );
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
     let slices = warnings_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
@@ -339,18 +345,21 @@ fn what_would_never_happen_is_warned_of() {
     for head in ["duration = \"10ms\"\n", ""] {
         fs::write(&file, format!("{head}{task}{late}")).expect("it can be written");
         let output = vruntime(&["run", &path, "--machine", "2"]);
-        let told = text(&output.stderr);
-        assert!(output.status.success(), "{told}");
-        assert!(told.contains("this [[change]] is at 2 s, and the run ends at 0.0"), "{told}");
-        assert!(told.contains("this [[hotplug]] is at 3 s"), "{told}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        assert!(stderr.contains("this [[change]] is at 2 s, and the run ends at 0.0"), "{stderr}");
+        assert!(stderr.contains("this [[hotplug]] is at 3 s"), "{stderr}");
         let output = vruntime(&["run", &path, "--machine", "2", "--strict"]);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("2 problems; the first"), "{}", text(&output.stderr));
     }
     assert!(text(&vruntime(&["run", &path, "--machine", "2", "--duration", "4s"]).stderr).is_empty());
     fs::write(&file, format!("duration = \"1s\"\n{task}start = \"5s\"\n")).expect("it can be written");
-    let told = text(&vruntime(&["run", &path, "--machine", "2"]).stderr);
-    assert!(told.contains("`a` starts at 5 s, and the run ends at 1 s") && told.contains("late.toml:6:"), "{told}");
+    let stderr = text(&vruntime(&["run", &path, "--machine", "2"]).stderr);
+    assert!(
+        stderr.contains("`a` starts at 5 s, and the run ends at 1 s") && stderr.contains("late.toml:6:"),
+        "{stderr}"
+    );
 }
 
 /// All instances of a task are late by one offset: of a file, in a workload, or of the workload itself.
@@ -365,24 +374,24 @@ fn a_delay_beyond_the_end_is_warned_of_where_it_is_written() {
     let tasks =
         "\"a\" : { \"run\" : 1000, \"sleep\" : 1000 },\n\"b\" : { \"instance\" : 3,\n\"delay\" : 20000, \"run\" : 10 }";
     let rtapp = write("late.json", &format!("{{ \"tasks\" : {{ {tasks} }},\n\"global\" : {{ \"duration\" : 1 }} }}"));
-    let said = |path: &str, ms: &str| text(&vruntime(&["run", path, "--machine", "2", "--duration", ms]).stderr);
-    let told = said(&rtapp, "10ms");
-    assert!(told.contains("`b-0` starts at 0.02 s, and the run ends at 0.01 s"), "{told}");
-    assert!(told.contains("late.json:3:11]") && told.matches("starts at").count() == 1, "{told}");
-    assert!(said(&rtapp, "30ms").is_empty());
+    let stderr_of = |path: &str, ms: &str| text(&vruntime(&["run", path, "--machine", "2", "--duration", ms]).stderr);
+    let stderr = stderr_of(&rtapp, "10ms");
+    assert!(stderr.contains("`b-0` starts at 0.02 s, and the run ends at 0.01 s"), "{stderr}");
+    assert!(stderr.contains("late.json:3:11]") && stderr.matches("starts at").count() == 1, "{stderr}");
+    assert!(stderr_of(&rtapp, "30ms").is_empty());
     let strict = fails(&["run", &rtapp, "--duration", "10ms", "--strict"]);
     assert!(strict.contains("`b-0` starts at 0.02 s"), "{strict}");
     let within = write("within.toml", "[[workload]]\nrtapp = \"late.json\"\nstart = \"15ms\"\n");
-    let told = said(&within, "10ms");
-    assert!(told.contains("`a` starts at 0.015 s") && told.contains("within.toml:3:9]"), "{told}");
-    assert!(told.contains("`b-0` starts at 0.035 s") && told.contains("late.json:3:11]"), "{told}");
-    let told = said(&within, "30ms");
-    assert!(!told.contains("`a` starts") && told.contains("`b-0` starts at 0.035 s"), "{told}");
+    let stderr = stderr_of(&within, "10ms");
+    assert!(stderr.contains("`a` starts at 0.015 s") && stderr.contains("within.toml:3:9]"), "{stderr}");
+    assert!(stderr.contains("`b-0` starts at 0.035 s") && stderr.contains("late.json:3:11]"), "{stderr}");
+    let stderr = stderr_of(&within, "30ms");
+    assert!(!stderr.contains("`a` starts") && stderr.contains("`b-0` starts at 0.035 s"), "{stderr}");
 }
 
 /// Undoes the wrapping for the terminal.
-fn on_one_line(told: &str) -> String {
-    told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
+fn on_one_line(text: &str) -> String {
+    text.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
 /// A long run does not begin if its results could not be written.
@@ -403,20 +412,20 @@ fn places_that_cannot_be_written_are_reported_before_anything_runs() {
             &["replay", "there-is-no-trace"],
             &["trace", "analyse", "there-is-no-trace"],
         ] {
-            let told = failing(&[arguments, &wrong].concat());
-            assert!(told.contains("cannot write") && told.contains(why) && told.contains(wrong[0]), "{told}");
+            let error = failing(&[arguments, &wrong].concat());
+            assert!(error.contains("cannot write") && error.contains(why) && error.contains(wrong[0]), "{error}");
         }
     }
-    let told = failing(&["fidelity", "--scenario", "none", "--html", &page]);
-    assert!(told.contains("there is no folder"), "{told}");
+    let error = failing(&["fidelity", "--scenario", "none", "--html", &page]);
+    assert!(error.contains("there is no folder"), "{error}");
     for option in ["--out", "--rtapp-log"] {
-        let told = failing(&["run", "there-is-no-file.json", option, &file]);
-        assert!(told.contains("file is no folder") && told.contains(option), "{told}");
+        let error = failing(&["run", "there-is-no-file.json", option, &file]);
+        assert!(error.contains("file is no folder") && error.contains(option), "{error}");
     }
     // One of the folders of compare is known only when its sides are.
     fs::create_dir(&out).and_then(|()| fs::write(path("out/6.12"), "")).expect("it can be written");
-    let told = failing(&[&["compare", "beat.json", "--duration", "1ms", "--out", &out][..], &two].concat());
-    assert!(told.contains("6.12 is no folder"), "{told}");
+    let error = failing(&[&["compare", "beat.json", "--duration", "1ms", "--out", &out][..], &two].concat());
+    assert!(error.contains("6.12 is no folder"), "{error}");
     assert_eq!(fs::read_dir(path("out")).expect("a folder").count(), 1, "nothing was run");
     // Whatever was there before is still there after a run that fails.
     fails(&["run", "there-is-no-file.json", "--html", &file]);
@@ -444,8 +453,8 @@ fn named_pipes_are_refused_and_pipes_of_the_shell_are_not() {
             .current_dir(data(""))
             .timeout(std::time::Duration::from_secs(60))
             .output();
-        let told = on_one_line(&text(&command.expect("it runs").stderr));
-        assert!(told.contains("it is a named pipe") && told.contains("name another file with"), "{told}");
+        let stderr = on_one_line(&text(&command.expect("it runs").stderr));
+        assert!(stderr.contains("it is a named pipe") && stderr.contains("name another file with"), "{stderr}");
     }
     let page = well(&[&run[..], &["--html", "/dev/stdout"]].concat());
     assert!(page.contains("<html") && page.contains("under Linux 6.12"), "page and table");
@@ -464,32 +473,38 @@ fn a_name_that_does_not_fit_is_reported() {
     );
     // Nor is what is read written over.
     let both = file("results.json", "{\"tasks\": {\"a\": {\"run\": 1, \"loop\": 1}}}");
-    let told = on_one_line(&fails(&["run", &both, "--html", &both]));
-    assert!(told.contains("would be written over itself"), "{told}");
+    let error = on_one_line(&fails(&["run", &both, "--html", &both]));
+    assert!(error.contains("would be written over itself"), "{error}");
 }
 
 /// The first character alone does not make a file a scenario.
 #[test]
 fn a_file_that_is_neither_says_what_it_should_be() {
     let folder = tempfile::tempdir().expect("a folder");
-    let told = |name: &str, text: &str| on_one_line(&fails(&["run", &written(folder.path(), name, text)]));
+    let error_of = |name: &str, text: &str| on_one_line(&fails(&["run", &written(folder.path(), name, text)]));
     for text in ["[]\n", "[1, 2]\n", "[{\"run\": 1}]\n", "\"text\"\n", "[true]\n"] {
-        let told = told("list.json", text);
-        assert!(!told.contains("scenario; their names"), "{text}: {told}");
-        assert!(told.contains("list.json:1:1]") && told.contains("expected an object with `tasks`"), "{text}: {told}");
-        assert!(told.contains("an rt-app file is one JSON object, such as { \"tasks\" : {"), "{text}: {told}");
+        let error = error_of("list.json", text);
+        assert!(!error.contains("scenario; their names"), "{text}: {error}");
+        assert!(
+            error.contains("list.json:1:1]") && error.contains("expected an object with `tasks`"),
+            "{text}: {error}"
+        );
+        assert!(error.contains("an rt-app file is one JSON object, such as { \"tasks\" : {"), "{text}: {error}");
     }
     let workload = "{\"tasks\": {\"a\": {\"run\": 1}}}\n";
     for text in [format!("# mine\n{workload}"), format!("\n  # [mine]\n#\n{workload}")] {
-        let told = told("comment.json", &text);
-        assert!(!told.contains("looks like a scenario"), "{told}");
-        assert!(told.contains("found `#`") && told.contains("comments are /* ... */, or // up to the end"), "{told}");
+        let error = error_of("comment.json", &text);
+        assert!(!error.contains("looks like a scenario"), "{error}");
+        assert!(
+            error.contains("found `#`") && error.contains("comments are /* ... */, or // up to the end"),
+            "{error}"
+        );
     }
     // The comment is a scenario's if what follows it is.
     for text in ["# mine\n[scenario]\nkernel = \"6.12\"\n", "\n# mine\nkernel = \"6.12\"\n", "[[task]]\nname = \"a\"\n"]
     {
-        let told = told("mine.json", text);
-        assert!(told.contains("it looks like a scenario; their names end with .toml"), "{text}: {told}");
+        let error = error_of("mine.json", text);
+        assert!(error.contains("it looks like a scenario; their names end with .toml"), "{text}: {error}");
     }
 }
 
@@ -539,8 +554,8 @@ fn a_file_that_is_no_workload_says_what_it_is() {
             ("ftrace.json", "is a recorded trace (ftrace text)", "`vruntime replay "),
             ("perf.toml", "is a recorded trace (perf.data)", "`vruntime replay "),
         ] {
-            let told = on_one_line(&fails(&[command, &folder.path().join(name).display().to_string()]));
-            assert!(told.contains(what) && told.contains(help), "{command} {name}: {told}");
+            let error = on_one_line(&fails(&[command, &folder.path().join(name).display().to_string()]));
+            assert!(error.contains(what) && error.contains(help), "{command} {name}: {error}");
         }
     }
 }
@@ -550,34 +565,34 @@ fn a_file_that_is_no_workload_says_what_it_is() {
 fn several_errors_are_reported_alike() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let text = "duration = \"1s\"\n[[task]]\nname = \"a\"\nrun = \"1xs\"\nsleep = \"1yms\"\nfoo = 1\n";
-    let told = fails(&["run", &written(folder.path(), "three.toml", text)]);
-    assert_eq!(told.lines().filter(|line| line.starts_with("  × ")).count(), 3, "{told}");
-    assert!(told.contains("unknown key `foo`") && !told.contains("Error:"), "{told}");
+    let error = fails(&["run", &written(folder.path(), "three.toml", text)]);
+    assert_eq!(error.lines().filter(|line| line.starts_with("  × ")).count(), 3, "{error}");
+    assert!(error.contains("unknown key `foo`") && !error.contains("Error:"), "{error}");
     // Wrapped in what the file's name tells.
-    let told = fails(&["run", &written(folder.path(), "three.json", text)]);
-    assert!(told.contains("it looks like a scenario") && !told.contains("Error:"), "{told}");
+    let error = fails(&["run", &written(folder.path(), "three.json", text)]);
+    assert!(error.contains("it looks like a scenario") && !error.contains("Error:"), "{error}");
 }
 
 #[test]
 fn a_wrong_form_is_reported_with_the_right_one() {
-    let told = |arguments: &[&str]| on_one_line(&fails(arguments));
-    let kernels = told(&["run", "beat.json", "--kernel", "6.1,6.12"]);
+    let error_of = |arguments: &[&str]| on_one_line(&fails(arguments));
+    let kernels = error_of(&["run", "beat.json", "--kernel", "6.1,6.12"]);
     assert!(
         kernels.contains("several are compared with `vruntime compare FILE --kernel 6.1 --kernel 6.12`"),
         "{kernels}"
     );
     for name in ["kernel", "machine"] {
         let option = format!("--{name}");
-        let twice = told(&["run", "beat.json", &option, "6.1", &option, "6.12"]);
+        let twice = error_of(&["run", "beat.json", &option, "6.1", &option, "6.12"]);
         let tip = format!("tip: to compare several, `vruntime compare FILE {option} ONE {option} OTHER` runs each");
         assert!(twice.contains(&tip), "{twice}");
     }
-    let nothing = told(&["run", "beat.json", "--kernel", "6.12+"]);
+    let nothing = error_of(&["run", "beat.json", "--kernel", "6.12+"]);
     assert!(nothing.contains("a + of `6.12+` is followed by nothing"), "{nothing}");
-    let machine = told(&["run", "beat.json", "--machine", "-4"]);
+    let machine = error_of(&["run", "beat.json", "--machine", "-4"]);
     assert!(machine.contains("`-4` is not a number of CPUs") && !machine.contains("-4:2"), "{machine}");
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
-    let words = told(&["trace", "analyse", &trace, "latency,runqueue"]);
+    let words = error_of(&["trace", "analyse", &trace, "latency,runqueue"]);
     assert!(words.contains("separate words by spaces: latency runqueue"), "{words}");
 }
 
@@ -605,15 +620,15 @@ fn what_has_no_effect_on_this_machine_is_reported() {
     let text =
         "duration = \"10ms\"\n[machine]\ntopology = \"4\"\nsmt_speedup = 1.3\n[[task]]\nname = \"a\"\nrun = \"1ms\"\n";
     let output = vruntime(&["run", &written(folder.path(), "siblings.toml", text)]);
-    let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
-    assert!(output.status.success() && told.contains("note: smt_speedup has no effect"), "{told}");
+    let stderr = String::from_utf8(output.stderr).expect("it prints UTF-8");
+    assert!(output.status.success() && stderr.contains("note: smt_speedup has no effect"), "{stderr}");
 }
 
 /// 50 instead of 50 % is 50 CPUs.
 #[test]
 fn a_limit_above_the_machine_is_reported() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
-    let told = |max: &str| {
+    let notes_with = |max: &str| {
         let text = format!(
             "duration = \"10ms\"\nmachine = \"4\"\n[groups.\"/app\"]\nmax = {max}\n[[task]]\nname = \"a\"\ngroup = \"/app\"\nrun = \"1ms\"\n"
         );
@@ -622,14 +637,14 @@ fn a_limit_above_the_machine_is_reported() {
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let fifty = told("\"50\"");
+    let fifty = notes_with("\"50\"");
     assert_eq!(
         fifty.matches("`max` of group `/app` is 50 CPUs, but the machine has 4, so it has no effect").count(),
         1,
         "{fifty}"
     );
     for at_most in ["\"4\"", "\"500m\"", "[50000, 100000]"] {
-        assert!(!told(at_most).contains("limits nothing"), "{at_most}");
+        assert!(!notes_with(at_most).contains("limits nothing"), "{at_most}");
     }
 }
 
@@ -637,9 +652,9 @@ fn a_limit_above_the_machine_is_reported() {
 #[test]
 fn standard_input_is_read_once() {
     for arguments in [&["compare", "-", "-"][..], &["replay", "-", "--beside", "-"], &["diff", "-", "-"]] {
-        let told = on_one_line(&fails(arguments));
-        assert!(told.contains("standard input can be read only once"), "{arguments:?}: {told}");
-        assert!(told.contains("help: `-` can be given once"), "{arguments:?}: {told}");
+        let error = on_one_line(&fails(arguments));
+        assert!(error.contains("standard input can be read only once"), "{arguments:?}: {error}");
+        assert!(error.contains("help: `-` can be given once"), "{arguments:?}: {error}");
     }
     // Two kernels are two runs of one file.
     let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
@@ -662,14 +677,17 @@ fn json_messages_name_each_part() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file =
         written(folder.path(), "two.json", "{\"tasks\": {\n  \"a\": {\"run\": \"x\"},\n  \"b\": {\"loop\": \"y\"}}}");
-    let told = messages_as_json(&["run", &file]);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0]["level"], "error");
-    assert_eq!(told[0]["message"], "`run` is a string");
-    assert_eq!(told[0]["label"], "expected a number of microseconds");
-    assert_eq!((&told[0]["file"], &told[0]["line"], &told[0]["column"]), (&file.into(), &2.into(), &16.into()));
-    assert_eq!((&told[1]["line"], &told[1]["message"]), (&3.into(), &"`loop` is a string".into()));
-    let shown = told[0]["text"].as_str().expect("all of it, too");
+    let messages = messages_as_json(&["run", &file]);
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages[0]["level"], "error");
+    assert_eq!(messages[0]["message"], "`run` is a string");
+    assert_eq!(messages[0]["label"], "expected a number of microseconds");
+    assert_eq!(
+        (&messages[0]["file"], &messages[0]["line"], &messages[0]["column"]),
+        (&file.into(), &2.into(), &16.into())
+    );
+    assert_eq!((&messages[1]["line"], &messages[1]["message"]), (&3.into(), &"`loop` is a string".into()));
+    let shown = messages[0]["text"].as_str().expect("all of it, too");
     assert!(shown.contains("╰── expected a number of microseconds") && !shown.contains('\u{1b}'), "{shown}");
 
     let [missing] = &messages_as_json(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
@@ -690,10 +708,10 @@ fn json_messages_name_each_part() {
 fn json_messages_have_notes_and_warnings() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let file = written(folder.path(), "odd.json", "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1, \"rum\": 2}}}");
-    let told = messages_as_json(&["run", &file, "--json"]);
-    assert_eq!((told.len(), &told[0]["level"]), (1, &"warning".into()), "{told:?}");
+    let messages = messages_as_json(&["run", &file, "--json"]);
+    assert_eq!((messages.len(), &messages[0]["level"]), (1, &"warning".into()), "{messages:?}");
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/demo/demo.toml");
-    let told = messages_as_json(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
-    assert_eq!((told.len(), &told[0]["level"]), (1, &"note".into()), "{told:?}");
-    assert!(told[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
+    let messages = messages_as_json(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
+    assert_eq!((messages.len(), &messages[0]["level"]), (1, &"note".into()), "{messages:?}");
+    assert!(messages[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
 }

@@ -33,7 +33,7 @@ fn what_groups_are_entitled_to_is_what_they_get() {
         ),
         ("a task that leaves", format!("{GROUPS}{a}{b}[[change]]\nat = '2s'\ntask = 'a'\ngroup = '/'\n"), 0.25),
         (
-            "a limit that goes",
+            "a limit that is removed",
             format!(
                 "{}{a}{b}[[change]]\nat = '2s'\ngroup = '/a'\nmax = 'max'\n",
                 GROUPS.replace("[groups.'/a']", "[groups.'/a']\nmax = '20ms/100ms'")

@@ -128,23 +128,23 @@ fn a_file_or_a_folder_of_the_name() {
 #[test]
 fn names_that_are_none_are_reported_with_the_nearest() {
     let folder = empty();
-    let told = |arguments: &[&str]| {
+    let error_of = |arguments: &[&str]| {
         let (status, out, err) = run_in(folder.path(), arguments);
         assert_eq!((status, out.as_str()), (Some(1), ""), "{arguments:?}");
         err.split_whitespace().collect::<Vec<&str>>().join(" ")
     };
     for command in ["run", "compare"] {
-        let err = told(&[command, "dmeo"]);
+        let err = error_of(&[command, "dmeo"]);
         assert!(err.contains("cannot read dmeo"), "{err}");
         assert!(err.contains("did you mean the embedded example `demo`? `vruntime example` lists all"), "{err}");
     }
-    assert!(told(&["run", "phone.toml"]).contains("embedded example `phone`"));
-    assert!(told(&["run", "nothing-alike"]).contains("`vruntime example` lists the embedded examples"));
-    let err = told(&["example", "dmeo"]);
+    assert!(error_of(&["run", "phone.toml"]).contains("embedded example `phone`"));
+    assert!(error_of(&["run", "nothing-alike"]).contains("`vruntime example` lists the embedded examples"));
+    let err = error_of(&["example", "dmeo"]);
     assert!(err.contains("invalid value 'dmeo'") && err.contains("'demo'"), "{err}");
     // A file that is nearly called so is suggested first.
     fs::write(folder.path().join("demoy"), "").expect("it can be written");
-    let err = told(&["run", "demox"]);
+    let err = error_of(&["run", "demox"]);
     assert!(err.contains("did you mean demoy? An embedded example has the name `demo`"), "{err}");
 }
 
@@ -165,8 +165,8 @@ fn the_list_has_a_line_each() {
 fn init_writes_a_scenario_that_runs_and_overwrites_nothing() {
     let folder = empty();
     let path = folder.path().join("scenario.toml");
-    let said = quietly(folder.path(), &["init"]);
-    assert_eq!(said, "wrote scenario.toml; run it: vruntime run scenario.toml\n");
+    let stdout = quietly(folder.path(), &["init"]);
+    assert_eq!(stdout, "wrote scenario.toml; run it: vruntime run scenario.toml\n");
     let written = fs::read_to_string(&path).expect("it was written");
     assert_eq!(written, quietly(folder.path(), &["init", "-"]));
     let run = quietly(folder.path(), &["run", "scenario.toml", "--strict"]);

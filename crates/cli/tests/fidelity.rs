@@ -79,11 +79,11 @@ fn what_is_refused_is_listed_and_not_counted() {
         write(file, text);
     }
     let table = well(&judge);
-    let (told, rest) = table.split_once("\n\n").expect("a line of its own");
+    let (skipped, rest) = table.split_once("\n\n").expect("a line of its own");
     assert_eq!(rest, alone, "the others are judged as they are alone");
-    assert_eq!(told.lines().count(), refused.len(), "{told}");
+    assert_eq!(skipped.lines().count(), refused.len(), "{skipped}");
     for (_, _, why) in &refused {
-        assert!(told.lines().any(|line| line.ends_with(why)), "{why}: {told}");
+        assert!(skipped.lines().any(|line| line.ends_with(why)), "{why}: {skipped}");
     }
     let output = vruntime(&[&judge[..], &["--json"]].concat());
     let cells: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -216,18 +216,18 @@ fn a_machine_can_be_compared_with_itself() {
     let mut quicker = scenario("short-waker");
     quicker["workload"] = scenario("five-on-2")["workload"].clone();
     write(&quicker, "short-waker.json");
-    let told = well(&["fidelity", "--kernel", "6.18", "--against", again.path().to_str().unwrap()]);
+    let stdout = well(&["fidelity", "--kernel", "6.18", "--against", again.path().to_str().unwrap()]);
     for line in [
         "6.18 nice-ladder: runs of 5 s, and of 60 s again",
         "6.18 short-waker: another workload was recorded again",
         "6.18 rt-mix: not recorded again",
         "6.18 mine: only recorded again",
     ] {
-        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+        assert!(stdout.lines().any(|printed| printed == line), "{line}: {stdout}");
     }
-    let outside: Vec<&str> = told.lines().filter(|line| line.contains("OUTSIDE")).collect();
-    assert!(!outside.is_empty() && outside.iter().all(|line| line.contains("switches")), "{told}");
-    assert!(told.contains("recorded  again  verdict"), "{told}");
+    let outside: Vec<&str> = stdout.lines().filter(|line| line.contains("OUTSIDE")).collect();
+    assert!(!outside.is_empty() && outside.iter().all(|line| line.contains("switches")), "{stdout}");
+    assert!(stdout.contains("recorded  again  verdict"), "{stdout}");
 
     let nothing = ["fidelity", "--scenario", "rt-mix", "--against", again.path().to_str().unwrap()];
     assert!(fails(&nothing).contains("no recording can be compared"), "{}", fails(&nothing));

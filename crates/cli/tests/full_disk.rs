@@ -65,9 +65,9 @@ fn no_file_looks_complete_on_a_full_disk() {
             return;
         }
         let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-        let (status, told) = (read("status"), read("err"));
-        assert_eq!(status, "1\n", "{arguments}: {told}");
-        assert!(told.contains("cannot write") && told.contains("No space left on device"), "{arguments}: {told}");
+        let (status, stderr) = (read("status"), read("err"));
+        assert_eq!(status, "1\n", "{arguments}: {stderr}");
+        assert!(stderr.contains("cannot write") && stderr.contains("No space left on device"), "{arguments}: {stderr}");
         let (left, content) = if older.is_empty() { (String::new(), "") } else { (format!("./{older}\n"), "older\n") };
         assert_eq!((read("left"), read("content").as_str()), (left, content), "{arguments}");
         fs::remove_file(path.join("mounted")).expect("it was mounted");
@@ -190,10 +190,10 @@ fn every_error_on_a_full_disk_names_the_file() {
             return;
         }
         let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-        let (status, told) = (read("status"), read("err"));
-        assert_eq!(status, "1\n", "{arguments}: {told}");
-        let named = told.contains(&format!("cannot write {file}"));
-        assert!(named && told.contains("No space left on device"), "{arguments}: {told}");
+        let (status, stderr) = (read("status"), read("err"));
+        assert_eq!(status, "1\n", "{arguments}: {stderr}");
+        let named = stderr.contains(&format!("cannot write {file}"));
+        assert!(named && stderr.contains("No space left on device"), "{arguments}: {stderr}");
         fs::remove_file(path.join("mounted")).expect("it was mounted");
     }
 }

@@ -143,17 +143,17 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn wrong(folder: &Path, line: &str, stdout: Stdio) -> Option<String> {
     let before = contents(folder);
     let output = start(folder, line, stdout);
-    let told = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
+    let stderr = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
     let why = if contents(folder) != before {
         "files were changed"
     } else if output.status.code() != Some(1) || !output.stdout.is_empty() {
         "it ran"
-    } else if !told.contains("written over") || !told.contains("help: ") {
+    } else if !stderr.contains("written over") || !stderr.contains("help: ") {
         "it does not say why"
     } else {
         return None;
     };
-    Some(format!("{line}: {why}: {}: {told}", output.status))
+    Some(format!("{line}: {why}: {}: {stderr}", output.status))
 }
 
 #[test]
@@ -240,10 +240,10 @@ fn what_is_not_whole_has_no_name() {
             let mut command = Command::new("sh");
             command.current_dir(folder.path()).args(["-c", &limited, env!("CARGO_BIN_EXE_vruntime")]);
             let output = command.output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{line}: {told}");
-            assert!(told.contains("cannot write o/"), "{line}: {told}");
-            assert_eq!(fs::read_to_string(&target).ok().as_deref(), before, "{line}: {told}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{line}: {stderr}");
+            assert!(stderr.contains("cannot write o/"), "{line}: {stderr}");
+            assert_eq!(fs::read_to_string(&target).ok().as_deref(), before, "{line}: {stderr}");
             for (path, bytes) in contents(&folder.path().join("o")) {
                 assert!(
                     bytes.len() < 512 && !path.display().to_string().contains(".part"),
@@ -265,7 +265,7 @@ fn a_policy_that_cannot_be_written_has_no_folder() {
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     command.current_dir(folder.path()).args(["-c", limited, env!("CARGO_BIN_EXE_vruntime"), checkout]);
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && told.contains("cannot write"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && stderr.contains("cannot write"), "{stderr}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

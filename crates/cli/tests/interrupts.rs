@@ -50,7 +50,7 @@ fn begun(folder: &Path, arguments: &[&str]) -> Child {
 fn ends(mut child: Child, what: &[&str]) {
     (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
     std::thread::sleep(Duration::from_millis(500));
-    assert!(child.try_wait().unwrap().is_none(), "{what:?} goes on until it is interrupted");
+    assert!(child.try_wait().unwrap().is_none(), "{what:?} continues until it is interrupted");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let status = end_of(&mut child, FOR_EVER).unwrap_or_else(|| panic!("{what:?} does not end"));
     assert_eq!(status.code(), Some(130), "{what:?}");
@@ -155,13 +155,13 @@ fn an_interrupted_conversion_writes_nothing() {
     for name in ["out.txt", "out.pftrace"] {
         let out = folder.path().join(name);
         fs::write(&out, "old").unwrap();
-        let [_, told] = stopped(folder.path(), &["trace", "convert", "-", name], &half_a_trace());
-        assert!(told.contains("stopped early at ") && told.contains(&format!("{name} is not written")), "{told}");
+        let [_, stderr] = stopped(folder.path(), &["trace", "convert", "-", name], &half_a_trace());
+        assert!(stderr.contains("stopped early at ") && stderr.contains(&format!("{name} is not written")), "{stderr}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "old");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "no temporary file is left");
-    let [printed, told] = stopped(folder.path(), &["trace", "convert", "-", "-", "--to", "text"], &half_a_trace());
-    assert!(printed.contains("sched_switch") && told.contains("the output lacks the rest of the trace"), "{told}");
+    let [printed, stderr] = stopped(folder.path(), &["trace", "convert", "-", "-", "--to", "text"], &half_a_trace());
+    assert!(printed.contains("sched_switch") && stderr.contains("the output lacks the rest of the trace"), "{stderr}");
 }
 
 /// Ctrl-C is no damage of the trace, and all outputs say that they lack its rest.
@@ -200,7 +200,7 @@ fn real_tasks_end_in_the_middle_of_an_instruction() {
         ends(begun(folder.path(), &words), &words);
         // The end of the run ends it as well.
         let mut child = begun(folder.path(), &["real", &file, "--duration", "300ms"]);
-        assert!(end_of(&mut child, FOR_EVER).is_some(), "{name} goes on beyond --duration");
+        assert!(end_of(&mut child, FOR_EVER).is_some(), "{name} continues beyond --duration");
     }
 }
 

@@ -16,8 +16,8 @@ fn checkout() -> PathBuf {
 fn a_crate_is_created_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine");
-    let told = well(&["new-policy", "mine", "--folder", path.to_str().unwrap()]);
-    assert!(told.contains("compare scenario.toml --kernel 6.18 --kernel mine"), "{told}");
+    let stdout = well(&["new-policy", "mine", "--folder", path.to_str().unwrap()]);
+    assert!(stdout.contains("compare scenario.toml --kernel 6.18 --kernel mine"), "{stdout}");
     let manifest: toml::Table = toml::from_str(&fs::read_to_string(path.join("Cargo.toml")).unwrap()).unwrap();
     assert_eq!(manifest["package"]["name"].as_str(), Some("mine"));
     let named = manifest["dependencies"]["vruntime"]["path"].as_str().unwrap();

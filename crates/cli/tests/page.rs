@@ -56,8 +56,8 @@ fn load(page: &Path, dark: bool) -> Option<String> {
 /// The pages' log, with places. Without messages of the browser and its own pages (`chrome://`), which complain of slow
 /// networks and busy machines.
 fn logged(log: &str) -> Vec<&str> {
-    let told = log.split(":CONSOLE:").skip(1);
-    told.filter(|told| !told.contains(", source: chrome://")).collect()
+    let messages = log.split(":CONSOLE:").skip(1);
+    messages.filter(|message| !message.contains(", source: chrome://")).collect()
 }
 
 #[test]
@@ -599,7 +599,7 @@ fn how_busy_cpus_were_has_one_figure() {
     const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
-    let told = |arguments: &[&str]| -> (serde_json::Value, String) {
+    let json_and_page = |arguments: &[&str]| -> (serde_json::Value, String) {
         let json = well(&[arguments, &["--json", "--html", page.to_str().unwrap()]].concat(), "");
         (serde_json::from_str(&json).unwrap(), std::fs::read_to_string(&page).unwrap())
     };
@@ -610,7 +610,7 @@ fn how_busy_cpus_were_has_one_figure() {
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         format!("The CPUs were busy {} % of the time: ", percent(mean))
     };
-    let (json, html) = told(&["replay", GROUPS, "--kernel", "6.1"]);
+    let (json, html) = json_and_page(&["replay", GROUPS, "--kernel", "6.1"]);
     for run in ["recorded", "replayed", "what_if"] {
         let elapsed = json["duration_ns"][run].as_f64().unwrap();
         let busy = json["busy_ns"][run].as_array().unwrap();
@@ -618,7 +618,7 @@ fn how_busy_cpus_were_has_one_figure() {
         let expected = format!("<li>{}: {}", run.replace('_', " "), sentence(&shares));
         assert!(html.contains(&expected), "{expected}");
     }
-    let (json, html) = told(&["run", SCENARIO, "--kernel", "6.12", "--duration", "100ms"]);
+    let (json, html) = json_and_page(&["run", SCENARIO, "--kernel", "6.12", "--duration", "100ms"]);
     let seen = &json["observed"][0];
     let busy = seen["cpus"].as_array().unwrap().iter().map(|cpu| cpu["busy_ns"].as_f64().unwrap() / 1e8);
     let expected = format!("<li>{}", sentence(&busy.collect::<Vec<f64>>()));

@@ -36,7 +36,7 @@ fn the_package_passes_its_tests() {
         skip::skip(&format!("Python has no {missing}: only their absence is tested"));
     }
     let output = python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]).expect("it ran before");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}{told}", String::from_utf8_lossy(&output.stdout));
-    assert!(!told.contains("Ran 0 tests") && !told.contains("ResourceWarning"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{stderr}", String::from_utf8_lossy(&output.stdout));
+    assert!(!stderr.contains("Ran 0 tests") && !stderr.contains("ResourceWarning"), "{stderr}");
 }

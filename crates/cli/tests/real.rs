@@ -225,7 +225,7 @@ fn limits_are_reported_with_what_to_do() {
             Some(err) if err.contains(what) => {
                 assert!(err.contains("ulimit -u") && err.contains("pids.max"), "{err}");
             }
-            told => skip::skip(&format!("a user's limit of threads needs setpriv, prlimit and root: {told:?}")),
+            result => skip::skip(&format!("a user's limit of threads needs setpriv, prlimit and root: {result:?}")),
         }
     }
     let text = r#"{ "tasks": { "hog": { "instance": 100000, "loop": 1, "run": 1 } } }"#;

@@ -78,14 +78,18 @@ fn a_command_is_recorded_and_replayed_without_options() {
     let (code, out, err) =
         vruntime(folder.path(), &[&["record", "--no-calibrate", "-o", "r.dat", "--json", "--"], &COMMAND[..]].concat());
     assert_eq!(code, Some(0), "{err}");
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((told["lost"].as_u64(), told["stopped"].as_str()), (Some(0), Some("command")), "{told}");
-    assert_eq!((told["command_exit"].as_i64(), told["replaced"].as_bool()), (Some(0), Some(false)), "{told}");
-    assert_eq!(told["bytes"].as_u64(), Some(fs::metadata(folder.path().join("r.dat")).unwrap().len()));
+    let recorded: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((recorded["lost"].as_u64(), recorded["stopped"].as_str()), (Some(0), Some("command")), "{recorded}");
+    assert_eq!(
+        (recorded["command_exit"].as_i64(), recorded["replaced"].as_bool()),
+        (Some(0), Some(false)),
+        "{recorded}"
+    );
+    assert_eq!(recorded["bytes"].as_u64(), Some(fs::metadata(folder.path().join("r.dat")).unwrap().len()));
     let (code, out, err) = vruntime(folder.path(), &["trace", "info", "r.dat", "--json"]);
     assert_eq!(code, Some(0), "{err}");
     let info: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(info["events"].as_u64(), told["events"].as_u64(), "each event that was counted is in the file");
+    assert_eq!(info["events"].as_u64(), recorded["events"].as_u64(), "each event that was counted is in the file");
     for name in ["sched_switch", "sched_waking", "sched_process_fork", "sched_process_exit"] {
         assert!(info["events_by_name"][name].as_u64() > Some(0), "{name}: {}", info["events_by_name"]);
     }
@@ -123,7 +127,7 @@ fn trace_cmd_reads_the_events() {
     let (code, out, err) =
         vruntime(folder.path(), &[&["record", "--no-calibrate", "--json", "--"], &COMMAND[..]].concat());
     assert_eq!(code, Some(0), "{err}");
-    let told: Value = serde_json::from_str(&out).unwrap();
+    let recorded: Value = serde_json::from_str(&out).unwrap();
     let mut report = std::process::Command::new("trace-cmd");
     report.args(["report", "-i"]).arg(folder.path().join("vruntime.dat"));
     let Ok(report) = report.output() else {
@@ -133,7 +137,7 @@ fn trace_cmd_reads_the_events() {
     let text = String::from_utf8_lossy(&report.stdout);
     let events = text.lines().filter(|line| line.contains("] ") && line.contains(": ")).count() as u64;
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
-    assert_eq!(Some(events), told["events"].as_u64(), "it sees all events");
+    assert_eq!(Some(events), recorded["events"].as_u64(), "it sees all events");
 }
 
 #[test]
@@ -195,9 +199,9 @@ fn ctrl_c_during_the_calibration_is_an_interrupt() {
     until("a handler", || fs::read_to_string(&path).is_ok_and(&catches));
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("interrupted before the recording began"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted before the recording began"), "{stderr}");
 }
 
 /// After SIGKILL another process cleans up.
@@ -325,10 +329,10 @@ fn without_privileges_a_command_is_recorded() {
     for words in ["it has only the command's tasks", "sudo vruntime record", "kernel.perf_event_paranoid=0"] {
         assert!(err.contains(words), "{words}: {err}");
     }
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-command"), Some(0)), "{told}");
+    let recorded: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((recorded["source"].as_str(), recorded["lost"].as_u64()), (Some("perf-command"), Some(0)), "{recorded}");
     let (info, notes) = reads(folder.path());
-    assert_eq!(info["events"], told["events"], "each event that was counted is in the file");
+    assert_eq!(info["events"], recorded["events"], "each event that was counted is in the file");
     assert_eq!(info["recording"]["source"].as_str(), Some("perf-command"));
     let names: Vec<&str> = info["tasks"].as_array().unwrap().iter().filter_map(|task| task["comm"].as_str()).collect();
     assert!(["yes", "head"].iter().all(|name| names.contains(name)), "{names:?}");
@@ -348,8 +352,12 @@ fn with_perf_all_switches_are_recorded() {
         skip::skip(&format!("CAP_PERFMON is not enough here ({})", err.trim()));
         return;
     }
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-switches"), Some(0)), "{told}");
+    let recorded: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (recorded["source"].as_str(), recorded["lost"].as_u64()),
+        (Some("perf-switches"), Some(0)),
+        "{recorded}"
+    );
     assert!(err.contains("it has no wakeups") && err.contains("sudo vruntime record"), "{err}");
     let (info, notes) = reads(folder.path());
     let count = |name: &str| info["events_by_name"][name].as_u64().unwrap_or(0);
@@ -379,10 +387,14 @@ fn with_a_readable_tracefs_nothing_is_missing() {
         return;
     }
     assert!(err.contains("tracepoints by perf_event_open") && err.contains("tracefs: Read-only file system"), "{err}");
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((told["source"].as_str(), told["lost"].as_u64()), (Some("perf-tracepoints"), Some(0)), "{told}");
+    let recorded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (recorded["source"].as_str(), recorded["lost"].as_u64()),
+        (Some("perf-tracepoints"), Some(0)),
+        "{recorded}"
+    );
     let (info, notes) = reads(folder.path());
-    assert_eq!(info["events"], told["events"], "each event that was counted is in the file");
+    assert_eq!(info["events"], recorded["events"], "each event that was counted is in the file");
     for name in ["sched_switch", "sched_waking", "sched_wakeup", "sched_process_fork", "sched_process_exit"] {
         assert!(info["events_by_name"][name].as_u64() > Some(0), "{name}: {}", info["events_by_name"]);
     }

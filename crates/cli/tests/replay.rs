@@ -207,7 +207,7 @@ fn wakeups_can_keep_their_times() {
         let replay = json(&["replay", "perf-data.txt", "--json", "--wakeups", wakeups], b"");
         let tasks = replay["tasks"].as_array().expect("there are tasks").iter();
         tasks
-            .map(|task| task["sleeps"].as_str().expect("it is told").to_owned())
+            .map(|task| task["sleeps"].as_str().expect("each task has it").to_owned())
             .collect::<std::collections::BTreeSet<_>>()
     };
     assert!(habits("recorded").is_subset(&["recorded", "awake"].map(String::from).into()));
@@ -261,7 +261,7 @@ fn traces_are_checked_before_they_are_compared() {
     assert_eq!(compared["replays"][0]["notes"], replayed["notes"]);
     let summary = replayed["check"]["summary"].as_str().expect("a sentence");
     let text = well(&compare(&[]), b"");
-    let check = text.find(summary).expect("it is told");
+    let check = text.find(summary).expect("the text has it");
     assert!(text.contains("perf-data.txt replayed as recorded, on 2 CPUs under 6.12"), "{text}");
     assert!(check < text.find("\ntasks").expect("there is a table"), "before what is compared: {text}");
     let files = ["compare", "perf-data.txt", "perf-script.txt", "--json"];
@@ -301,10 +301,10 @@ fn notes_do_not_show_how_a_replay_is_made() {
 
 /// The note names tasks only, and no object of the replay.
 fn cc_is_said_to_wait(output: &Output) {
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("task `cc-8` waits for a task that wakes it, from"), "{told}");
-    assert!(!told.contains("inbox"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("task `cc-8` waits for a task that wakes it, from"), "{stderr}");
+    assert!(!stderr.contains("inbox"), "{stderr}");
 }
 
 /// The waker is slightly too late for the replay's end; the what-if lacks the waiting task.
@@ -327,19 +327,19 @@ fn notes_do_not_show_it_where_a_rule_removes_tasks() {
 fn what_cannot_be_replayed_for_other_reasons() {
     let waking = |at: &str| line(0, at, "<idle>-0", "sched_waking: comm=sh pid=4 prio=120 target_cpu=000");
     let ticks = waking("170000000000000") + &switch(0, "170000000090000", "swapper/0-0", "R", "sh-4");
-    let told = fails(&["replay", "-"], ticks.as_bytes());
-    assert!(told.contains("its times have no unit") && told.contains("trace-cmd record -C mono"), "{told}");
+    let error = fails(&["replay", "-"], ticks.as_bytes());
+    assert!(error.contains("its times have no unit") && error.contains("trace-cmd record -C mono"), "{error}");
     let output = vruntime(&["trace", "analyse", "-"], ticks.as_bytes());
     let noted = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && noted.contains("times have no unit: they are read as nanoseconds"), "{noted}");
     let late = waking("1.000000") + &switch(0, "1.100000", "swapper/0-0", "R", "sh-4");
-    let told = fails(&["replay", "-", "--duration", "1ms"], late.as_bytes());
-    assert!(told.contains("no sched_switch in its first 0.001 s") && told.contains("a longer --duration"), "{told}");
+    let error = fails(&["replay", "-", "--duration", "1ms"], late.as_bytes());
+    assert!(error.contains("no sched_switch in its first 0.001 s") && error.contains("a longer --duration"), "{error}");
     let folder = tempfile::tempdir().expect("there is room");
     let file = folder.path().join("trace.dat.gz");
     std::fs::write(&file, b"\x1f\x8b\x08\0\0\0\0\0").expect("it can be written");
-    let told = fails(&["replay", file.to_str().expect("it is UTF-8")], b"");
-    assert!(told.contains("compressed by gzip") && told.contains("gunzip"), "{told}");
+    let error = fails(&["replay", file.to_str().expect("it is UTF-8")], b"");
+    assert!(error.contains("compressed by gzip") && error.contains("gunzip"), "{error}");
 }
 
 /// A spinner is preempted at a tick. A replay has the recording's ticks for any seed, if charges show them.
@@ -361,7 +361,7 @@ fn ticks_come_when_they_came() {
     let out = folder.path().to_str().expect("it is UTF-8");
     let switches = |text: &str, seed: &str, more: &[&str]| {
         let arguments = [&["replay", "-", "--as-recorded", "--seed", seed, "--out", out], more].concat();
-        let told = well(&arguments, text.as_bytes());
+        let has_note = well(&arguments, text.as_bytes());
         let trace = std::fs::read_to_string(folder.path().join("replayed/trace.txt")).expect("it was left");
         let heavy = trace.lines().filter(|line| line.contains("prev_comm=heavy") && line.contains("sched_switch:"));
         let times: BTreeSet<u64> = heavy
@@ -371,7 +371,7 @@ fn ticks_come_when_they_came() {
             .map(|us: u64| us % 4000)
             .collect();
         assert!(!times.is_empty(), "{trace}");
-        (told.contains("250 ticks a second are at the recorded times (from"), times)
+        (has_note.contains("250 ticks a second are at the recorded times (from"), times)
     };
     assert!(!switches(&text, "1", &[]).0, "nothing shows them");
     text += &charges;
@@ -380,8 +380,8 @@ fn ticks_come_when_they_came() {
     lines.sort_by_key(|line| time(line));
     let text = lines.join("\n") + "\n";
     for seed in ["1", "2", "3"] {
-        let (told, times) = switches(&text, seed, &[]);
-        assert!(told && times.iter().all(|us| (20..100).contains(us)), "{told} {times:?}");
+        let (has_note, times) = switches(&text, seed, &[]);
+        assert!(has_note && times.iter().all(|us| (20..100).contains(us)), "{has_note} {times:?}");
     }
     assert!(!switches(&text, "1", &["--hz", "100"]).0, "another machine's");
 }
@@ -460,8 +460,8 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_reported() {
     odd += "CPU:0 [LOST 77 EVENTS]\n";
     odd += &switch(0, "99999999.100000", "heavy-5", "S", "swapper/0-0");
     let notes = json(&["replay", "-", "--json"], odd.as_bytes())["notes"].to_string();
-    for told in ["earlier than the event before", "the clock jumped", "lost events"] {
-        assert!(notes.contains(told), "{told}: {notes}");
+    for damage in ["earlier than the event before", "the clock jumped", "lost events"] {
+        assert!(notes.contains(damage), "{damage}: {notes}");
     }
     // A line of 50 MB is no event, and no harm.
     let mut long = vec![b'x'; 50_000_000];
@@ -489,9 +489,9 @@ fn rules_that_cannot_work_say_so() {
         prev = next;
     }
     let rule = ["replay", "-", "--map", "light: policy=deadline:2ms/10ms nice=1"];
-    let told = fails(&rule, text.as_bytes());
+    let error = fails(&rule, text.as_bytes());
     for part in ["the rule:1:15", "requested here", "allowed on", "here 1 of 2", "add cpus=all to the rule"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(error.contains(part), "{part}: {error}");
     }
     well(&["replay", "-", "--map", "light: policy=deadline:2ms/10ms cpus=all"], text.as_bytes());
 
@@ -509,8 +509,8 @@ fn rules_that_cannot_work_say_so() {
     assert!(!note(&format!("{nice}group = \"/c/d\"\n[groups.\"/c\"]\nweight = 30\n")));
     // Rules are no workload; what is, has each key once.
     std::fs::write(&file, nice).unwrap();
-    let told = fails(&["replay", "-", "--beside", file.to_str().unwrap()], text.as_bytes());
-    assert!(told.contains("kernel") && told.matches("kernel,").count() == 1, "{told}");
+    let error = fails(&["replay", "-", "--beside", file.to_str().unwrap()], text.as_bytes());
+    assert!(error.contains("kernel") && error.matches("kernel,").count() == 1, "{error}");
 }
 
 /// A task outside the recording has no recorded value, which is not 0.
@@ -559,8 +559,8 @@ fn a_jump_of_the_clock_is_one_for_all() {
 fn as_recorded_is_no_what_if() {
     let file = ["replay", "perf-data.txt", "--as-recorded"];
     assert!(!well(&file, b"").contains("What if"));
-    let told = fails(&[&file[..], &["--kernel", "6.1"]].concat(), b"");
-    assert!(told.contains("cannot be used with"), "{told}");
+    let error = fails(&[&file[..], &["--kernel", "6.1"]].concat(), b"");
+    assert!(error.contains("cannot be used with"), "{error}");
 }
 
 /// A replay's traces are of the reported runs, and compare with the recording.

@@ -11,9 +11,9 @@ fn scenario(name: &str) -> String {
 
 /// A scenario's results under a kernel.
 fn observed(name: &str, kernel: &str) -> Value {
-    let told = well(&["run", &scenario(name), "--kernel", kernel, "--json"]);
-    let told: Value = serde_json::from_str(&told).expect("it is JSON");
-    told["observed"][0].clone()
+    let json = well(&["run", &scenario(name), "--kernel", kernel, "--json"]);
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    json["observed"][0].clone()
 }
 
 fn cpu_s(observed: &Value, task: &str) -> f64 {
@@ -21,9 +21,9 @@ fn cpu_s(observed: &Value, task: &str) -> f64 {
 }
 
 fn explained_by(name: &str, from: &str, to: &str, metric: &str) -> Vec<String> {
-    let told = well(&["bisect", &scenario(name), "--from", from, "--to", to, "--metric", metric, "--json"]);
-    let told: Value = serde_json::from_str(&told).expect("it is JSON");
-    let names = told["explained_by"].as_array().expect("it is a list");
+    let json = well(&["bisect", &scenario(name), "--from", from, "--to", to, "--metric", metric, "--json"]);
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let names = json["explained_by"].as_array().expect("it is a list");
     names.iter().map(|name| name.as_str().expect("it is a name").to_owned()).collect()
 }
 
@@ -39,11 +39,11 @@ fn a_half_time_task_beside_a_hog_gets_half_under_cfs_and_a_third_under_eevdf() {
 
 /// The real-time hog's longest time off its CPU, nanoseconds.
 fn worst_gap(kernel: &str) -> u64 {
-    let told = well(&["run", &scenario("real-time"), "--kernel", kernel, "--analyse", "latency", "--json"]);
-    let told: Value = serde_json::from_str(&told).expect("it is JSON");
-    let rows = told["observed"][0]["analyses"]["tables"]["latency"]
+    let json = well(&["run", &scenario("real-time"), "--kernel", kernel, "--analyse", "latency", "--json"]);
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let rows = json["observed"][0]["analyses"]["tables"]["latency"]
         .as_array()
-        .unwrap_or_else(|| panic!("there is no latency in {told}"));
+        .unwrap_or_else(|| panic!("there is no latency in {json}"));
     let urgent = rows.iter().find(|row| row["task"].as_str().is_some_and(|name| name.starts_with("urgent")));
     urgent.and_then(|row| row["max_delay_ns"].as_u64()).unwrap_or(0)
 }

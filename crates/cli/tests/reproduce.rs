@@ -50,8 +50,8 @@ fn a_folder_that_cannot_be_written_is_reported_before_the_runs() {
     let output = vruntime(&["reproduce", "spurious-migration", "--out", &out]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(output.stdout), "", "nothing was run");
-    let told = text(output.stderr);
-    assert!(told.contains("cannot make the folder") && told.contains("out"), "{told}");
+    let stderr = text(output.stderr);
+    assert!(stderr.contains("cannot make the folder") && stderr.contains("out"), "{stderr}");
 }
 
 #[test]

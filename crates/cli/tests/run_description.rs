@@ -194,14 +194,14 @@ fn json_has_what_is_printed_of_all_seeds() {
     let text_of = "[[task]]\nname = \"a\"\nloops = 20\nrun = \"1ms\"\nsleep = \"1ms\"\n";
     fs::write(&file, text_of).expect("it can be written");
     let run = ["run", &file, "--machine", "2", "--repeat", "3", "--json"];
-    let told = json(&[&run[..], &["--tables", &path("tables"), "--out", &path("out")]].concat());
+    let results = json(&[&run[..], &["--tables", &path("tables"), "--out", &path("out")]].concat());
     let left: Value =
         serde_json::from_str(&fs::read_to_string(path("out/results.json")).expect("it is left")).expect("it is JSON");
-    assert_eq!(left["over_seeds"], told["over_seeds"]);
-    let cells = told["over_seeds"].as_array().expect("a list");
+    assert_eq!(left["over_seeds"], results["over_seeds"]);
+    let cells = results["over_seeds"].as_array().expect("a list");
     let rows = fs::read_to_string(path("tables/over_seeds.csv")).expect("it is left");
     assert_eq!(cells.len(), rows.lines().count() - 1);
-    let observed = told["observed"].as_array().expect("a list");
+    let observed = results["observed"].as_array().expect("a list");
     let each: Vec<f64> = observed.iter().map(|run| run["classes"]["a"]["share"].as_f64().expect("a number")).collect();
     let share = cells.iter().find(|cell| cell["class"] == "a" && cell["metric"] == "share").expect("it is there");
     assert_eq!((&share["group"], &share["unit"]), (&Value::Null, &json!("of a CPU")));
@@ -211,7 +211,7 @@ fn json_has_what_is_printed_of_all_seeds() {
     assert!(near("max", each.iter().copied().fold(0.0, f64::max)), "{share} of {each:?}");
     // Runs that end by themselves are of unequal length: the head has the first's.
     let lengths: Vec<&Value> = observed.iter().map(|run| &run["machine"]["elapsed_ns"]).collect();
-    assert!(lengths[0] == &told["duration_ns"] && lengths[0] != lengths[1], "{lengths:?}");
+    assert!(lengths[0] == &results["duration_ns"] && lengths[0] != lengths[1], "{lengths:?}");
     let compared = json(&["compare", &file, "--machine", "2", "--machine", "4", "--repeat", "3", "--json"]);
     let cell = |cell: &Value| {
         let value = &cell["values"][0];
@@ -219,7 +219,7 @@ fn json_has_what_is_printed_of_all_seeds() {
             "mean": value["mean"], "min": value["min"], "max": value["max"]})
     };
     let of_compare: Value = compared["cells"].as_array().expect("a list").iter().map(cell).collect();
-    assert_eq!(of_compare, told["over_seeds"]);
+    assert_eq!(of_compare, results["over_seeds"]);
     let of_compare = compared["runs"][0]["observed"].as_array().expect("a list");
     assert_eq!(of_compare.iter().map(|run| &run["elapsed_ns"]).collect::<Vec<_>>(), lengths);
     let alone = json(&["run", &file, "--json"]);
@@ -230,12 +230,12 @@ fn json_has_what_is_printed_of_all_seeds() {
 #[test]
 fn a_negative_tunable_is_reported_as_it_was_given() {
     let how = ["--duration", "20ms", "--set", "sched_rt_runtime_us=-1"];
-    let told = well(&[&["run", "groups.toml"][..], &how].concat());
-    assert!(told.contains("\n  with sched_rt_runtime_us = -1\n"), "{told}");
+    let stdout = well(&[&["run", "groups.toml"][..], &how].concat());
+    assert!(stdout.contains("\n  with sched_rt_runtime_us = -1\n"), "{stdout}");
     let run = json(&[&["run", "groups.toml", "--json"][..], &how].concat());
     assert_eq!(run["changes"], json!(["sched_rt_runtime_us = -1"]));
-    let told = well(&[&["compare", "groups.toml", "--machine", "1", "--machine", "2"][..], &how].concat());
-    assert!(told.contains(", with sched_rt_runtime_us = -1\n"), "{told}");
+    let stdout = well(&[&["compare", "groups.toml", "--machine", "1", "--machine", "2"][..], &how].concat());
+    assert!(stdout.contains(", with sched_rt_runtime_us = -1\n"), "{stdout}");
     let twice = [&["run", "groups.toml"][..], &how, &["--set", "sched_rt_runtime_us=900000"]].concat();
     let note = text(&vruntime(&twice).stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(note.contains("--set sched_rt_runtime_us=-1 has no effect"), "{note}");

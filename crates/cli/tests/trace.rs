@@ -85,15 +85,15 @@ fn standard_input_and_losses() {
 #[test]
 fn what_is_no_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |name: &str, content: &[u8]| {
+    let error_of = |name: &str, content: &[u8]| {
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         fails(&["trace", "info", &path.display().to_string()], b"")
     };
     let wide: Vec<u8> = "\u{feff}# tracer: nop\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let utf_16 = told("wide.txt", &wide);
+    let utf_16 = error_of("wide.txt", &wide);
     assert!(utf_16.contains("a text in UTF-16 is not read") && utf_16.contains("iconv"), "{utf_16}");
-    let blank = told("blank.txt", &[b'\n'; 100]);
+    let blank = error_of("blank.txt", &[b'\n'; 100]);
     assert!(!blank.contains("workload") && blank.contains("has no events in 100 lines"), "{blank}");
     insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
@@ -114,10 +114,11 @@ fn a_trace_from_standard_input() {
         );
     }
     let bytes = std::fs::read(Path::new(DATA).join("perf.data")).unwrap();
-    let told = |file: &str, bytes: &[u8]| well(&["replay", file, "--as-recorded"], bytes);
+    let replayed = |file: &str, bytes: &[u8]| well(&["replay", file, "--as-recorded"], bytes);
     let (_, named) =
-        told("perf.data", b"").split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
-    let (_, piped) = told("-", &bytes).split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
+        replayed("perf.data", b"").split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
+    let (_, piped) =
+        replayed("-", &bytes).split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
     assert_eq!(named, piped);
 }
 
@@ -283,8 +284,8 @@ fn what_a_perfetto_trace_does_not_have_is_reported() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     for command in ["run", "compare"] {
-        let told = notes(command, 1090);
-        assert!(told.contains("events of CPUs from 1024 on are not in trace.perfetto-trace"), "{command}: {told}");
+        let note = notes(command, 1090);
+        assert!(note.contains("events of CPUs from 1024 on are not in trace.perfetto-trace"), "{command}: {note}");
         assert!(!notes(command, 1000).contains("1024"), "{command}");
     }
 }
@@ -300,23 +301,23 @@ fn a_note_names_the_task_of_a_critical_path() {
     let (first, second) =
         (["prev_comm=a prev_pid=7", "next_comm=a next_pid=7"], ["prev_comm=a prev_pid=8", "next_comm=a next_pid=8"]);
     let trace = [switch(1, first[0], second[1]), switch(2, second[0], first[1])].concat();
-    let told = |arguments: &[&str], input: &str| {
+    let stderr_of = |arguments: &[&str], input: &str| {
         let output = vruntime(arguments, input.as_bytes());
         String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ")
     };
-    let note = told(&["trace", "analyse", "-", "critical-path:a"], &trace);
+    let note = stderr_of(&["trace", "analyse", "-", "critical-path:a"], &trace);
     assert_eq!(note, "note: 2 tasks are called `a`; the critical path is that of a-7, others are a-8");
-    assert_eq!(told(&["trace", "analyse", "-", "critical-path:a-8"], &trace), "");
+    assert_eq!(stderr_of(&["trace", "analyse", "-", "critical-path:a-8"], &trace), "");
     // In a scenario, the name is that of a class.
-    let run = told(&["run", "-", "--analyse", "critical-path:web"], scenario);
+    let run = stderr_of(&["run", "-", "--analyse", "critical-path:web"], scenario);
     assert!(run.starts_with("note: 2 tasks are called `web`; the critical path is that of web-"), "{run}");
     assert!(run.contains("web-0-1000") && run.contains("web-1-1001"), "{run}");
-    let nobody = told(&["run", "-", "--analyse", "critical-path:db"], scenario);
+    let unknown = stderr_of(&["run", "-", "--analyse", "critical-path:db"], scenario);
     assert!(
-        nobody.contains("no task with the name or pid `db`") && nobody.contains("there are batch, web"),
-        "{nobody}"
+        unknown.contains("no task with the name or pid `db`") && unknown.contains("there are batch, web"),
+        "{unknown}"
     );
-    assert!(!nobody.contains("trace info"), "{nobody}");
+    assert!(!unknown.contains("trace info"), "{unknown}");
 }
 
 /// A run's traces only have flags that formats keep, so there is no note.
@@ -358,8 +359,8 @@ fn a_converted_trace_is_replayed_under_its_own_kernel() {
     }
     // Perfetto would misread the states of older kernels.
     let old = vruntime(&["trace", "convert", &out("old/trace.txt"), &out("f.pftrace")], b"");
-    let told = String::from_utf8_lossy(&old.stderr);
-    assert!(told.contains("the release of its kernel, 3.18.0-vruntime, is not in"), "{told}");
+    let stderr = String::from_utf8_lossy(&old.stderr);
+    assert!(stderr.contains("the release of its kernel, 3.18.0-vruntime, is not in"), "{stderr}");
     assert_eq!(release(&out("f.pftrace")), serde_json::Value::Null);
 }
 

@@ -73,10 +73,10 @@ fn bisect_rejects_the_policy(folder: &Path) {
     for sides in ["--from 6.12 --to mine", "--from mine --to 6.12"] {
         for file in ["s.toml", "recorded/trace.txt"] {
             let output = output(folder, &format!("bisect {file} {sides}"));
-            let told = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ");
-            assert_eq!(output.status.code(), Some(1), "{told}");
-            assert!(told.contains("cannot bisect policy `mine`"), "{told}");
-            assert!(told.contains(&format!("compare {file} --kernel 6.12 --kernel mine")), "{told}");
+            let stderr = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ");
+            assert_eq!(output.status.code(), Some(1), "{stderr}");
+            assert!(stderr.contains("cannot bisect policy `mine`"), "{stderr}");
+            assert!(stderr.contains(&format!("compare {file} --kernel 6.12 --kernel mine")), "{stderr}");
         }
     }
 }
@@ -97,6 +97,6 @@ fn kernels_describes_the_policy(folder: &Path) {
     assert_eq!([&one["features"], &one["tunables"]], [&kernel["features"], &kernel["tunables"]]);
     assert_eq!(well(folder, "kernels --behaviours mine --json"), well(folder, "kernels --behaviours 6.12 --json"));
     let output = output(folder, "kernels mime");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && told.contains("there is no kernel `mime`"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && stderr.contains("there is no kernel `mime`"), "{stderr}");
 }

@@ -38,22 +38,22 @@ fn a_group_of_a_scenario_is_changed_from_the_command_line() {
     let rules = folder.path().join("rules.toml");
     fs::write(&rules, "[[rule]]\ncgroup = \"/iron\"\nweight = 300\n").expect("it can be written");
     near(shares(&["--map", rules.to_str().expect("it is UTF-8")]), [500, 500]);
-    let told = well(&[&RUN[..], &["--map", "cgroup=/iron: weight=300"]].concat());
-    assert!(told.lines().take(4).any(|line| line == "  with cgroup=/iron: weight=300"), "{told}");
+    let stdout = well(&[&RUN[..], &["--map", "cgroup=/iron: weight=300"]].concat());
+    assert!(stdout.lines().take(4).any(|line| line == "  with cgroup=/iron: weight=300"), "{stdout}");
 }
 
 /// Results name the rules, tunables and features of their sides.
 #[test]
 fn results_say_what_was_changed() {
     let of_kernel = ["--set", "base_slice_ns=2000000", "--feature", "NO_RUN_TO_PARITY"];
-    let told = well(&[&RUN[..], &["--kernel", "6.12"], &of_kernel].concat());
-    assert!(told.contains("\n  with base_slice_ns = 2000000\n  with feature NO_RUN_TO_PARITY\n"), "{told}");
+    let stdout = well(&[&RUN[..], &["--kernel", "6.12"], &of_kernel].concat());
+    assert!(stdout.contains("\n  with base_slice_ns = 2000000\n  with feature NO_RUN_TO_PARITY\n"), "{stdout}");
     assert_eq!(json(&[&RUN[..], &["--json"]].concat()).get("changes"), None, "it is as the file has it");
     let folder = tempfile::tempdir().expect("there is room");
     let out = folder.path().to_str().expect("it is UTF-8");
     let what_if = ["compare", "groups.toml", "--kernel", "6.12", "--map", "cgroup=/iron: weight=300", "--out", out];
-    let told = well(&[&what_if[..], &of_kernel].concat());
-    assert!(told.contains("with base_slice_ns = 2000000; feature NO_RUN_TO_PARITY\n"), "{told}");
+    let stdout = well(&[&what_if[..], &of_kernel].concat());
+    assert!(stdout.contains("with base_slice_ns = 2000000; feature NO_RUN_TO_PARITY\n"), "{stdout}");
     let changes = |side: &str| {
         let text = fs::read_to_string(folder.path().join(side).join("results.json")).expect("it is left there");
         serde_json::from_str::<serde_json::Value>(&text).expect("it is JSON")["changes"].clone()
@@ -78,21 +78,21 @@ fn a_group_without_tasks_of_its_own_is_changed() {
 
 #[test]
 fn what_no_file_has_is_refused() {
-    let told = |rule: &str| {
-        let told = fails(&[&RUN[..], &["--map", rule]].concat());
-        told.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
+    let error_of = |rule: &str| {
+        let error = fails(&[&RUN[..], &["--map", rule]].concat());
+        error.replace('\u{2502}', " ").split_whitespace().collect::<Vec<&str>>().join(" ")
     };
-    let unknown = told("cgroup=/irn: weight=200");
+    let unknown = error_of("cgroup=/irn: weight=200");
     assert!(unknown.contains("no task group of groups.toml fits this rule"), "{unknown}");
     assert!(unknown.contains("did you mean `/iron`? the groups are /gold, /iron;"), "{unknown}");
-    let nobody = told("led: nice=3");
-    assert!(nobody.contains("no task of groups.toml fits this rule"), "{nobody}");
-    assert!(nobody.contains("the tasks are gold, iron;"), "{nobody}");
-    assert!(told("gold: cpus=0-7").contains("there is no CPU 2: the machine has 2, 0 to 1"));
-    assert!(told("tree=12: nice=3").contains("`tree` is of traces: groups.toml is none"));
-    assert!(told("gold: copies=3").contains("`instance` sets the number of copies"));
-    assert!(told("gold: remove").contains("remove the task from the file"));
-    assert!(told("cgroup=/iron: wieght=200").contains("did you mean `weight`?"));
+    let no_task = error_of("led: nice=3");
+    assert!(no_task.contains("no task of groups.toml fits this rule"), "{no_task}");
+    assert!(no_task.contains("the tasks are gold, iron;"), "{no_task}");
+    assert!(error_of("gold: cpus=0-7").contains("there is no CPU 2: the machine has 2, 0 to 1"));
+    assert!(error_of("tree=12: nice=3").contains("`tree` is of traces: groups.toml is none"));
+    assert!(error_of("gold: copies=3").contains("`instance` sets the number of copies"));
+    assert!(error_of("gold: remove").contains("remove the task from the file"));
+    assert!(error_of("cgroup=/iron: wieght=200").contains("did you mean `weight`?"));
     let none = fails(&["run", "beat.json", "--map", "cgroup=/iron: weight=200"]);
     assert!(none.contains("there is no task group in beat.json"), "{none}");
     // As on a real kernel, a refused policy leaves the task as it was. `--strict` ends the run, and names the rule.
@@ -108,10 +108,10 @@ fn an_empty_group_is_reported() {
     fs::write(&rules, "[groups.\"/nobody\"]\nweight = 300\n").expect("it can be written");
     let output = vruntime(&[&RUN[..], &["--map", rules.to_str().expect("it is UTF-8")]].concat());
     assert!(output.status.success());
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        told.contains("the rule for [groups.\"/nobody\"] matches no tasks") && told.contains("the file has no"),
-        "{told}"
+        stderr.contains("the rule for [groups.\"/nobody\"] matches no tasks") && stderr.contains("the file has no"),
+        "{stderr}"
     );
 }
 
@@ -125,10 +125,10 @@ fn a_comparison_of_a_file_with_what_if() {
     let share = cells.iter().find(|cell| cell["class"] == "iron" && cell["metric"] == "share").expect("it is there");
     let [before, after] = [0, 1].map(|side| share["values"][side]["mean"].as_f64().expect("a number"));
     assert!((0.22..0.28).contains(&before) && (0.47..0.53).contains(&after), "{share}");
-    let told = well(&what_if);
+    let output = well(&what_if);
     let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, preempt voluntary, 0.2 s simulated, with cgroup=/iron: weight=300";
-    assert!(told.lines().any(|line| line == lead), "{told}");
+    assert!(output.lines().any(|line| line == lead), "{output}");
     let trace = "../../../trace/tests/data/ftrace.txt";
-    let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
-    assert!(told.contains("ftrace.txt") && told.contains("--cgroups"), "the trace has no groups: {told}");
+    let output = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);
+    assert!(output.contains("ftrace.txt") && output.contains("--cgroups"), "the trace has no groups: {output}");
 }

@@ -160,7 +160,7 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// The CPU of [`messages_to_a_neighbour`].
+/// Returns the CPU of [`messages_to_a_neighbour`].
 pub(crate) fn first_cpu() -> usize {
     probes::allowed().first().copied().unwrap_or(0)
 }

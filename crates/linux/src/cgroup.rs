@@ -26,7 +26,7 @@ pub(crate) fn own_name() -> String {
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// A process's start, clock ticks since boot. None if missing or a zombie.
+/// Returns a process's start, clock ticks since boot. None if missing or a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything. Then come the state and, 20th, the start.

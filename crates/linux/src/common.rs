@@ -144,7 +144,7 @@ impl Common {
         }
     }
 
-    /// The live threads: task and id.
+    /// Returns the live threads: task and id.
     pub(crate) fn threads(&self) -> impl Iterator<Item = (usize, u32)> {
         let used = (self.used.load(Ordering::SeqCst) as usize).min(self.tids.len());
         let slots = self.tids[..used].iter().map(|slot| slot.load(Ordering::SeqCst));

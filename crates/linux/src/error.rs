@@ -79,7 +79,7 @@ pub enum Error {
     },
 }
 
-/// The limits that may cause EAGAIN for a thread or process; None for other errors.
+/// Returns the limits that may cause EAGAIN for a thread or process; None for other errors.
 pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> {
     (Errno::from_io_error(cause) == Some(Errno::AGAIN)).then_some(
         "the limit of threads is reached: raise the user's limit (ulimit -u), pids.max of this process's cgroup or of an ancestor, or the \

@@ -57,7 +57,7 @@ fn number(path: &str) -> Option<u32> {
     read(path)?.parse().ok()
 }
 
-/// The first CPU of a list such as `2-3,8`.
+/// Returns the first CPU of a list such as `2-3,8`.
 fn first_of(list: &str) -> Option<u32> {
     list.split([',', '-']).next()?.trim().parse().ok()
 }

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
-    /// A unique name, since other processes may run these tests.
+    /// Returns a unique name, since other processes may run these tests.
     fn own_name(word: &str) -> String {
         format!("{word}-{}", std::process::id())
     }

@@ -98,7 +98,7 @@ impl Child {
         true
     }
 
-    /// Its results, after the run.
+    /// Returns its results, after the run.
     fn report(mut self) -> Option<Report> {
         let mut bytes = Vec::new();
         let read = self.report.try_clone().map(File::from).and_then(|mut pipe| pipe.read_to_end(&mut bytes));

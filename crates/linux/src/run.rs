@@ -277,7 +277,7 @@ impl Shared {
     }
 }
 
-/// A thread's name, cut like the kernel's.
+/// Returns a thread's name, cut like the kernel's.
 fn short(name: &str) -> String {
     name.bytes().filter(u8::is_ascii_graphic).take(15).map(char::from).collect()
 }
@@ -364,7 +364,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })
 }
 
-/// The groups, if used, and allowed by the kernel.
+/// Returns the groups, if used, and allowed by the kernel.
 fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
     if workload.groups.len() <= 1 {
         return None;
@@ -555,7 +555,7 @@ fn wait_until_parked(shared: &Arc<Shared>, count: usize) {
     }
 }
 
-/// The results of the threads of this process.
+/// Returns the results of the threads of this process.
 fn parked(shared: &Arc<Shared>, count: usize) -> Vec<TaskMeasured> {
     wait_until_parked(shared, count);
     let parked = std::mem::take(&mut locked(&shared.gate.state).parked);

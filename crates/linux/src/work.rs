@@ -18,7 +18,7 @@ pub(crate) fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as i64 }
 }
 
-/// The monotonic clock, nanoseconds, read in user space.
+/// Returns the monotonic clock, nanoseconds, read in user space.
 pub(crate) fn now() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
@@ -28,7 +28,7 @@ pub(crate) fn cpu_time() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// The longest gap between two readings that counts as own work, nanoseconds.
+/// Returns the longest gap between two readings that counts as own work, nanoseconds.
 pub(crate) fn gap() -> u64 {
     static GAP: OnceLock<u64> = OnceLock::new();
     *GAP.get_or_init(|| {

@@ -84,8 +84,8 @@ fn hogs_end_with_the_run() {
 fn what_refers_to_nothing_is_refused() {
     let all = workload(vec![once("a", vec![Op::Lock(0)])]);
     let refused = run(&all, &Options { duration: Some(50 * MS), ..Options::default() }, &|| false);
-    let said = refused.unwrap_err().to_string();
-    assert_eq!(said, "task `a` refers to mutex 0, which does not exist");
+    let message = refused.unwrap_err().to_string();
+    assert_eq!(message, "task `a` refers to mutex 0, which does not exist");
 }
 
 /// The resume is long after all tasks are suspended. A signal would wake only one task.
@@ -199,8 +199,8 @@ fn groups_are_made_or_reported_and_leave_nothing_behind() {
         |path: &str, parent, weight| Group { path: path.to_owned(), parent: Some(parent), weight, ..Group::default() };
     all.groups.extend([group("/a", 0, 300), group("/a/b", 1, 50)]);
     let measured = of(&all, Some(50 * MS));
-    let told = measured.notes.iter().any(|note| note.contains("groups"));
-    assert!(told == measured.groups.is_empty(), "{measured:?}");
+    let is_noted = measured.notes.iter().any(|note| note.contains("groups"));
+    assert!(is_noted == measured.groups.is_empty(), "{measured:?}");
     assert_eq!(measured.tasks[0].group, 2);
     let own = format!("vruntime-{}-", std::process::id());
     for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"] {
@@ -366,6 +366,6 @@ fn processes_are_changed_from_outside() {
     let changed = if refused { own } else { 7 };
     assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
     // The notes report inheritance.
-    let told = measured.notes.iter().any(|note| note.contains(&format!("runs with nice {own}")));
-    assert_eq!(told, own != 0, "{:?}", measured.notes);
+    let is_noted = measured.notes.iter().any(|note| note.contains(&format!("runs with nice {own}")));
+    assert_eq!(is_noted, own != 0, "{:?}", measured.notes);
 }

@@ -1,7 +1,7 @@
 //! A trace replayed under two kernels: what each task had of the CPUs in the recording, and what it has under each.
 //!
 //! `cargo run -p vruntime-replay --example two_kernels`, or behind `--` with a trace of your own and, if
-//! you have it, what its machine said of its groups (docs/replay.md).
+//! you have it, what its machine wrote about its groups (docs/replay.md).
 
 use std::error::Error;
 

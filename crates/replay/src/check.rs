@@ -126,7 +126,7 @@ fn groups_of(results: &Results) -> BTreeMap<&str, &str> {
     results.tasks.iter().filter_map(|task| Some((task.name.as_str(), path(task.group)?))).collect()
 }
 
-/// The groups of all runs with their recorded CPU time, by each thread's times of membership.
+/// Returns the groups of all runs with their recorded CPU time, by each thread's times of membership.
 fn groups(recorded: &Recorded, runs: &[Ran<'_>]) -> Vec<ReplayGroup> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut groups = ReplayGroup::all(first.results, runs.get(1).map(|run| run.results));

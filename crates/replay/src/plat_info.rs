@@ -281,7 +281,7 @@ conf:
         assert_eq!(domains, [(vec![0, 2], 42_000, 118_500), (vec![1], 160_000, 583_000)]);
         assert_eq!(known.frequencies.domains[0].khz, [450_000, 850_000]);
         assert!(clocks(&text("41")).unwrap_err().to_string().contains("the power at 850 MHz"));
-        assert!(clocks(JUNO).unwrap().is_some_and(|clocks| clocks.energy.is_none()), "nothing is told of power");
+        assert!(clocks(JUNO).unwrap().is_some_and(|clocks| clocks.energy.is_none()), "the file has no power");
     }
 
     #[test]

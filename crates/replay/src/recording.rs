@@ -385,7 +385,7 @@ impl Recording {
     }
 }
 
-/// The kernel for a trace of this release.
+/// Returns the kernel for a trace of this release.
 fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
     let Some(release) = release else { return (RECORDED_KERNEL.to_owned(), None) };
     // Up to 2.6, the third number was the version.

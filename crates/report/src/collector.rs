@@ -299,7 +299,7 @@ impl Collector {
         self.settling.disturb();
         let idle = self.cpu_mut(cpu).running == Running::Idle;
         if let Some(watch) = &mut self.conservation {
-            watch.comes(at, cpu, idle);
+            watch.cpu_online(at, cpu, idle);
         }
     }
 
@@ -308,7 +308,7 @@ impl Collector {
         self.cpu_mut(cpu);
         let Self { tasks, groups, conservation, throttle_state, .. } = self;
         if let Some(watch) = conservation {
-            watch.goes(at, cpu, |task, cpu| throttle_state.is_throttled(&tasks[task.index()], cpu, groups));
+            watch.cpu_offline(at, cpu, |task, cpu| throttle_state.is_throttled(&tasks[task.index()], cpu, groups));
         }
     }
 

@@ -364,7 +364,7 @@ fn value(metric: &Metric, cell: Option<Spread>) -> String {
     cell.map_or_else(|| "-".to_owned(), |spread| spread.text(metric.format))
 }
 
-/// A cell for a page, sortable by value.
+/// Returns a cell for a page, sortable by value.
 fn measured(metric: &Metric, cell: Option<Spread>) -> Cell {
     cell.map_or(Cell::Nothing, |spread| Cell::Measure {
         value: spread.mean,

@@ -239,15 +239,16 @@ impl Conservation {
 
     /// Takes a CPU offline.
     #[cold]
-    pub(crate) fn goes(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
+    pub(crate) fn cpu_offline(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
         self.gets_busy(at, cpu, barred);
         if cpu.index() < self.chains.len() {
             self.offline.insert(cpu);
         }
     }
 
+    /// Takes a CPU online.
     #[cold]
-    pub(crate) fn comes(&mut self, at: u64, cpu: CpuId, idle: bool) {
+    pub(crate) fn cpu_online(&mut self, at: u64, cpu: CpuId, idle: bool) {
         self.offline.remove(cpu);
         if idle {
             self.goes_idle(at, cpu);

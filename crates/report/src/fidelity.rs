@@ -284,7 +284,7 @@ fn metrics(recorded: &RecordedScenario) -> Vec<Metric> {
     metrics
 }
 
-/// The mean over a class's tasks that have the value.
+/// Returns the mean over a class's tasks that have the value.
 fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     let values: Vec<f64> = run.tasks.iter().filter(|task| task.class == class).filter_map(value).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -58,7 +58,7 @@ fn autogroup_weight(nice: i8) -> u32 {
 }
 
 impl Group {
-    /// Its weight on the scale of claims.
+    /// Returns its weight on the scale of claims.
     pub(crate) fn claim(&self) -> u64 {
         match (self.guarantee, self.nice) {
             (Some(percent), _) => guaranteed_weight(percent),
@@ -68,7 +68,7 @@ impl Group {
         }
     }
 
-    /// Its `cpu.weight` as read. 0 for an idle group.
+    /// Returns its `cpu.weight` as read. 0 for an idle group.
     fn weight(&self) -> u32 {
         if self.idle { 0 } else { self.nice.map_or(self.weight, autogroup_weight) }
     }

@@ -1,5 +1,5 @@
 //! Snapshots as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
-//! kernel's names, order and columns. Kernels before 6.1 have only fields that exist in both. The first CFS and O(1)
+//! kernel's names, order and columns. Kernels up to 5.4 have only fields that exist in both. The first CFS and O(1)
 //! use the names of 3.10.
 
 use std::fmt::Write as _;

@@ -71,7 +71,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The document's values.
+    /// Returns the document's values.
     pub fn published<V: Into<Option<f64>>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         Self { name: name.into(), published: true, values: values.into_iter().map(Into::into).collect() }
     }

@@ -454,12 +454,12 @@ mod tests {
         SavedResults::read(json.to_string().as_bytes())
     }
 
-    /// A class with all fields, and the file around it.
+    /// Returns a class with all fields, and the file around it.
     fn file(class: &Value) -> Value {
         json!({"name": "n", "kernel": "6.12", "duration_s": 2.0, "observed": [{"classes": {"web": class}}]})
     }
 
-    /// A second of a task that sleeps, loops and migrates.
+    /// Returns a second of a task that sleeps, loops and migrates.
     fn ran() -> Results {
         let mut c = Collector::new(2);
         let (task, cpu, other) = (TaskId(0), CpuId(0), CpuId(1));

@@ -44,7 +44,7 @@ pub(crate) fn joules(value: f64) -> String {
     if (1.0..=9.0).contains(&zeros) { format!("{value:.*}", zeros as usize + 2) } else { three(value) }
 }
 
-/// A count, mean or rate of counts. Large ones have k or M.
+/// Returns a count, mean or rate of counts. Large ones have k or M.
 pub(crate) fn count(value: f64) -> String {
     match value.abs() {
         size if size >= 9_999_500.0 => format!("{} M", three(value / 1e6)),
@@ -54,7 +54,7 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
-/// A number with its noun.
+/// Returns a number with its noun.
 ///
 /// ```
 /// assert_eq!(vruntime_report::counted(1, "switch", "switches"), "1 switch");
@@ -74,7 +74,7 @@ pub(crate) fn limit(quota: u64, period: u64) -> String {
     format!("{cpus} {unit} ({} in each {})", time(quota as f64), time(period as f64))
 }
 
-/// A share of a CPU as a percentage.
+/// Returns a share of a CPU as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() < 99.995 { format!("{percent:.2}") } else { format!("{percent:.1}") }

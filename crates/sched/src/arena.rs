@@ -16,7 +16,7 @@ impl<T> Default for Arena<T> {
 }
 
 impl<T> Arena<T> {
-    /// The number of values.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -56,12 +56,12 @@ impl<T> Arena<T> {
         self.slots.get(index as usize).and_then(Option::as_ref)
     }
 
-    /// All values, by index.
+    /// Returns all values, by index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)
     }
 
-    /// The values from index `first` on, by index.
+    /// Returns the values from index `first` on, by index.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
         let slots = self.slots.iter().enumerate().skip(first as usize);
         slots.filter_map(|(index, slot)| slot.as_ref().map(|value| (index as u32, value)))

@@ -25,7 +25,7 @@ pub enum SchedPolicy {
 }
 
 impl SchedPolicy {
-    /// The name in sched(7).
+    /// Returns the name in sched(7).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Normal => "SCHED_OTHER",

@@ -78,7 +78,7 @@ impl Clock {
         self.skipped = now;
     }
 
-    /// The time without the effect of [`skip`](Self::skip), to compare several clocks.
+    /// Returns the time without the effect of [`skip`](Self::skip), to compare several clocks.
     #[inline]
     pub(crate) fn latest(&self) -> u64 {
         self.now.max(self.skipped)
@@ -90,7 +90,7 @@ impl Clock {
         self.now
     }
 
-    /// The clock of load averages.
+    /// Returns the clock of load averages.
     #[inline]
     pub const fn pelt(&self) -> u64 {
         self.pelt

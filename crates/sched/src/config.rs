@@ -66,7 +66,7 @@ pub struct Config<T> {
 }
 
 impl Config<Knobs> {
-    /// The settings of `kernel` on `topology` with `hz` ticks a second.
+    /// Returns the settings of `kernel` on `topology` with `hz` ticks a second.
     pub fn new(kernel: &Kernel, topology: &Topology, hz: u32) -> Self {
         Self {
             tunables: kernel.tunables(topology.nr_cpus(), hz),

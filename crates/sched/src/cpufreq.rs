@@ -21,8 +21,8 @@ const fn with_headroom(util: u64) -> u64 {
     util + (util >> 2)
 }
 
-/// The frequency at which a CPU of capacity `max` at `highest` provides `util` (`map_util_freq`), in the unit of
-/// `highest`.
+/// Returns the frequency at which a CPU of capacity `max` at `highest` provides `util` (`map_util_freq`), in the unit
+/// of `highest`.
 pub fn map_util_freq(util: u64, highest: u32, max: u64) -> u64 {
     u64::from(highest) * util / max.max(1)
 }

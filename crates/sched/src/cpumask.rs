@@ -14,7 +14,7 @@ pub struct CpuMask {
 }
 
 impl CpuMask {
-    /// The empty set.
+    /// Returns the empty set.
     pub const fn new() -> Self {
         Self { words: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl CpuMask {
         self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.0 % 64) & 1 == 1)
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -56,18 +56,18 @@ impl CpuMask {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     pub fn first(&self) -> Option<CpuId> {
         self.iter().next()
     }
 
-    /// The CPU, if it is the only one.
+    /// Returns the CPU, if it is the only one.
     pub fn only(&self) -> Option<CpuId> {
         let mut cpus = self.iter();
         cpus.next().filter(|_| cpus.next().is_none())
     }
 
-    /// The CPUs, ascending.
+    /// Returns the CPUs, ascending.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.iter_from(CpuId(0))
@@ -98,7 +98,7 @@ impl CpuMask {
         Self { words: self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect() }
     }
 
-    /// An empty set with room for `count` CPUs.
+    /// Returns an empty set with room for `count` CPUs.
     pub fn with_capacity(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)] }
     }
@@ -186,7 +186,7 @@ impl AtomicCpuMask {
         self.nr.load(Relaxed) as usize
     }
 
-    /// The CPUs, ascending from `start`, wrapping.
+    /// Returns the CPUs, ascending from `start`, wrapping.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let words = self.words.len();
         let begin = start.index() / 64;

@@ -10,7 +10,7 @@
 //!
 //! Kernels differ:
 //!
-//! - 6.1: a task's own affinity ends when its group's CPUs change. 6.2+: it is remembered.
+//! - Up to 6.1: a task's own affinity ends when its group's CPUs change. 6.2+: it is remembered.
 //! - 6.7+: a `root` partition of CPUs isolated at boot is invalid. Earlier: valid, without scheduling domains.
 //! - Texts of faults.
 
@@ -52,7 +52,7 @@ impl Partition {
     pub const ALL: [(&'static str, Self); 3] =
         [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
 
-    /// The text in the file.
+    /// Returns the text in the file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Member => "member",
@@ -79,12 +79,12 @@ pub enum Invalid {
     Hotplug,
     /// It requests no CPUs.
     Empty,
-    /// Some of its CPUs were isolated at boot (6.12+).
+    /// Some of its CPUs were isolated at boot (6.7+).
     Housekeeping,
 }
 
 impl Invalid {
-    /// A kernel's text.
+    /// Returns a kernel's text.
     pub fn reason(self, rules: Rules) -> &'static str {
         match self {
             Self::Cpus if !rules.exclusive => "Invalid cpu list in cpuset.cpus",
@@ -161,7 +161,7 @@ pub struct CpusetView {
 }
 
 impl CpusetView {
-    /// The text of `cpuset.cpus.partition`: `root`, or `root invalid (Parent is not a partition root)`.
+    /// Returns the text of `cpuset.cpus.partition`: `root`, or `root invalid (Parent is not a partition root)`.
     pub fn partition_text(&self) -> alloc::string::String {
         match self.invalid {
             None => self.partition.name().into(),
@@ -241,7 +241,7 @@ impl Cpusets {
         left
     }
 
-    /// The same set in the usual number of words.
+    /// Returns the same set in the usual number of words.
     fn fit(&self, cpus: &CpuMask) -> CpuMask {
         self.without(cpus, &CpuMask::new())
     }
@@ -255,7 +255,7 @@ impl Cpusets {
         depth
     }
 
-    /// The nearest group, from `group` up, that was written to. None: the root.
+    /// Returns the nearest group, from `group` up, that was written to. None: the root.
     fn owner(&self, group: u32) -> Option<&Cpuset> {
         let mut at = group;
         while at != ROOT {
@@ -314,7 +314,7 @@ impl Cpusets {
         self.effective(a.0) != self.effective(b.0)
     }
 
-    /// A group's files; None if never written to.
+    /// Returns a group's files; None if never written to.
     pub(crate) fn view(&self, group: GroupId) -> Option<CpusetView> {
         if group == GroupId::ROOT {
             let effective = self.root_effective.clone();
@@ -359,7 +359,7 @@ impl Cpusets {
         self.effective(group.0).clone()
     }
 
-    /// Each group's default and allowed CPUs of tasks, for comparison.
+    /// Returns each group's default and allowed CPUs of tasks, for comparison.
     pub(crate) fn bases(&self) -> Vec<(Affinity, Affinity)> {
         let root = Some(Arc::new(self.root_possible()));
         let of = |group: u32| {

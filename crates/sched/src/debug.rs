@@ -18,15 +18,15 @@ use crate::kernels::Behaviour;
 pub enum Names {
     /// Before groups, up to 2.6.23.
     Early,
-    /// 3.10 to 3.18.
+    /// 3.10 to 5.4.
     V3,
-    /// 6.1.
+    /// 5.10 to 6.4.
     V6_1,
-    /// 6.6.
+    /// 6.6 to 6.11.
     V6_6,
     /// 6.12.
     V6_12,
-    /// 6.18.
+    /// 6.14 and later.
     #[default]
     V6_18,
 }
@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub cfs_ns: [u64; 3],
     /// Whether groups can be SCHED_IDLE. CFS has `idle_min_granularity_ns` with such groups only.
     pub idle_groups: bool,
-    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
+    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 up to 6.9, 16 up to 6.13, 17 since then.
     pub schedstat_version: u32,
     /// Whether groups have real-time scheduling (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,
@@ -174,8 +174,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// The last entity's vruntime.
     pub right_vruntime: Option<i64>,
-    /// Virtual time. CFS: the least queued vruntime, which never falls. 6.12 and 6.18: `zero_vruntime`, which follows
-    /// the average.
+    /// Virtual time. CFS: the least queued vruntime, which never falls. 6.12+: `zero_vruntime`, which follows the
+    /// average.
     pub min_vruntime: i64,
     /// The weighted average; CFS: `min_vruntime`.
     pub avg_vruntime: i64,

@@ -1,7 +1,7 @@
 //! The energy model of a machine (`energy_model.c`), with which a wakeup finds the CPU of least energy
 //! ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy is considered (`sched_energy_enabled`) in 6.1+ with a model, CPUs of different capacities and one thread
+//! Energy is considered (`sched_energy_enabled`) in 5.0+ with a model, CPUs of different capacities and one thread
 //! each, and `sched_energy_aware` 1. The kernel also requires the governor `schedutil`, whose frequencies it predicts;
 //! here the machine's description must choose it.
 
@@ -30,8 +30,8 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    /// The power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests `wanted`
-    /// (`em_cpu_energy`), microwatts.
+    /// Returns the power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests
+    /// `wanted` (`em_cpu_energy`), microwatts.
     pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
         let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);

@@ -61,7 +61,7 @@ pub enum Running {
 }
 
 impl Running {
-    /// The workload's task, if it is one.
+    /// Returns the workload's task, if it is one.
     #[inline]
     pub const fn task(self) -> Option<TaskId> {
         match self {

@@ -20,8 +20,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// `PLACE_REL_DEADLINE`.
     PlaceRelDeadline,
-    /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag point; 6.18: the
-    /// shortest waiting slice).
+    /// EEVDF: wakeups do not preempt the running task before its slice ends. 6.6 to 6.16: or before its lag is used up.
+    /// 6.17+: or before the shortest waiting slice has passed.
     RunToParity,
     /// `PREEMPT_SHORT`.
     PreemptShort,
@@ -91,8 +91,8 @@ pub enum Feature {
     NiRandom,
     /// `HRTICK_DL`.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel throttles (6.1, 6.6;
-    /// all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others. Only kernels that throttle the class
+    /// do so: up to 6.11, and all with RT_GROUP_SCHED. On before 5.10.
     RtRuntimeShare,
     /// `FAIR_SLEEPERS`.
     FairSleepers,
@@ -149,7 +149,7 @@ pub struct FeatureRow {
     pub of: Of,
     /// Whether it is on by default.
     pub initial: Initial,
-    /// How the releases are known.
+    /// How the releases were found.
     pub certainty: Certainty,
     /// The commits that introduced, switched or removed it; empty if only the certainty is known.
     pub origin: &'static str,
@@ -182,7 +182,7 @@ pub enum Initial {
 }
 
 impl FeatureRow {
-    /// Returns the releases that have it: `6.12+`. Empty: single kernels, or none.
+    /// Returns the releases that have it: `6.12+`. Empty if it belongs to a single kernel, or to vruntime.
     pub fn releases(&self) -> String {
         match self.of {
             Of::Releases(since, None) => format!("{since}+"),
@@ -223,12 +223,12 @@ impl FeatureRow {
 }
 
 impl Feature {
-    /// Its row in [`FEATURES`].
+    /// Returns its row in [`FEATURES`].
     pub fn row(self) -> Option<&'static FeatureRow> {
         FEATURES.iter().find(|row| row.feature == self)
     }
 
-    /// Its kernel name.
+    /// Returns its kernel name.
     pub fn name(self) -> &'static str {
         self.row().map_or("", |row| row.name)
     }
@@ -250,15 +250,13 @@ impl Feature {
                 "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \
                  no capacity lost to them",
             ),
-            Self::AttachAgeLoad => {
-                Some("averages of a task that changes its group are taken over as of their last update")
-            }
+            Self::AttachAgeLoad => Some("a task that changes its group keeps the averages of their last update"),
             Self::PreciseCpuLoad => Some("a CPU's average loads count the tasks at each tick, as with the feature off"),
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
                 Some("memory is not modelled, so there is no NUMA balancing: tasks do not prefer a node")
             }
-            Self::DoubleTick => Some("the periodic tick looks at slices always"),
-            Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
+            Self::DoubleTick => Some("the periodic tick always checks slices"),
+            Self::ParanoidAvg => Some("a queue's sums have the precision of 7.0 and before, so they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),
             Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are those of its description"),
             Self::ForceSdOverlap => Some("groups overlap where the machine's nodes do"),
@@ -272,7 +270,7 @@ impl Feature {
 pub struct Features(u64);
 
 impl Features {
-    /// The set of the given features.
+    /// Returns the set of the given features.
     pub const fn of(features: &[Feature]) -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -283,7 +281,7 @@ impl Features {
         Self(bits)
     }
 
-    /// All features of both sets.
+    /// Returns the features of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -83,7 +83,7 @@ impl TaskGroup {
         }
     }
 
-    /// Its weight, in the scheduler's scale.
+    /// Returns its weight, in the scheduler's scale.
     #[inline]
     pub fn shares(&self) -> u64 {
         self.shares.load(Relaxed)
@@ -119,7 +119,7 @@ impl TaskGroup {
         self.pool().and_then(|pool| pool.lock().limit())
     }
 
-    /// Its `cpu.stat`.
+    /// Returns its `cpu.stat`.
     pub fn bandwidth_stat(&self) -> BandwidthStat {
         self.pool().map(|pool| pool.lock().stat).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl TaskGroup {
         self.pool.get()
     }
 
-    /// Its pool, created if missing with this `id` and phase of periods.
+    /// Returns its pool, created if missing with this `id` and phase of periods.
     pub(crate) fn pool_or_new(&self, own_phase: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
         self.pool.get_or_init(|| Box::new(Mutex::new(pool::new_pool(own_phase, id, phase))))
     }

@@ -25,7 +25,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// The only CPU where the timer may expire. None: the CPU that armed it.
+    /// Returns the only CPU where the timer may expire. None: the CPU that armed it.
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
@@ -41,15 +41,15 @@ impl Timer {
 /// call the scheduler, lock a run queue, or wait for a thread that does. It notes work for after the verb. With
 /// [`Callers::Many`](crate::config::Callers::Many), threads have a `Host` each, or share state behind it.
 pub trait Host {
-    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) soon; its `need_resched` is set. For another than the
-    /// calling CPU, this is a reschedule interrupt.
+    /// Requests that `cpu` call [`schedule`](crate::Scheduler::schedule) soon: its `need_resched` is set. For another
+    /// CPU than the calling one, this is a reschedule interrupt.
     fn resched(&mut self, cpu: CpuId);
 
-    /// An idle, tickless CPU must soon run [`nohz_balance`](crate::Scheduler::nohz_balance).
+    /// Requests that an idle, tickless CPU run [`nohz_balance`](crate::Scheduler::nohz_balance) soon.
     fn kick_nohz(&mut self, cpu: CpuId);
 
-    /// Call [`timer`](crate::Scheduler::timer) at `at`, nanoseconds, or at once if past. `None` cancels. Replaces
-    /// earlier calls for the timer.
+    /// Requests a call of [`timer`](crate::Scheduler::timer) at `at`, nanoseconds, or at once if past. `None` cancels.
+    /// Replaces earlier requests for the timer.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
     /// Restricts `task` to these CPUs (`None`: all) from `at`, nanoseconds. Not called for new tasks.
@@ -59,7 +59,7 @@ pub trait Host {
     /// host that tests a policy should stop.
     fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
 
-    /// An event on `cpu` at `at`, nanoseconds.
+    /// Reports an event on `cpu` at `at`, nanoseconds.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
 }
 

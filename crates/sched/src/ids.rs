@@ -9,7 +9,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The index into a table.
+            /// Returns the index into a table.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-const NOBODY: u32 = u32::MAX;
+const NO_CPU: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Jiffies {
@@ -27,7 +27,7 @@ impl Jiffies {
             count: AtomicU64::new(0),
             next: AtomicU64::new(0),
             first: AtomicU64::new(0),
-            keeper: AtomicU32::new(NOBODY),
+            keeper: AtomicU32::new(NO_CPU),
         }
     }
 
@@ -35,7 +35,7 @@ impl Jiffies {
         self.first.store(at, Relaxed);
     }
 
-    /// The count at its last update.
+    /// Returns the count at its last update.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.count.load(Relaxed)
@@ -44,9 +44,9 @@ impl Jiffies {
     #[inline]
     pub(crate) fn tick(&self, cpu: CpuId, now: u64, tick_ns: u64) {
         let keeper = self.keeper.load(Relaxed);
-        let kept = keeper == cpu.0
-            || (keeper == NOBODY && self.keeper.compare_exchange(NOBODY, cpu.0, Relaxed, Relaxed).is_ok());
-        if kept {
+        let is_keeper = keeper == cpu.0
+            || (keeper == NO_CPU && self.keeper.compare_exchange(NO_CPU, cpu.0, Relaxed, Relaxed).is_ok());
+        if is_keeper {
             self.update(now, tick_ns);
         }
     }
@@ -54,7 +54,7 @@ impl Jiffies {
     pub(crate) fn leave(&self, cpu: CpuId) {
         // Reading first avoids most exchanges, which cost as much as fifty other instructions.
         if self.keeper.load(Relaxed) == cpu.0 {
-            let _ = self.keeper.compare_exchange(cpu.0, NOBODY, Relaxed, Relaxed);
+            let _ = self.keeper.compare_exchange(cpu.0, NO_CPU, Relaxed, Relaxed);
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(jiffies.now(), 2, "it is not its duty");
         jiffies.leave(CpuId(1));
         jiffies.tick(CpuId(0), 5301, tick);
-        assert_eq!(jiffies.now(), 6, "nobody had counted");
+        assert_eq!(jiffies.now(), 6, "no CPU had counted");
         jiffies.tick(CpuId(1), 6302, tick);
         assert_eq!(jiffies.now(), 6, "it is not its duty any more");
         jiffies.update(6303, tick);

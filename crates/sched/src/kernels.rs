@@ -173,7 +173,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The supported kernels, oldest first.
+/// Returns the supported kernels, oldest first.
 pub fn kernels() -> &'static [Kernel] {
     static ALL: OnceBox<Vec<Kernel>> = OnceBox::new();
     ALL.get_or_init(|| Box::new(table::kernels()))
@@ -406,7 +406,7 @@ impl Kernel {
         added.map(|(one, _)| one).try_for_each(|one| one.check_added(&self.behaviours, self.features))
     }
 
-    /// The error for an unknown name; prefers the kernel's `own` among equally near names.
+    /// Returns the error for an unknown name; prefers the kernel's `own` among equally near names.
     fn unknown(
         &self,
         kind: &'static str,

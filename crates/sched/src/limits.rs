@@ -47,7 +47,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// `sched_cfs_period_timer`.
+    /// Handles the end of a group's period (`sched_cfs_period_timer`).
     pub(crate) fn group_period(&mut self, group: GroupId, cpu: CpuId) {
         let Some(pool) = self.shared.group(group).pool() else { return };
         let end = pool.lock().period_timer(self.now);

@@ -53,8 +53,8 @@ impl fmt::Display for LoadAvg {
     }
 }
 
-/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that a sample
-/// leaves. Also used for pressure (PSI).
+/// Returns an average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that
+/// a sample leaves. Also used for pressure (PSI).
 pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     let exp = power(exp, n);
     // Rounded up while it rises and down while it falls, to reach whole numbers.
@@ -197,7 +197,7 @@ pub(crate) fn tick_restarted(shares: &Shares, load: &mut RqLoad, now: u64, tick_
     }
 }
 
-/// The averages that a program would read now.
+/// Returns the averages that a program would read now.
 pub(crate) fn read(shares: &Shares, now: u64, tick_ns: u64) -> LoadAvg {
     shares.advance(now, tick_ns);
     shares.averages()

@@ -56,10 +56,10 @@ pub trait Policy: Sized + Debug + 'static {
     /// Display and invariants. [`Plain`]: nothing.
     type Debugging: Debugged<Self>;
 
-    /// The state of a CPU without tasks.
+    /// Returns the state of a CPU without tasks.
     fn new_rq(shared: &Shared<Self>, cpu: CpuId) -> Self::Rq;
 
-    /// The state of a new task.
+    /// Returns the state of a new task.
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
 
     /// Enqueues a task that is not running; a running one is put before a change of attributes, and set afterwards.

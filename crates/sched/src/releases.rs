@@ -30,7 +30,7 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// The word in the tables.
+    /// Returns the word in the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Recorded => "recorded",
@@ -41,7 +41,7 @@ impl Certainty {
 }
 
 impl Certainty {
-    /// The kind of source that is behind the releases.
+    /// Returns the kind of source that is behind the releases.
     pub const fn source(self) -> &'static str {
         match self {
             Self::Recorded => "recordings, or instructions of running kernels",

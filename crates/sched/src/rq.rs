@@ -96,7 +96,7 @@ pub struct Rq<P: Policy> {
 }
 
 impl<P: Policy> Rq<P> {
-    /// A CPU without tasks.
+    /// Returns a CPU without tasks.
     pub fn new(shared: &Shared<P>, cpu: CpuId) -> Self {
         Self {
             cpu,
@@ -131,7 +131,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// All CPUs.
+    /// Returns all CPUs.
     pub fn all(shared: &Shared<P>) -> Vec<Self> {
         (0..shared.nr_cpus() as u32).map(|cpu| Self::new(shared, CpuId(cpu))).collect()
     }

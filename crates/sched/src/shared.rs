@@ -97,7 +97,7 @@ pub struct Shared<P: Policy> {
 }
 
 impl<P: Policy> Shared<P> {
-    /// A machine without tasks.
+    /// Returns a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let rules =
             Rules { forgets: config.has(Behaviour::CpusetForgets), exclusive: config.has(Behaviour::ExclusiveCpusets) };
@@ -182,7 +182,7 @@ impl<P: Policy> Shared<P> {
         (0..self.nr_cpus() as u32).map(CpuId).filter(|&cpu| !self.offline.contains(cpu)).collect()
     }
 
-    /// The number of online CPUs.
+    /// Returns the number of online CPUs.
     #[inline]
     pub fn nr_online(&self) -> usize {
         self.nr_cpus() - self.offline.len()
@@ -248,7 +248,7 @@ impl<P: Policy> Shared<P> {
         self.cpusets_used.load(Relaxed)
     }
 
-    /// A group's cpuset files; None if never written to.
+    /// Returns a group's cpuset files; None if never written to.
     pub fn cpuset(&self, group: GroupId) -> Option<CpusetView> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
@@ -282,7 +282,7 @@ impl<P: Policy> Shared<P> {
         if self.is_split() { self.domains.roots().of(cpu) } else { Root::default() }
     }
 
-    /// The online CPUs of a root domain.
+    /// Returns the online CPUs of a root domain.
     pub(crate) fn root_span(&self, root: Root) -> CpuMask {
         if self.is_split() { self.domains.roots().span(root) } else { self.online() }
     }
@@ -293,7 +293,7 @@ impl<P: Policy> Shared<P> {
         self.is_split() && self.domains.roots().of(cpu) == Root::Isolated
     }
 
-    /// Every root domain with scheduling domains, and isolated CPUs, maybe none.
+    /// Returns every root domain with scheduling domains, and isolated CPUs, maybe none.
     pub fn root_domains(&self) -> (Vec<CpuMask>, CpuMask) {
         let roots = self.domains.roots();
         let mut found: Vec<Root> = roots.iter().map(|(_, root)| root).collect();
@@ -303,13 +303,13 @@ impl<P: Policy> Shared<P> {
         (balanced.map(|root| roots.span(root)).collect(), roots.span(Root::Isolated))
     }
 
-    /// The number of CPUs, with offline ones.
+    /// Returns the number of CPUs, with offline ones.
     #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
 
-    /// What a CPU publishes.
+    /// Returns what a CPU publishes.
     #[inline]
     pub fn cpu(&self, cpu: CpuId) -> &Published {
         &self.cpus[cpu.index()]
@@ -368,7 +368,7 @@ impl<P: Policy> Shared<P> {
         self.uclamp_used.store(true, Relaxed);
     }
 
-    /// A CPU's capacity, of 1024.
+    /// Returns a CPU's capacity, of 1024.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
         self.cpu(cpu).capacity()
@@ -379,7 +379,7 @@ impl<P: Policy> Shared<P> {
         self.max_capacity
     }
 
-    /// The biggest capacity in the root domain of `cpu` (`rd->max_cpu_capacity`).
+    /// Returns the biggest capacity in the root domain of `cpu` (`rd->max_cpu_capacity`).
     pub(crate) fn root_max_capacity(&self, cpu: CpuId) -> u32 {
         if !self.is_split() {
             return self.max_capacity;
@@ -429,7 +429,7 @@ impl<P: Policy> Shared<P> {
         id
     }
 
-    /// A task group. Panics on an unknown id.
+    /// Returns a task group. Panics on an unknown id.
     #[inline]
     #[expect(clippy::expect_used, reason = "ids are given out with a group behind them, and groups stay")]
     pub fn group(&self, id: GroupId) -> &TaskGroup {
@@ -459,7 +459,7 @@ impl<P: Policy> Shared<P> {
         self.nr_groups.load(Acquire) as usize
     }
 
-    /// All groups, the root first.
+    /// Returns all groups, the root first.
     pub(crate) fn group_ids(&self) -> impl Iterator<Item = GroupId> + Clone + use<P> {
         (0..self.nr_groups() as u32).map(GroupId)
     }
@@ -472,7 +472,7 @@ impl<P: Policy> Shared<P> {
         TaskId(self.nr_tasks.fetch_add(1, Relaxed))
     }
 
-    /// A task's run queue and index there, maybe outdated. `None` while it moves, and after its end.
+    /// Returns a task's run queue and index there, maybe outdated. `None` while it moves, and after its end.
     #[inline]
     pub fn locate(&self, task: TaskId) -> Option<(CpuId, u32)> {
         match self.place(task) {

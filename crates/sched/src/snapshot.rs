@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 
-/// The state in the fair class, with the CPU time of higher classes.
+/// Returns the state in the fair class, with the CPU time of higher classes.
 fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> Option<EntityDebug> {
     let task = &rq.tasks[index];
     let charged = match task.kind() {

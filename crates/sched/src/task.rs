@@ -36,16 +36,17 @@ pub struct Task<P: Policy> {
     pub(crate) kind: ClassKind,
     /// Whether queued: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
-    /// Sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
+    /// Whether it sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
     pub(crate) blocked: bool,
-    /// It last ran on another run queue's CPU.
+    /// Whether it last ran on the CPU of another run queue.
     pub migrated: bool,
     pub(crate) lent: Option<Lent>,
-    /// Returned to the ordinary class asleep: its wakeup places it as if from another CPU.
-    pub(crate) rejoins: bool,
-    /// It has averages of a time before the simulation.
-    pub(crate) remembers: bool,
-    /// A kernel thread bound to its CPU (`kthread_is_per_cpu`), free of cpusets.
+    /// Whether its next wakeup enqueues it as a task from another CPU (`Enqueue::WakeupMigrated`), since it returned
+    /// to the ordinary class asleep.
+    pub(crate) wakes_as_migrated: bool,
+    /// Whether it has averages of the time before the simulation.
+    pub(crate) has_averages: bool,
+    /// Whether it is a kernel thread bound to its CPU (`kthread_is_per_cpu`), to which cpusets do not apply.
     pub(crate) per_cpu: bool,
     /// The CPU before its last one, a candidate at wakeup (`recent_used_cpu`).
     pub recent_used_cpu: CpuId,
@@ -113,13 +114,13 @@ impl<P: Policy> Task<P> {
         self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// Its deadline-class state: runtime, deadline, throttling. None in other classes.
+    /// Returns its deadline-class state: runtime, deadline, throttling. None in other classes.
     #[inline]
     pub fn deadline(&self) -> Option<&DlEntity> {
         self.dl.as_deref()
     }
 
-    /// How many of `nr_cpus` CPUs it may run on.
+    /// Returns how many of `nr_cpus` CPUs it may run on.
     #[inline]
     pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
         self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())
@@ -127,7 +128,7 @@ impl<P: Policy> Task<P> {
 }
 
 impl<P: Policy> Task<P> {
-    /// The present class.
+    /// Returns the present class.
     #[inline]
     pub fn kind(&self) -> ClassKind {
         self.kind
@@ -143,7 +144,7 @@ impl<P: Policy> Task<P> {
         }
     }
 
-    /// The `prio` as a real-time task.
+    /// Returns the `prio` as a real-time task.
     pub(crate) fn rt_level(&self) -> u8 {
         let own = match self.policy {
             SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,

@@ -81,7 +81,7 @@ impl Topology {
         Self { cpus: (0..cpus.max(1) as u32).map(place).collect(), distance: alloc::vec![alloc::vec![LOCAL_DISTANCE]] }
     }
 
-    /// A machine from its CPUs' places and node distances (`None`: 10 to itself, 20 to others).
+    /// Returns a machine from its CPUs' places and node distances (`None`: 10 to itself, 20 to others).
     ///
     ///
     /// # Errors
@@ -121,17 +121,17 @@ impl Topology {
         Ok(Self { cpus, distance })
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
 
-    /// The places, by CPU.
+    /// Returns the places, by CPU.
     pub fn cpus(&self) -> &[CpuPlace] {
         &self.cpus
     }
 
-    /// The place of a CPU.
+    /// Returns the place of a CPU.
     pub fn place(&self, cpu: CpuId) -> &CpuPlace {
         &self.cpus[cpu.index()]
     }
@@ -141,7 +141,7 @@ impl Topology {
         self.distance[a as usize][b as usize]
     }
 
-    /// All distances between nodes with CPUs, ascending.
+    /// Returns all distances between nodes with CPUs, ascending.
     pub fn distances(&self) -> Vec<u32> {
         let nodes: alloc::collections::BTreeSet<u32> = self.cpus.iter().map(|place| place.node).collect();
         let mut all: Vec<u32> =
@@ -151,13 +151,13 @@ impl Topology {
         all
     }
 
-    /// The CPUs whose `same` equals that of `cpu`.
+    /// Returns the CPUs whose `same` equals that of `cpu`.
     pub fn sharing(&self, cpu: CpuId, same: impl Fn(&CpuPlace) -> u32) -> CpuMask {
         let key = same(self.place(cpu));
         self.mask(|place| same(place) == key)
     }
 
-    /// The CPUs whose place fulfils `keep`.
+    /// Returns the CPUs whose place fulfils `keep`.
     pub fn mask(&self, keep: impl Fn(&CpuPlace) -> bool) -> CpuMask {
         let mut mask = CpuMask::with_capacity(self.cpus.len());
         for (index, place) in self.cpus.iter().enumerate() {

@@ -23,7 +23,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn idle_min_granularity_ns(&self) -> u64 {
         750_000
     }
-    /// How long a task stays cache-hot.
+    /// Returns how long a task stays cache-hot.
     #[inline]
     fn migration_cost_ns(&self) -> u64 {
         500_000
@@ -35,11 +35,11 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     }
     /// Time between two ticks.
     fn tick_ns(&self) -> u64;
-    /// The slice of a SCHED_RR task (`sched_rr_timeslice_ms`).
+    /// Returns the slice of a SCHED_RR task (`sched_rr_timeslice_ms`).
     fn rr_timeslice_ns(&self) -> u64 {
         100_000_000
     }
-    /// The period of real-time bandwidth (`sched_rt_period_us`).
+    /// Returns the period of real-time bandwidth (`sched_rt_period_us`).
     fn rt_period_ns(&self) -> u64 {
         1_000_000_000
     }
@@ -205,7 +205,7 @@ impl Tunables for Defaults {
     }
 }
 
-/// The factor of granularities on `cpus` CPUs (logarithmic `tunable_scaling`): 1 + floor(log2(min(cpus, 8))).
+/// Returns the factor of granularities on `cpus` CPUs (logarithmic `tunable_scaling`): 1 + floor(log2(min(cpus, 8))).
 pub fn scaling(cpus: usize) -> u64 {
     1 + u64::from(cpus.clamp(1, 8).ilog2())
 }

@@ -23,13 +23,13 @@ const NICE_TO_WEIGHT: [u32; 40] = [
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The scheduler's weight of a nice value, -20..=19 (clamped).
+/// Returns the scheduler's weight of a nice value, -20..=19 (clamped).
 #[inline]
 pub fn of_nice(nice: i8) -> u64 {
     u64::from(NICE_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize]) << SHIFT
 }
 
-/// The scheduler's shares of a `cpu.weight` of cgroup v2, 1..=10000 (100 is 1024 shares, rounded to nearest).
+/// Returns the scheduler's shares of a `cpu.weight` of cgroup v2, 1..=10000 (100 is 1024 shares, rounded to nearest).
 pub fn of_cgroup(weight: u32) -> u64 {
     let shares = (u64::from(weight.clamp(1, 10_000)) * NICE_0_WEIGHT + 50) / 100;
     (shares << SHIFT).clamp(MIN_SHARES << SHIFT, MAX_SHARES)
@@ -41,7 +41,7 @@ pub fn down(weight: u64) -> u64 {
     if weight == 0 { 0 } else { (weight >> SHIFT).max(2) }
 }
 
-/// The virtual time of `delta` nanoseconds at `weight`: `delta` x 1024 / weight.
+/// Returns the virtual time of `delta` nanoseconds at `weight`: `delta` x 1024 / weight.
 #[inline]
 pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     if weight == NICE_0_LOAD {
@@ -50,7 +50,7 @@ pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     scale(delta, NICE_0_WEIGHT, down(weight).max(1))
 }
 
-/// The real time of a virtual time at `weight`, nanoseconds.
+/// Returns the real time of a virtual time at `weight`, nanoseconds.
 #[inline]
 pub fn to_real(virtual_ns: u64, weight: u64) -> u64 {
     scale(virtual_ns, down(weight), NICE_0_WEIGHT)

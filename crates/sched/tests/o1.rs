@@ -181,7 +181,7 @@ impl Machine {
             (true, false) => &mut self.seen.expired,
         };
         *count += 1;
-        assert!(self.wish.0, "somebody else may run now");
+        assert!(self.wish.0, "another task may run");
     }
 
     fn tick(&mut self) {
@@ -223,7 +223,7 @@ impl Machine {
         self.tasks.push(child);
         self.with(|s| s.wake_new(child, CPU));
         for other in before.iter().filter(|other| Some(other.task) != parent.map(|parent| parent.task)) {
-            assert_eq!(self.standing(other.task), Some(*other), "somebody else's fork");
+            assert_eq!(self.standing(other.task), Some(*other), "another task's fork");
         }
         let slice = |standing: Option<O1Standing>| u64::from(standing.unwrap().time_slice);
         match parent {

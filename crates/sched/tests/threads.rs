@@ -200,7 +200,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         loop {
             let (cpu, before) = (self.id, self.running);
             let next = self.world.with(|s| s.schedule(cpu, state));
-            assert_eq!(next.prev, before, "nobody else changes who runs on CPU {cpu}");
+            assert_eq!(next.prev, before, "only this thread changes the task of CPU {cpu}");
             self.running = next.next;
             if next.next == Running::Idle {
                 self.world.with(|s| s.tick_stopped(cpu));

@@ -107,7 +107,7 @@ mod tests {
             &[Op::Fork(3)],
             &[work.clone(), Op::Yield]
         ]));
-        assert!(!endless(&[&[work], &[Op::Fork(1)]]), "nobody starts it");
+        assert!(!endless(&[&[work], &[Op::Fork(1)]]), "no task forks it");
         assert!(!endless(&[&[wait.clone(), Op::Fork(0)]]), "as many as are let");
         assert!(endless(&[&[Op::Fork(0), wait]]));
         assert!(!endless(&[&[Op::Fork(7)]]), "no such task: an error reports it elsewhere");

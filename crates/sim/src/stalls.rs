@@ -115,7 +115,7 @@ mod tests {
         let mut now = 0;
         while now < 400_000_000 {
             let next = stalls.cpus.iter().map(|cpu| cpu.until).min().expect("three CPUs");
-            assert!(next >= now, "time goes on");
+            assert!(next >= now, "time does not go back");
             now = next;
             while let Some(cpu) = stalls.next(now) {
                 if stalls.cpus[cpu].away {

@@ -154,7 +154,7 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     assert!((1000..=8 * 201).contains(&many.updates), "{many:?}");
     assert!(system(&with) > 1.5 * system(&without), "{} and {}", system(&without), system(&with));
     let (without, with) = (wakers("3.12", 0, 0), wakers("3.12", 10_000, 0));
-    assert_eq!((without.h_load, with.h_load), (None, None), "nobody walks");
+    assert_eq!((without.h_load, with.h_load), (None, None), "no walk");
     assert_eq!(without.machine().overhead_ns, with.machine().overhead_ns);
 }
 
@@ -204,7 +204,8 @@ fn later_features_are_refused() {
     simulate(&with(deadline), &for_ms("3.17", "1", 250, 100), &mut Moves::default()).unwrap();
     let reclaiming =
         Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true, overrun: false };
-    let told = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: true };
+    let with_overrun =
+        Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: true };
     let limit = |burst| Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst });
     let group = || Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
     let grouped = |group| {
@@ -221,7 +222,7 @@ fn later_features_are_refused() {
     let clamps = Some(Clamps { min: 0, max: 512 });
     for (work, since) in [
         (with(reclaiming), "4.13"),
-        (with(told), "4.16"),
+        (with(with_overrun), "4.16"),
         (grouped(Group { max: limit(MS), ..group() }), "5.14"),
         (grouped(Group { idle: true, ..group() }), "5.15"),
         (grouped(Group { uclamp: clamps, ..group() }), "5.4"),

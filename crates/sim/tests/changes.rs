@@ -147,12 +147,12 @@ fn nice_policy_affinity_and_group_of_tasks() {
     assert!((share("x", 1000, 2000) - 1000.0 * 335.0 / 1359.0).abs() < 15.0);
     assert!(share("x", 2010, 2500) < 5.0 && share("y", 2010, 2500) > 990.0);
     assert!(share("x", 3001, 4000) > 995.0 && share("y", 3001, 4000) > 995.0);
-    let told = log.pick(|at, event| match event {
+    let times = log.pick(|at, event| match event {
         Event::SetNice { .. } | Event::SetPolicy { .. } | Event::MoveGroup { .. } => Some(at),
         Event::Migrate { to, .. } if at > 0 => Some(at).filter(|_| to == CpuId(1)),
         _ => None,
     });
-    assert_eq!(told, [1000 * MS, 2000 * MS + 1, 2500 * MS, 2500 * MS, 3000 * MS + 7, 3500 * MS]);
+    assert_eq!(times, [1000 * MS, 2000 * MS + 1, 2500 * MS, 2500 * MS, 3000 * MS + 7, 3500 * MS]);
 }
 
 #[test]
@@ -176,11 +176,11 @@ fn a_change_reaches_all_living_and_later_instances_and_no_other_task() {
     let what = |tasks| Changed::Tasks { tasks, settings: Settings::default(), nice: Some(7) };
     let changes = vec![(20 * MS, what(vec![2])), (30 * MS, what(vec![0, 1])), (60 * MS, what(vec![0]))];
     let (log, notes) = run_it(&grouped(tasks, changes), "1", 100);
-    let told = log.pick(|at, event| match event {
+    let changed = log.pick(|at, event| match event {
         Event::SetNice { task, nice: 7 } => Some((at / MS, task.0)),
         _ => None,
     });
-    assert_eq!(told, [(20, 2), (30, 1)], "one that is yet to start starts with it");
+    assert_eq!(changed, [(20, 2), (30, 1)], "one that is yet to start starts with it");
     assert_eq!(notes, ["the change of task `w-0` at 60 ms has no effect: no task of this name exists at that time"]);
 }
 

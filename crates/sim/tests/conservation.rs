@@ -213,8 +213,8 @@ proptest! {
         let traced: Vec<u64> = results.groups.iter().map(|group| group.switches).collect();
         prop_assert_eq!(&outcome.group_switches, if counts { &traced } else { &NONE });
         // Observers receive them.
-        let told: Vec<u64> = results.groups.iter().filter_map(|group| group.counted_switches).collect();
-        prop_assert_eq!(&told, &outcome.group_switches);
+        let counted: Vec<u64> = results.groups.iter().filter_map(|group| group.counted_switches).collect();
+        prop_assert_eq!(&counted, &outcome.group_switches);
         prop_assert_eq!(results.loadavg, Some(outcome.loadavg));
         let mut again = Digest::default();
         let second = simulate(&workload, &config, &mut again).unwrap();

@@ -119,9 +119,13 @@ fn partitions_keep_their_cpus_and_changes_move_tasks() {
         }
     }
     let group = GroupId(1);
-    let told = |at, cpus: &str, partition: &str| (at, group, cpus.to_owned(), partition.to_owned());
-    let expected =
-        [told(0, "2,3", "root"), told(100, "3", "root"), told(200, "3", "member"), told(300, "0,1,2", "member")];
+    let change = |at, cpus: &str, partition: &str| (at, group, cpus.to_owned(), partition.to_owned());
+    let expected = [
+        change(0, "2,3", "root"),
+        change(100, "3", "root"),
+        change(200, "3", "member"),
+        change(300, "0,1,2", "member"),
+    ];
     assert_eq!(watch.cpusets, expected);
     assert_eq!(watch.roots, [(0, 2, 0), (100, 2, 0), (200, 1, 0)]);
 }

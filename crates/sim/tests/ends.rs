@@ -61,9 +61,9 @@ fn forked_tasks_that_wait_are_distinguished() {
     let both = once("both", vec![Op::SemWait(0)]);
     let notes = outcome(vec![kid, parent, both]).notes;
     let who = |note: &String| note.strip_prefix("task `")?.split('`').next().map(str::to_owned);
-    let mut told: Vec<String> = notes.iter().filter_map(who).collect();
-    told.sort();
-    assert_eq!(told, ["both", "both-1", "kid", "kid-2", "kid-3"], "{notes:?}");
+    let mut names: Vec<String> = notes.iter().filter_map(who).collect();
+    names.sort();
+    assert_eq!(names, ["both", "both-1", "kid", "kid-2", "kid-3"], "{notes:?}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn loops_in_which_no_time_passes_are_reported() {
     let spin = task("spin", vec![phase(vec![work(1)], Repeat::Times(1)), phase(vec![Op::Signal(0)], Repeat::Forever)]);
     let mut workload = workload(vec![spin]);
     workload.duration = Some(MS);
-    let Error::NoProgress { now, task: who, .. } = error(&workload) else { panic!("not told") };
+    let Error::NoProgress { now, task: who, .. } = error(&workload) else { panic!("another error") };
     assert_eq!((now, who.as_str()), (1000, "spin"));
     // Two that keep each other busy.
     let write = |pipe| Op::PipeWrite { pipe, bytes: 1 };
@@ -348,9 +348,9 @@ fn a_slice_of_its_own_under_a_kernel_without() {
     for asked in [workload(vec![sliced]), workload(vec![later])] {
         for kernel in ["3.10", "6.1", "6.6"] {
             let mut config = exact(kernel, "1");
-            let told = simulate(&asked, &config, &mut NoSink).unwrap().notes;
+            let notes = simulate(&asked, &config, &mut NoSink).unwrap().notes;
             let expected = "task `s` asks for a slice of its own, which Linux 6.6 ignores: 6.12 introduced it";
-            assert_eq!(told, [expected.replace("6.6", kernel)]);
+            assert_eq!(notes, [expected.replace("6.6", kernel)]);
             config.strict = true;
             assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::TooOld { since: "6.12", .. })));
         }

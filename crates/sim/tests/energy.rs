@@ -138,14 +138,14 @@ fn a_full_cpu_ends_energy_awareness_until_all_have_room_again() {
     for kernel in KERNELS {
         let hog = task("hog", vec![phase(vec![run(300_000)], Repeat::Times(1))]);
         let (log, _) = log(vec![hog, periodic("p", 0, 2000, 16_100)], &juno(kernel));
-        let told = overutilized(&log);
+        let changes = overutilized(&log);
         let end = log.exit("hog").unwrap();
         // It fills the small CPU that it begins on, for a moment, and then a big one.
-        let began = told.iter().rfind(|(_, on)| *on).map(|(at, _)| *at);
-        assert!(began.is_some_and(|began| began < end), "{kernel}: {told:?}");
+        let began = changes.iter().rfind(|(_, on)| *on).map(|(at, _)| *at);
+        assert!(began.is_some_and(|began| began < end), "{kernel}: {changes:?}");
         // An update of idle CPUs' averages finds out that its last CPU has room.
-        let over = told.last().is_some_and(|&(at, on)| !on && (end..end + 500 * MS).contains(&at));
-        assert!(over, "{kernel}: {told:?}, the hog ended at {end}");
+        let over = changes.last().is_some_and(|&(at, on)| !on && (end..end + 500 * MS).contains(&at));
+        assert!(over, "{kernel}: {changes:?}, the hog ended at {end}");
     }
 }
 
@@ -215,16 +215,13 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     for kernel in KERNELS {
         let free = task("free", vec![phase(vec![run(700), sleep(2_500)], Repeat::Forever)]);
         let heavy = || task("capped", vec![phase(vec![run(5_000), sleep(2_000)], Repeat::Forever)]);
-        let goes = |free: Vec<Task>| {
+        let cpus_with = |free: Vec<Task>| {
             let tasks = [vec![capped(pinned(heavy(), &[0, 1, 4, 5]), 300)], free].concat();
             cpus_from(&with_changes(tasks, Vec::new(), &juno(kernel)), "capped", 200 * MS)
         };
-        assert!(goes(Vec::new()).iter().all(|&cpu| cpu < 4), "{kernel}");
-        assert!(goes(vec![pinned(free.clone(), &[0])]).iter().any(|&cpu| cpu >= 4), "{kernel}");
-        assert!(
-            goes(vec![pinned(free, &[1])]).iter().all(|&cpu| cpu < 4),
-            "{kernel}: one that comes after it does not count"
-        );
+        assert!(cpus_with(Vec::new()).iter().all(|&cpu| cpu < 4), "{kernel}");
+        assert!(cpus_with(vec![pinned(free.clone(), &[0])]).iter().any(|&cpu| cpu >= 4), "{kernel}");
+        assert!(cpus_with(vec![pinned(free, &[1])]).iter().all(|&cpu| cpu < 4), "{kernel}: a later CPU does not count");
     }
 }
 

@@ -102,7 +102,7 @@ fn a_task_that_execs_does_not_move_to_a_far_node() {
 /// counts all.
 #[test]
 fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
-    for (kernel, release, goes) in
+    for (kernel, release, expected) in
         [("6.1", "", None), ("6.12", "", None), ("6.18", "", Some(2)), ("6.18", "6.18.44", None)]
     {
         let mut config = exact(kernel, "pack:2 core:2");
@@ -113,6 +113,6 @@ fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
         tasks.push(pinned(once("near", vec![run(20_000)]), &[1]));
         tasks.push(pinned(once("far", vec![run(20_000)]), &[2]));
         let to = execs(&config, tasks).1.first().map(|&(_, _, to)| to);
-        assert_eq!(to, goes, "{kernel} {release}");
+        assert_eq!(to, expected, "{kernel} {release}");
     }
 }

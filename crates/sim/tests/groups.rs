@@ -98,9 +98,9 @@ fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
 #[test]
 fn a_newly_idle_cpu_looks_for_work_before_it_throttles() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
-        let told = around_a_sleep(kernel, &[]);
-        let (comes, throttled) = ("5000000: one from 1 to 0, NewIdle", "5000000: throttled");
-        assert_eq!(told, [comes, throttled, throttled], "{kernel}");
+        let events = around_a_sleep(kernel, &[]);
+        let (pulled, throttled) = ("5000000: one from 1 to 0, NewIdle", "5000000: throttled");
+        assert_eq!(events, [pulled, throttled, throttled], "{kernel}");
     }
 }
 
@@ -108,10 +108,10 @@ fn a_newly_idle_cpu_looks_for_work_before_it_throttles() {
 #[test]
 fn a_cpu_that_pulls_a_throttled_task_looks_again() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
-        let told = around_a_sleep(kernel, &["free"; 2]);
-        assert!(told.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {told:?}");
+        let events = around_a_sleep(kernel, &["free"; 2]);
+        assert!(events.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {events:?}");
         // Up to 3.14 the CPU looks once.
-        let again = told.iter().any(|event| event == "5000000: free from 1 to 0, NewIdle");
-        assert_eq!(again, kernel != "3.10", "{kernel}: {told:?}");
+        let again = events.iter().any(|event| event == "5000000: free from 1 to 0, NewIdle");
+        assert_eq!(again, kernel != "3.10", "{kernel}: {events:?}");
     }
 }

@@ -48,7 +48,7 @@ fn the_stopper_moves_the_running_task_and_the_returning_cpu_pulls_one() {
     });
     assert_eq!(moved, [(102, CpuId(1))]);
     let on = runs(&log, 1);
-    assert!(on.iter().all(|&ms| ms <= 102 || ms >= 202), "nobody runs on an offline CPU: {on:?}");
+    assert!(on.iter().all(|&ms| ms <= 102 || ms >= 202), "no task runs on an offline CPU: {on:?}");
     assert_eq!(on.iter().filter(|&&ms| ms == 202).count(), 1, "back again it takes a task at once: {on:?}");
     assert_eq!(outcome.cpus[1].idle / MS, 100);
     assert_eq!(outcome.notes, Vec::<String>::new());

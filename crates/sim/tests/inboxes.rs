@@ -98,7 +98,7 @@ fn wakers_get_as_far_ahead_as_they_may() {
     };
     assert_eq!(end(Follow::Free), [30, 1], "all at once");
     assert_eq!(end(Follow::OneAhead), [30, 11], "the third when the second is begun");
-    assert_eq!(end(Follow::Together), [30, 21], "it goes on when the third is begun");
+    assert_eq!(end(Follow::Together), [30, 21], "it continues when the third is begun");
     assert_eq!(end(Follow::Asleep), [30, 21], "the third when the second is done");
 }
 
@@ -121,8 +121,8 @@ fn no_task_follows_one_that_sleeps_elsewhere() {
 #[test]
 fn a_task_that_is_never_woken_is_reported() {
     let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), wait(0)])], 1);
-    let told = "task `server` waits for a task that wakes it, from 1 ms to the end";
-    assert_eq!(notes.last().map(String::as_str), Some(told));
+    let expected = "task `server` waits for a task that wakes it, from 1 ms to the end";
+    assert_eq!(notes.last().map(String::as_str), Some(expected));
 }
 
 /// A server that reads 1 ms from each of two clients, and puts off its answers of 1 ms.

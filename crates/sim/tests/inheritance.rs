@@ -94,17 +94,17 @@ fn the_next_owner_is_lent_to_as_well() {
         let ops = vec![run(before), Op::Lock(PI), run(1000), Op::Unlock(PI)];
         starting(fifo(once(name, ops), priority), start * US)
     };
-    let said = |all: &[(&str, i16)]| all.iter().map(|&(name, prio)| (name.to_owned(), prio)).collect::<Vec<_>>();
+    let named = |all: &[(&str, i16)]| all.iter().map(|&(name, prio)| (name.to_owned(), prio)).collect::<Vec<_>>();
     let owners = [("owner", 79), ("owner", 69), ("owner", 89)];
     // `next` has it from 1000 us on, and `last` waits.
     let waiters = || vec![takes("owner", 10, 0, 0), takes("last", 20, 100, 0), takes("next", 30, 200, 0)];
     let tasks = waiters().into_iter().chain([takes("urgent", 40, 1500, 0)]).collect();
-    assert_eq!(lent(&workload(tasks), "1"), said(&[&owners[..], &[("next", 59), ("next", 69)]].concat()));
+    assert_eq!(lent(&workload(tasks), "1"), named(&[&owners[..], &[("next", 59), ("next", 69)]].concat()));
     // `thief` has the other CPU while `next` gets the mutex, and takes it before `next` has run.
     let others = [takes("thief", 35, 900, 500), takes("urgent", 40, 1600, 0)];
     let tasks = waiters().into_iter().chain(others).enumerate();
     let tasks = tasks.map(|(index, task)| pinned(task, &[u32::from(index == 0)])).collect();
-    assert_eq!(lent(&workload(tasks), "2"), said(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
+    assert_eq!(lent(&workload(tasks), "2"), named(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
 }
 
 /// Two mutexes, unlocked in the order of locking: the first one's other waiter lends to its next owner.
@@ -121,8 +121,8 @@ fn an_owner_that_unlocks_one_of_two_keeps_what_the_other_lends() {
         waits("third", 40, 300, 3),
     ]);
     workload.mutexes[3].priority_inheritance = true;
-    let said = [79, 74, 59, 89].map(|prio| ("owner".to_owned(), prio));
-    assert_eq!(lent(&workload, "1"), said);
+    let expected = [79, 74, 59, 89].map(|prio| ("owner".to_owned(), prio));
+    assert_eq!(lent(&workload, "1"), expected);
 }
 
 #[test]

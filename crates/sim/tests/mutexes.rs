@@ -37,7 +37,7 @@ fn a_task_tries_to_lock_until_a_timeout_or_a_nudge() {
     let tries = |time: Option<u64>| Op::TryLock { mutex: HANDED, time };
     let section = [Op::EnsureLock(HANDED), run(1), Op::Unlock(HANDED)];
     let timed = [&[run(10), tries(Some(50 * US)), run(5)][..], &section].concat();
-    assert_eq!(ends(&[&owner, &timed[..3]]), [Some(200), Some(65)], "it goes on without the mutex");
+    assert_eq!(ends(&[&owner, &timed[..3]]), [Some(200), Some(65)], "it continues without the mutex");
     assert_eq!(ends(&[&owner, &timed]), [Some(200), Some(201)]);
     assert_eq!(ends(&[&owner, &[run(10), tries(None), run(5)]]), [Some(200), Some(105)], "until the nudge");
     // It has the mutex before its timeout.

@@ -213,8 +213,8 @@ at = "101ms"
 task = "b"
 cpus = "0-1"
 "#;
-    for (kernel, goes) in [("6.18", false), ("7.0", false), ("7.1", true)] {
+    for (kernel, moves) in [("6.18", false), ("7.0", false), ("7.1", true)] {
         let woken = run_it(kernel, "pack:1 l3:1 core:2", text).woken;
-        assert_eq!(woken.contains_key("b"), goes, "{kernel}: {woken:?}");
+        assert_eq!(woken.contains_key("b"), moves, "{kernel}: {woken:?}");
     }
 }

@@ -104,7 +104,7 @@ fn a_polling_task_sleeps_until_the_pool_is_far_enough() {
     assert_eq!(slept(0, 25 * MS), 0, "the pool has done that already");
     assert_eq!(slept(10 * MS, 25 * MS), 10 * MS);
     assert_eq!(slept(10 * MS + 1, 25 * MS), 11 * MS);
-    assert_eq!(slept(10 * MS, 5 * MS + 1), 6 * MS, "it goes on when no member has work left");
+    assert_eq!(slept(10 * MS, 5 * MS + 1), 6 * MS, "it continues when no member has work left");
 }
 
 proptest! {

@@ -285,7 +285,7 @@ fn a_lowered_task_is_the_first_of_its_equals_and_a_raised_one_the_last() {
         simulate(&workload(vec![changing, waits]), &unlimited("6.12", "1"), &mut turns).unwrap();
         turns.turns.iter().map(|turn| turn.2.0).collect::<Vec<u32>>()
     };
-    assert_eq!(order(change("lowered", 9, 5), 5), [0, 1], "it goes on before its equal");
+    assert_eq!(order(change("lowered", 9, 5), 5), [0, 1], "it continues before its equal");
     assert_eq!(order(change("raised", 3, 5), 4), [1, 0], "the more urgent runs first, then both halves");
 }
 

@@ -46,7 +46,7 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
         let (alone, log) = results(&tasks(), &config(kernel, "2", false, 4));
         // The tick notices 2 ms late, then 4 ms plus the first's rest; the third period pays: 948 ms.
         assert_eq!((cpu_ms(&alone, 0), cpu_ms(&alone, 1)), (3804, 196), "{kernel}");
-        let told = log.pick(|at, event| match event {
+        let events = log.pick(|at, event| match event {
             Event::RtThrottle { group: GroupId::ROOT } => Some((at / MS, true)),
             Event::RtUnthrottle { group: GroupId::ROOT } => Some((at / MS, false)),
             _ => None,
@@ -55,7 +55,7 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
         let begins = [(952, true), (1952, true), (2948, true), (3952, true)];
         let mut expected = [&ends[..], &begins[..]].concat();
         expected.sort_unstable();
-        assert_eq!(told, expected, "{kernel}");
+        assert_eq!(events, expected, "{kernel}");
         assert_eq!((alone.cpus[0].rt_throttled_ns / MS, alone.cpus[1].rt_throttled_ns), (196, 0));
 
         let (shared, log) = results(&tasks(), &config(kernel, "2", true, 4));

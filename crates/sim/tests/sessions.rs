@@ -56,9 +56,9 @@ fn a_session_without_tasks_in_the_root_is_reported() {
         let config = Config { autogroup: true, duration: Some(5 * MS), ..exact("6.12", "2") };
         simulate(&workload, &config, &mut Log::default()).unwrap().notes
     };
-    let told =
+    let expected =
         ["session `desktop` has no effect: its tasks are in `/g`, and only tasks of the root group are in autogroups"];
-    assert_eq!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(1))]), told);
+    assert_eq!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(1))]), expected);
     assert!(notes(vec![task_of("a", 1, None), task_of("b", 0, None)]).is_empty());
     assert!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(0))]).is_empty());
 }

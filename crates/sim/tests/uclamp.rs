@@ -37,15 +37,15 @@ fn where_it_ran(workload: &Workload, kernel: &str, name: &str, from: u64) -> [u6
     let (mut ran, mut open) = ([0; 4], None);
     let ends = [(1000 * MS, vruntime_sched::ids::CpuId(0), Event::Exit { task: this })];
     for &(at, cpu, event) in log.events.iter().chain(&ends) {
-        let (leaves, comes) = match event {
+        let (switches_out, switches_in) = match event {
             Event::Switch { prev, next, .. } => (prev.task() == Some(this), next.task() == Some(this)),
             Event::Exit { task } => (task == this && at == 1000 * MS, false),
             _ => (false, false),
         };
-        if leaves && let Some((since, cpu)) = open.take() {
+        if switches_out && let Some((since, cpu)) = open.take() {
             ran[cpu] += at.max(from) - u64::max(since, from);
         }
-        if comes {
+        if switches_in {
             open = Some((at, cpu.index()));
         }
     }

@@ -331,7 +331,7 @@ impl TaskState {
         matches!(self, Self::Dead | Self::Zombie)
     }
 
-    /// The kernel's letters: `R`, `R+`, `S`, `D`...; `?` if unknown.
+    /// Returns the kernel's letters: `R`, `R+`, `S`, `D`...; `?` if unknown.
     ///
     /// ```
     /// # use vruntime_trace::TaskState;

@@ -460,7 +460,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The digest so far.
+    /// Returns the digest so far.
     pub const fn value(&self) -> u64 {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

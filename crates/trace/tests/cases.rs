@@ -93,7 +93,7 @@ fn an_event_of_two_data_sources_is_one() {
 /// trace-cmd 3's version 7 without events: no CPU has pages. Version 6 has CPUs without pages.
 #[test]
 fn a_trace_dat_without_events_is_not_damaged() {
-    let told = |bytes: Vec<u8>| match read::from_reader(Cursor::new(bytes)) {
+    let error_of = |bytes: Vec<u8>| match read::from_reader(Cursor::new(bytes)) {
         Err(error @ Error::WithoutEvents { .. }) => {
             format!("{error}; {}", error.help().unwrap())
         }
@@ -101,9 +101,9 @@ fn a_trace_dat_without_events_is_not_damaged() {
         Ok(mut events) => panic!("{:?}", events.next_record()),
     };
     for bytes in [empty_v6(), empty_v7()] {
-        let told = told(bytes);
-        assert!(told.starts_with("there is no event in this trace.dat of trace-cmd; "), "{told}");
-        assert!(told.contains("trace-cmd record -e sched"), "{told}");
+        let message = error_of(bytes);
+        assert!(message.starts_with("there is no event in this trace.dat of trace-cmd; "), "{message}");
+        assert!(message.contains("trace-cmd record -e sched"), "{message}");
     }
 }
 

@@ -313,7 +313,7 @@ fn switches_in_columns_are_those_of_a_switch_each() {
                 format!("Switch {left} {} {} > {came} {}", prev.pid, prev_state.letters(), next.pid)
             }
             Tracepoint::Lost { .. } => "Lost".to_owned(),
-            Tracepoint::Print { text: said } => format!("Print {}", text(said)),
+            Tracepoint::Print { text: mark } => format!("Print {}", text(mark)),
             _ => "Other".to_owned(),
         };
         format!("{} {} {} {} {point}", record.at, record.cpu, record.pid, text(record.name))

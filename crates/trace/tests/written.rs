@@ -250,8 +250,8 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
             let Some((found, notes)) = events(bytes) else { continue };
             read += 1;
             assert!(found <= 62, "byte {at} bit {bit}: {found} events");
-            let told = notes.not_understood.count + notes.malformed.count > 0 || notes.unterminated.is_some();
-            untold += usize::from(found < 61 && !told);
+            let is_noted = notes.not_understood.count + notes.malformed.count > 0 || notes.unterminated.is_some();
+            untold += usize::from(found < 61 && !is_noted);
         }
     }
     // A field with an unknown number is skipped with its event, since newer writers have such fields: one in a

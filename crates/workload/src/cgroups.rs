@@ -323,7 +323,7 @@ impl Cgroups {
         path
     }
 
-    /// The group of a folder. None for the root, and hierarchies that do not schedule.
+    /// Returns the group of a folder. None for the root, and hierarchies that do not schedule.
     fn path(&self, folder: &str) -> Option<String> {
         let below = folder.strip_prefix(MOUNT)?.strip_prefix('/')?;
         let (first, rest) = below.split_once('/').unwrap_or((below, ""));
@@ -338,7 +338,7 @@ impl Cgroups {
     }
 }
 
-/// The path of the parent.
+/// Returns the path of the parent.
 fn above(path: &str) -> &str {
     path.rfind('/').filter(|&at| at > 0).map_or("/", |at| &path[..at])
 }
@@ -444,13 +444,13 @@ fn lines(source: &Source) -> Result<Vec<Line<'_>>, Error> {
     Ok(lines)
 }
 
-/// The thread of `PID/task/TID/NAME` or `PID/NAME`.
+/// Returns the thread of `PID/task/TID/NAME` or `PID/NAME`.
 fn file_of_thread(file: &str, name: &str) -> Option<i32> {
     let folder = file.strip_suffix(name)?;
     folder.rsplit('/').next()?.parse().ok()
 }
 
-/// The process of `PID/autogroup`, `PID/cgroup` or `PID/task/TID/cgroup`.
+/// Returns the process of `PID/autogroup`, `PID/cgroup` or `PID/task/TID/cgroup`.
 fn process_id(file: &str) -> Option<i32> {
     file.split('/').next()?.parse().ok()
 }
@@ -591,7 +591,7 @@ mod tests {
             ["/a", "/a", "/", "/", "/"]
         );
         assert_eq!(cgroups.of(7), Some("/a/b/c"), "it is where it is");
-        assert_eq!(read(threads).task_group("/x/y"), "/x/y", "nobody asked for weights");
+        assert_eq!(read(threads).task_group("/x/y"), "/x/y", "no controller has weights");
     }
 
     #[test]

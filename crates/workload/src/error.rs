@@ -153,7 +153,7 @@ impl Error {
         self
     }
 
-    /// The first error, with the others as its [`related`](Self::related).
+    /// Returns the first error, with the others as its [`related`](Self::related).
     pub(crate) fn bundle(errors: Vec<Self>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;

@@ -126,7 +126,7 @@ impl Excerpt {
     }
 }
 
-/// The span's last line's end, if all lines can be shown whole.
+/// Returns the span's last line's end, if all lines can be shown whole.
 fn end_of_lines(text: &str, start: usize, span: &Range<usize>) -> Option<usize> {
     // A trailing line break does not begin another line.
     let last = if text[span.clone()].ends_with('\n') { span.end - 1 } else { span.end };
@@ -177,7 +177,7 @@ impl SourceCode for Excerpt {
 mod tests {
     use super::*;
 
-    /// The shown lines, with the mark in angle brackets.
+    /// Returns the shown lines, with the mark in angle brackets.
     fn shown(text: &str, span: Range<usize>) -> String {
         let excerpt = Excerpt::new("x", text, &span);
         let (before, rest) = excerpt.shown.split_at(excerpt.mark.start);

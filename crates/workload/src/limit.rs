@@ -53,12 +53,12 @@ fn in_microseconds(text: &str) -> Option<(&str, &str)> {
     (accepted(quota) && accepted(period)).then_some((quota, period))
 }
 
-/// The quota of `500m` (Kubernetes: half a CPU), in each `period`.
+/// Returns the quota of `500m` (Kubernetes: half a CPU), in each `period`.
 fn millicores(text: &str, period: u64) -> Option<u64> {
     period.is_multiple_of(1000).then(|| scaled(text.strip_suffix('m')?.trim_end(), period / 1000))?
 }
 
-/// The quota of `2` or `0.5` CPUs, in each `period`.
+/// Returns the quota of `2` or `0.5` CPUs, in each `period`.
 fn cpus(text: &str, period: u64) -> Option<u64> {
     let quota = scaled(text, period)?;
     (text.contains('.') || quota < LEAST_US.saturating_mul(period)).then_some(quota)

@@ -19,7 +19,7 @@ fn obeyed(character: char) -> bool {
         || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The character, or a substitute.
+/// Returns the character, or a substitute.
 pub(crate) fn visible(character: char) -> char {
     match character {
         _ if !obeyed(character) => character,

@@ -35,7 +35,7 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + 
     }
 }
 
-/// The first 20 names.
+/// Returns the first 20 names.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<_> = names.into_iter().collect();
     let more = names.len().saturating_sub(20);

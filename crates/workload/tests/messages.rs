@@ -279,7 +279,7 @@ fn what_has_no_effect_is_warned_of() {
     assert_eq!(warnings(&format!("{head}{task}")), [(3, none.to_owned())]);
     assert!(warnings(&format!("{head}governor = \"schedutil\"\n{task}")).is_empty());
     let text = format!("[sessions.desk]\nnice = 3\n{task}");
-    let help = scenario_file(&text).expect_err("nobody is in it").help().map(str::to_owned);
+    let help = scenario_file(&text).expect_err("no task is in it").help().map(str::to_owned);
     let wanted = "write session = \"desk\" in a [[task]] or a [[workload]], or remove this table";
     assert_eq!(help.as_deref(), Some(wanted));
 }

@@ -137,7 +137,7 @@ fn without_numbers(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<String>>().join(" ")
 }
 
-/// The first different line of each output that differs.
+/// Returns the first different line of each output that differs.
 fn differences(before: &[Output], after: &[Output]) -> Vec<String> {
     let names = before.iter().chain(after.iter().filter(|(name, _)| !before.iter().any(|(other, _)| other == name)));
     let find = |outputs: &[Output], name: &str| {

@@ -107,7 +107,7 @@ impl Kernels {
     }
 }
 
-/// All recordings below `folder`, with their times.
+/// Returns all recordings below `folder`, with their times.
 fn recordings(folder: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries(folder).flat_map(|kernel| entries(&kernel).collect::<Vec<_>>());

@@ -154,7 +154,7 @@ impl Models {
         Ok(rows)
     }
 
-    /// The given machine, or the machine as measured now.
+    /// Returns the given machine, or the machine as measured now.
     fn calibrated(&self, vruntime: &Path, to: &Path) -> miette::Result<PathBuf> {
         if let Some(given) = &self.machine {
             return given.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot read {}", given.display()));
@@ -227,7 +227,7 @@ impl Row {
         near(self.ratio())
     }
 
-    /// The number of rounds that are inside.
+    /// Returns the number of rounds that are inside.
     fn rounds_inside(&self) -> usize {
         self.real.iter().zip(&self.simulated).filter(|&(real, simulated)| near(simulated / real)).count()
     }

@@ -78,7 +78,7 @@ fn packages(root: &Path) -> miette::Result<BTreeSet<Package>> {
     reached(&metadata).ok_or_else(|| miette!("cargo metadata has no package {RELEASED}"))
 }
 
-/// The released package and its dependencies, without those of build scripts and tests.
+/// Returns the released package and its dependencies, without those of build scripts and tests.
 fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -114,7 +114,7 @@ fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
     Some(seen.iter().filter_map(package).collect())
 }
 
-/// The licence files of a package, by name.
+/// Returns the licence files of a package, by name.
 fn texts(folder: &Path) -> miette::Result<Vec<String>> {
     let entries =
         fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;

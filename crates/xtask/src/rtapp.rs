@@ -141,7 +141,7 @@ impl RtApp {
         run.output().into_diagnostic().wrap_err("cannot start timeout; on Debian: apt-get install coreutils")
     }
 
-    /// The median time of a turn of rt-app's loop, nanoseconds, measured with a known number of turns.
+    /// Returns the median time of a turn of rt-app's loop, nanoseconds, measured with a known number of turns.
     fn pace(&self) -> miette::Result<f64> {
         let folder = folder()?;
         let file = folder.join("pace.json");
@@ -187,7 +187,7 @@ fn write(path: &Path, text: &str) -> miette::Result<()> {
     fs::write(path, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))
 }
 
-/// An empty folder for the output of a run.
+/// Returns an empty folder for the output of a run.
 fn folder() -> miette::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("vruntime-rt-app-{}", std::process::id()));
     remove(&folder)?;
@@ -195,7 +195,7 @@ fn folder() -> miette::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The absolute path, for commands that start in another folder.
+/// Returns the absolute path, for commands that start in another folder.
 fn absolute(path: &Path) -> miette::Result<PathBuf> {
     path.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot read {}", path.display()))
 }

@@ -154,7 +154,7 @@ fn run_seeds(
     Ok(())
 }
 
-/// The output of a failure: from the shrunk input on, or all.
+/// Returns the output of a failure: from the shrunk input on, or all.
 fn failure(printed: &str) -> &str {
     let from = printed.rfind("Test failed: ").or_else(|| printed.find("panicked at ")).unwrap_or(0);
     let printed = &printed[from..];

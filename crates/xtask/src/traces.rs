@@ -30,7 +30,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The output of the command in that folder.
+    /// Returns the output of the command in that folder.
     fn prints(&self, arguments: &[&str]) -> miette::Result<String> {
         let mut run = command(&self.vruntime.to_string_lossy(), arguments);
         run.current_dir(&self.folder).env("NO_COLOR", "1").env("COLUMNS", "100");
@@ -42,7 +42,7 @@ impl Reader {
         serde_json::from_str(&self.prints(&[arguments, &["--json"]].concat())?).into_diagnostic()
     }
 
-    /// The gaps of a trace, on which all commands agree. None if the file is no trace.
+    /// Returns the gaps of a trace, on which all commands agree. None if the file is no trace.
     fn lacks(&self, file: &str) -> miette::Result<Option<[u64; 3]>> {
         let Ok(info) = self.json(&["trace", "info", file]) else { return Ok(None) };
         let analysed = self.json(&["trace", "analyse", file])?;

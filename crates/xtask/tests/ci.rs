@@ -52,8 +52,8 @@ fn run(repository: &Path, folder: &Path) -> (String, Option<i32>) {
     let _unread = child.stdin.take().map(|mut stdin| stdin.write_all(b"input\n"));
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(fs::read_dir(&temporary).expect("it is there").count(), 0, "it leaves nothing");
-    let told = [output.stdout, output.stderr].concat();
-    (String::from_utf8(told).expect("it prints UTF-8"), output.status.code())
+    let printed = [output.stdout, output.stderr].concat();
+    (String::from_utf8(printed).expect("it prints UTF-8"), output.status.code())
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn a_clone_of_the_commit_is_tested_alone() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let repository = repository(folder.path());
     let commit = git(&repository, &["rev-parse", "HEAD"]);
-    let (told, status) = run(&repository, folder.path());
-    assert!(told.contains(&format!(": beside it vruntime, commit {commit}, standard input ''\n")), "{told}");
-    assert!(told.contains(&format!("in {}", folder.path().join("temporary").display())), "{told}");
-    assert!(told.contains("\nWhat stands out: all\n") && !told.contains("Not tested"), "{told}");
-    assert!(told.ends_with("skipped: no such machine\n3 passed, 0 failed, 2 skipped\n"), "{told}");
-    assert_eq!(status, Some(0), "{told}");
+    let (printed, status) = run(&repository, folder.path());
+    assert!(printed.contains(&format!(": beside it vruntime, commit {commit}, standard input ''\n")), "{printed}");
+    assert!(printed.contains(&format!("in {}", folder.path().join("temporary").display())), "{printed}");
+    assert!(printed.contains("\nWhat stands out: all\n") && !printed.contains("Not tested"), "{printed}");
+    assert!(printed.ends_with("skipped: no such machine\n3 passed, 0 failed, 2 skipped\n"), "{printed}");
+    assert_eq!(status, Some(0), "{printed}");
 }
 
 #[test]
@@ -74,15 +74,15 @@ fn uncommitted_changes_are_reported_and_not_tested() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let repository = repository(folder.path());
     fs::write(repository.join("broken"), "").expect("it can be written");
-    let (told, status) = run(&repository, folder.path());
-    assert!(told.starts_with("Not tested, because not committed:\n?? broken\n"), "{told}");
-    assert_eq!(status, Some(0), "{told}");
+    let (printed, status) = run(&repository, folder.path());
+    assert!(printed.starts_with("Not tested, because not committed:\n?? broken\n"), "{printed}");
+    assert_eq!(status, Some(0), "{printed}");
     git(&repository, &["add", "."]);
     git(&repository, &["commit", "--quiet", "-m", "two"]);
-    let (told, status) = run(&repository, folder.path());
-    assert!(!told.contains("Not tested") && !told.contains("What stands out"), "{told}");
-    assert!(told.contains("\n3 passed, 0 failed, 2 skipped\n"), "{told}");
-    assert!(status.is_some_and(|status| status != 0), "{told}");
+    let (printed, status) = run(&repository, folder.path());
+    assert!(!printed.contains("Not tested") && !printed.contains("What stands out"), "{printed}");
+    assert!(printed.contains("\n3 passed, 0 failed, 2 skipped\n"), "{printed}");
+    assert!(status.is_some_and(|status| status != 0), "{printed}");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_shallow_checkout_without_a_branch_is_tested_too() {
     git(&shallow, &["checkout", "--quiet", "--detach"]);
     git(&repository, &["worktree", "add", "--quiet", "--detach", "../worktree"]);
     for checkout in [shallow, folder.path().join("worktree")] {
-        let (told, status) = run(&checkout, folder.path());
-        assert!(told.contains(&format!("commit {commit},")), "{told}");
-        assert_eq!(status, Some(0), "{told}");
+        let (printed, status) = run(&checkout, folder.path());
+        assert!(printed.contains(&format!("commit {commit},")), "{printed}");
+        assert_eq!(status, Some(0), "{printed}");
     }
 }
 
@@ -113,8 +113,8 @@ fn a_demo_that_shows_nothing_fails() {
     ] {
         fs::write(repository.join("Makefile"), MAKEFILE.replace(text, instead)).expect("it can be written");
         git(&repository, &["commit", "--quiet", "--all", "-m", "changed"]);
-        let (told, status) = run(&repository, folder.path());
-        assert!(told.contains(why) && told.contains("\n3 passed, 0 failed, 2 skipped\n"), "{told}");
-        assert_eq!(status, Some(1), "{told}");
+        let (printed, status) = run(&repository, folder.path());
+        assert!(printed.contains(why) && printed.contains("\n3 passed, 0 failed, 2 skipped\n"), "{printed}");
+        assert_eq!(status, Some(1), "{printed}");
     }
 }

@@ -62,8 +62,8 @@ fn no_file_and_no_line_is_too_long() {
 fn what_is_too_long_is_found() {
     let lines = |count: usize| "\n".repeat(count);
     assert_eq!(too_long("a.rs", &lines(LINES)), [""; 0]);
-    let told = too_long("a.rs", &lines(LINES + 1));
-    assert_eq!(told, ["a.rs: 701 lines, the most is 700: split it along its subjects"]);
+    let output = too_long("a.rs", &lines(LINES + 1));
+    assert_eq!(output, ["a.rs: 701 lines, the most is 700: split it along its subjects"]);
     // Columns, not bytes.
     let line = |columns: usize| format!("\n{}\n", "…".repeat(columns));
     assert_eq!(too_long("a.rs", &line(COLUMNS)), [""; 0]);
@@ -74,6 +74,6 @@ fn what_is_too_long_is_found() {
     // Tables and code cannot be broken.
     let long = comment(COMMENT + 1);
     assert_eq!(too_long("a.rs", &long.replacen('…', "|", 1)), [""; 0]);
-    let told = too_long("a.rs", &format!("/// ```\n{long}/// ```\n{long}"));
-    assert_eq!(told, ["a.rs:4: 121 columns, the most is 120: break it"]);
+    let output = too_long("a.rs", &format!("/// ```\n{long}/// ```\n{long}"));
+    assert_eq!(output, ["a.rs:4: 121 columns, the most is 120: break it"]);
 }

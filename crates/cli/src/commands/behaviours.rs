@@ -21,20 +21,21 @@ struct Line {
     source: &'static str,
     what: &'static str,
     switch: String,
-    /// The kernel that has it, or the values of both.
+    /// Of a difference: the kernel that has it, or for a tunable the values of both kernels.
     only: Option<String>,
 }
 
 /// Prints all behaviours, those of one kernel, or what differs between two kernels.
 pub(super) fn print(names: &[String], json: bool) -> miette::Result<Ended> {
-    // A user's policy has the behaviours of its kernel.
+    // A user policy has the behaviours of its kernel.
     let kernels = names.iter().map(|name| plan::parse_kernel(&policies::simulated_kernel(name)));
     let kernels = kernels.collect::<miette::Result<Vec<Kernel>>>()?;
     let lines: Vec<Line> = match &kernels[..] {
         [] => BEHAVIOURS.iter().map(of_row).collect(),
         [one] => one.behaviours.rows().filter(|row| row.behaviour.concerns(one.policy)).map(of_row).collect(),
         [one, other, ..] => {
-            let differences = one.differences(other).ok_or_else(|| bisect::other_scheduler(&names[0], &names[1]))?;
+            let differences =
+                one.differences(other).ok_or_else(|| bisect::different_schedulers(&names[0], &names[1]))?;
             differences.into_iter().map(|difference| of_difference(difference, [one, other], names)).collect()
         }
     };
@@ -110,40 +111,40 @@ fn line_json(line: &Line) -> Value {
     })
 }
 
-fn table(shown: &[Line], kernels: &[Kernel]) -> String {
+fn table(lines: &[Line], kernels: &[Kernel]) -> String {
     let differ = kernels.len() > 1;
-    let lines = shown.iter().map(|shown| {
-        let origin = if shown.source.contains("commit") { format!("; {}", shown.source) } else { String::new() };
-        let mut line =
-            vec![shown.name.to_owned(), shown.area.to_owned(), shown.releases.clone(), shown.certainty.to_owned()];
-        line.extend(shown.only.clone().filter(|_| differ));
-        line.push(format!("{}{origin}", shown.what));
-        line
+    let rows = lines.iter().map(|line| {
+        let origin = if line.source.contains("commit") { format!("; {}", line.source) } else { String::new() };
+        let mut row =
+            vec![line.name.to_owned(), line.area.to_owned(), line.releases.clone(), line.certainty.to_owned()];
+        row.extend(line.only.clone().filter(|_| differ));
+        row.push(format!("{}{origin}", line.what));
+        row
     });
     let mut head = vec![if differ { "difference" } else { "behaviour" }, "area", "releases", "known"];
     if differ {
         head.push("only");
     }
     head.push("what it does; commits");
-    let mut text = if shown.is_empty() {
+    let mut text = if lines.is_empty() {
         "nothing differs between the two kernels\n".to_owned()
     } else {
-        grid(&head, head.len(), lines)
+        grid(&head, head.len(), rows)
     };
     text.push('\n');
-    // Their paths are too long for a column.
-    let switches = shown.iter().filter(|shown| !shown.switch.is_empty());
-    let switches: Vec<String> = switches.map(|shown| format!("{}: {}", shown.name, shown.switch)).collect();
+    // The switches are below the table, since their paths are too long for a column.
+    let switches = lines.iter().filter(|line| !line.switch.is_empty());
+    let switches: Vec<String> = switches.map(|line| format!("{}: {}", line.name, line.switch)).collect();
     if !switches.is_empty() {
         text.push_str("switched off on a real kernel by:\n");
         text.extend(switches.iter().map(|switch| format!("{}\n", fit_text(switch, "  "))));
         text.push('\n');
     }
-    let words = [
+    let legend = [
         "recorded: seen in recordings or running kernels; read: in the sources of both kernels; remembered: not checked",
         "--feature +NAME adds a behaviour, and -NAME removes it",
     ];
-    text.extend(words.iter().map(|line| format!("{}\n", fit_text(line, ""))));
+    text.extend(legend.iter().map(|line| format!("{}\n", fit_text(line, ""))));
     for kernel in kernels {
         if let Some(note) = unverified(kernel.name) {
             text.push_str(&fit_text(&note, ""));

@@ -12,15 +12,16 @@ use vruntime_workload::program::Workload;
 
 use super::compared_trace::{Checked, ComparedTrace, compared_trace, match_classes, match_groups, snapshots};
 use super::file_names::file_names;
-use super::replay_input::tell_left_out;
+use super::replay_input::note_left_out;
 use super::saved::{self, Saved};
 use super::{
-    LEFT, finished, folder_name, html, leave, leave_results, of_seeds, ran_json, runs_json, stopped_early, tell_notes,
+    RESULT_FILES, finished, folder_name, html, of_seeds, print_notes, ran_json, runs_json, stopped_early, write_file,
+    write_results,
 };
 use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, InputKind};
 use crate::output_paths::OutputPaths;
-use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
+use crate::plan::{Plan, host_words, kernels_of, machine_words, note_large_limits, plan};
 use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
@@ -29,9 +30,9 @@ use crate::{Ended, error_place, input, interrupt, leftovers, output, policies, r
 
 struct Side<'a> {
     input: &'a Input,
-    /// Place of its file among the workloads of the command line.
-    at: usize,
-    /// Its index among the traces.
+    /// Index of its file among the workloads of the command line.
+    file_index: usize,
+    /// Index of its trace among the traces; None for a workload.
     trace: Option<usize>,
     path: &'a Path,
     /// The file's name, with as much of its path as distinguishes it.
@@ -39,9 +40,10 @@ struct Side<'a> {
     /// The input's workload; a trace's is fitted to the machine.
     workload: Cow<'a, Workload>,
     plan: Plan,
-    /// Names of other files for a trace's groups.
+    /// For a trace: the names that other files have for its groups.
     groups: BTreeMap<String, String>,
-    /// Whether the rules of `--map` apply. Without rules: whether the command line's features and settings do.
+    /// Whether it is the changed side beside an unchanged one, by the rules of `--map`. Without rules: by features and
+    /// settings of the command line. False for sides of `--vary`.
     what_if: bool,
     /// Changes to the file and the kernel, in words.
     changes: Vec<String>,
@@ -75,28 +77,28 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     number(&sides, &mut saved);
     check_folders(&sides, compare)?;
     for input in &inputs {
-        let ends = options.duration.or(input.workload.duration);
-        input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(input, end)), options.strict)?;
+        let duration = options.duration.or(input.workload.duration);
+        input::suspect(duration.map_or_else(Vec::new, |end| error_place::too_late(input, end)), options.strict)?;
     }
     let mut runs = run(&sides, &traces, &rules, compare)?;
     let replays = runs.split_off(sides.len() * usize::from(options.seeds.repeat));
     let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(&run)).collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.seeds.repeat))) {
         if matches!(side.input.kind, InputKind::Trace(..)) {
-            side.call_as_recorded(runs);
+            side.match_results(runs);
         }
     }
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), &saved, checks)?;
     let json = if compare.part.is_some() { compared.part() } else { compared.json() };
-    tell_notes(&runs);
-    let leave = || {
-        let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
-        simulate::all_written(&runs).and(left).and(compared.leave_reports(compare))
+    print_notes(&runs);
+    let write_all = || {
+        let written = options.out.as_ref().map_or(Ok(()), |out| compared.write_out(out, &json));
+        simulate::all_written(&runs).and(written).and(compared.write_reports(compare))
     };
     let print = || if options.json { output::print_json(&json) } else { output::print(&compared.text(compare)) };
     // Prints the comparison before errors of writing.
-    interrupt::leave_and_print(leave, print)?;
+    interrupt::write_and_print(write_all, print)?;
     Ok(if compared.interrupted() { Ended::Interrupted } else { Ended::Well })
 }
 
@@ -111,7 +113,7 @@ fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
     outputs = outputs.tables(&compare.reports.tables, &prefixes);
     outputs = outputs.folder("--out", compare.options.out.as_deref(), &["comparison.json"]);
     for folder in sides.iter().filter_map(|side| side.folder(compare)) {
-        outputs = outputs.folder("--out", Some(&folder), &LEFT);
+        outputs = outputs.folder("--out", Some(&folder), &RESULT_FILES);
     }
     outputs.check()
 }
@@ -145,7 +147,7 @@ impl Side<'_> {
         Some(compare.options.out.as_ref()?.join(folder_name(&self.label)))
     }
 
-    /// Returns the run with a seed. The first run has traces and charts.
+    /// Returns the job that runs the side with a seed. The first run has traces and charts.
     fn job(&self, is_first: bool, seed: u64, compare: &Compare) -> Job<'_> {
         let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
@@ -161,8 +163,8 @@ impl Side<'_> {
         }
     }
 
-    /// Gives groups the names of other files, and removes loops, which recordings do not show.
-    fn call_as_recorded(&self, runs: &mut [Done]) {
+    /// Renames a trace's groups as other files name them, and removes loops, which recordings do not show.
+    fn match_results(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
             for group in &mut run.results.groups {
@@ -186,7 +188,7 @@ impl<'a> Ran<'a> {
 
     /// Returns the complete runs. If no side has one (`unfinished`), returns the run that got furthest.
     fn counted(&self, unfinished: bool) -> impl Iterator<Item = &'a Done> + use<'a> {
-        // The first of those that got furthest.
+        // `max_by_key` returns the last of several: in reverse order, this is the first run.
         let furthest = self.runs.iter().rev().max_by_key(|run| run.outcome.end).filter(|_| unfinished);
         self.runs.iter().filter(|run| !run.outcome.interrupted).chain(furthest)
     }
@@ -196,8 +198,8 @@ impl<'a> Ran<'a> {
         ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs)
     }
 
-    /// Describes the side and its runs in words.
-    fn what(&self) -> String {
+    /// Describes the side and its runs.
+    fn description(&self) -> String {
         let Self { side: Side { input, file, plan, changes, label, .. }, runs } = self;
         let ended = self.finished();
         let seconds = self.counted(ended == 0).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
@@ -219,7 +221,7 @@ impl<'a> Ran<'a> {
     }
 }
 
-/// Returns what `of_side` and `of_saved` make of each column, in the order of the files.
+/// Applies `of_side` to each side and `of_saved` to each saved result. Returns the values in the order of the files.
 fn columns<'a, T>(
     ran: &[Ran<'a>],
     saved: &[Saved],
@@ -229,7 +231,7 @@ fn columns<'a, T>(
     let mut columns = Vec::new();
     let mut saved = saved.iter().peekable();
     for ran in ran {
-        while let Some(saved) = saved.next_if(|saved| saved.after <= ran.side.at) {
+        while let Some(saved) = saved.next_if(|saved| saved.after <= ran.side.file_index) {
             columns.push(of_saved(saved));
         }
         columns.push(of_side(ran));
@@ -242,7 +244,7 @@ fn columns<'a, T>(
 struct Compared<'a> {
     ran: Vec<Ran<'a>>,
     saved: &'a [Saved],
-    /// Set if Ctrl-C came before the first run was complete: there are only parts of runs, which are not compared.
+    /// Whether Ctrl-C stopped the command before the first run was complete. The parts of runs are not compared.
     unfinished: bool,
     comparison: Comparison,
     checks: Vec<Checked<'a>>,
@@ -301,20 +303,20 @@ impl<'a> Compared<'a> {
     }
 
     /// Writes the files of `--out`, except the traces, which the runs wrote.
-    fn leave(&self, out: &Path, json: &serde_json::Value) -> miette::Result<()> {
+    fn write_out(&self, out: &Path, json: &serde_json::Value) -> miette::Result<()> {
         for Ran { side, runs } in &self.ran {
             let folder = out.join(folder_name(&side.label));
-            leave_results(&folder, &side.input.name, &side.plan, &side.changes, runs)?;
+            write_results(&folder, &side.input.name, &side.plan, &side.changes, runs)?;
         }
-        leave(out, "comparison.json", &printable_json(&format!("{json:#}\n")))?;
-        let of_side = |ran: &Ran<'_>| LEFT.map(|file| format!("{}/{file}", folder_name(&ran.side.label)));
+        write_file(out, "comparison.json", &printable_json(&format!("{json:#}\n")))?;
+        let of_side = |ran: &Ran<'_>| RESULT_FILES.map(|file| format!("{}/{file}", folder_name(&ran.side.label)));
         let written = self.ran.iter().flat_map(of_side).chain(["comparison.json".to_owned()]).collect();
         leftovers::replace_out(out, "compare", &written)
     }
 
-    fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
+    fn write_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
-            let lead = columns(&self.ran, self.saved, Ran::what, Saved::what);
+            let lead = columns(&self.ran, self.saved, Ran::description, Saved::description);
             let mut page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
             if !compare.vary.is_empty() {
                 self.comparison.bars().into_iter().for_each(|bars| page.bars(bars));
@@ -343,8 +345,8 @@ impl<'a> Compared<'a> {
     fn text(&self, compare: &Compare) -> String {
         let Self { ran, saved, comparison, checks, .. } = self;
         let options = &compare.options;
-        let what = columns(ran, saved, Ran::what, Saved::what);
-        let mut lines: Vec<String> = what.iter().map(|what| fit_text(what, "")).collect();
+        let descriptions = columns(ran, saved, Ran::description, Saved::description);
+        let mut lines: Vec<String> = descriptions.iter().map(|text| fit_text(text, "")).collect();
         if ran.is_empty() {
             lines.push("mean of the saved runs, ± half the spread, ~ change within the spread".to_owned());
         } else if options.seeds.repeat > 1 {
@@ -446,8 +448,8 @@ fn products(kernels: &[Option<String>], machines: &[Option<String>]) -> Vec<[Opt
     kernels.iter().flat_map(of_kernel).collect()
 }
 
-/// Returns every combination of `--vary` with the kernels and machines that it does not choose. The numbers are those
-/// of the combinations' what-ifs.
+/// Returns every combination of `--vary` with the kernels and machines that it does not choose. The number is the index
+/// of the combination's what-if.
 fn combinations(points: &[Point], compare: &Compare, input: &Input) -> Vec<(usize, Point)> {
     let varies = |of: fn(&Point) -> bool| points.iter().any(of);
     let kernels = if varies(|point| point.kernel.is_some()) { vec![None] } else { kernels(compare, input) };
@@ -478,7 +480,7 @@ fn varied<'a>(
     let mut sides = Vec::new();
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let files = file_names(&names, &compare.files);
-    for (at, ((((input, path), file), workloads), trace)) in
+    for (file_index, ((((input, path), file), workloads), trace)) in
         inputs.iter().zip(&compare.files).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
         for (index, point) in &combinations(points, compare, input) {
@@ -497,11 +499,11 @@ fn varied<'a>(
             rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
             let mut workload = Cow::Borrowed(workload.unwrap_or(&input.workload));
             if matches!(input.kind, InputKind::Trace(..)) {
-                tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
+                note_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(Side {
                 input,
-                at,
+                file_index,
                 trace,
                 path,
                 file: file.clone(),
@@ -522,8 +524,8 @@ fn varied<'a>(
     Ok(sides)
 }
 
-/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
-/// others are compared with the first. `saved`: the number of other columns.
+/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. All are
+/// compared with the first. `saved` is the number of columns from saved results.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Vec<Option<Cow<'a, Workload>>>],
@@ -541,7 +543,7 @@ fn sides<'a>(
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let paths = compare.files.iter().map(PathBuf::as_path);
     let files = file_names(&names, &compare.files);
-    for (at, ((((input, path), file), what_if), trace)) in
+    for (file_index, ((((input, path), file), what_if), trace)) in
         inputs.iter().zip(paths).zip(files).zip(what_ifs).zip(trace_indices(inputs)).enumerate()
     {
         for [kernel, machine] in products(&kernels(compare, input), &machines(compare)) {
@@ -551,7 +553,7 @@ fn sides<'a>(
             plan.config.end_if_refused = compare.options.strict;
             let side = |workload, what_if: bool| Side {
                 input,
-                at,
+                file_index,
                 trace,
                 path,
                 file: file.clone(),
@@ -564,13 +566,13 @@ fn sides<'a>(
             };
             let mut workload = Cow::Borrowed(&input.workload);
             if matches!(input.kind, InputKind::Trace(..)) {
-                tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
+                note_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));
             if let Some(workload) = what_if.first().and_then(Option::as_deref) {
                 let cpus = plan.config.machine.topology.nr_cpus();
                 rules.check_cpus(cpus)?;
-                tell_large_limits(workload, cpus);
+                note_large_limits(workload, cpus);
                 let mut workload = Cow::Borrowed(workload);
                 if trace.is_some() {
                     fit(workload.to_mut(), &plan.config);
@@ -582,7 +584,7 @@ fn sides<'a>(
     if let [only] = &mut sides[..]
         && !of_kernel.is_empty()
     {
-        // Features and settings are the change.
+        // The only side becomes the changed one: compare it with one without the features and settings.
         let model = Model { feature: Vec::new(), set: Vec::new(), ..compare.options.model.clone() };
         let kernel = compare.kernel.first().cloned().or_else(|| kernels_of(only.input).into_iter().next());
         let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
@@ -590,9 +592,9 @@ fn sides<'a>(
         plan.config.strict = compare.options.strict;
         plan.config.end_if_refused = compare.options.strict;
         only.what_if = true;
-        let as_it_is = Side {
+        let unchanged = Side {
             input: only.input,
-            at: only.at,
+            file_index: only.file_index,
             trace: only.trace,
             path: only.path,
             file: only.file.clone(),
@@ -603,7 +605,7 @@ fn sides<'a>(
             changes: Vec::new(),
             label: String::new(),
         };
-        sides.insert(0, as_it_is);
+        sides.insert(0, unchanged);
     }
     if sides.len() + saved < 2 {
         let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
@@ -615,7 +617,7 @@ fn sides<'a>(
     Ok(sides)
 }
 
-/// Labels tell what differs and nothing else.
+/// Labels each side by what distinguishes it from the others.
 fn label(sides: &mut [Side<'_>], compare: &Compare, saved: usize) {
     if sides.is_empty() {
         return;
@@ -663,7 +665,7 @@ fn machine_label(machine: &str) -> String {
     machine.parse().map_or_else(|_| machine.to_owned(), |cpus| vruntime_report::counted(cpus, "CPU", "CPUs"))
 }
 
-/// Numbers labels with one folder name (a kernel given twice).
+/// Numbers labels with equal folder names, as of a kernel that is given twice.
 fn distinguish(sides: &mut [Side<'_>]) {
     for index in 1..sides.len() {
         if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {
@@ -672,7 +674,7 @@ fn distinguish(sides: &mut [Side<'_>]) {
     }
 }
 
-/// Numbers columns of saved results that are called like another column.
+/// Numbers columns of saved results whose label another column has.
 fn number(sides: &[Side<'_>], saved: &mut [Saved]) {
     for index in 0..saved.len() {
         let (earlier, others) = saved.split_at_mut(index);

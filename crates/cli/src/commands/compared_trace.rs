@@ -14,11 +14,11 @@ use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
 use super::notes::notes;
-use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, note_left_out, note_substitute, read};
 use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, InputKind};
-use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
+use crate::plan::{Plan, machine_words, overrides_of_trace, print_plan_notes, report_of_trace, switch_costs};
 use crate::simulate::{Done, Failure, Job};
 use crate::{output, rules};
 
@@ -70,13 +70,13 @@ pub(crate) fn compared_trace(
     for what in &damage {
         output::note(&format!("{}: {what}", path.display()));
     }
-    tell_substitute(path, replay.substitute.as_ref());
+    note_substitute(path, replay.substitute.as_ref());
     let guessed = replay.guess.as_ref().map(guessed);
     if let Some(guessed) = &guessed {
         output::note(&format!("{}: {guessed}", path.display()));
     }
-    tell(&replay.plan.notes);
-    tell_left_out(&replay.unfit, &replay.plan.config);
+    print_plan_notes(&replay.plan.notes);
+    note_left_out(&replay.unfit, &replay.plan.config);
     let unchanged = replay.going_on(BTreeSet::new(), BTreeMap::new()).0;
     let applied = |rules: &Rules| (!rules.is_empty()).then(|| applied(rules, path, &replay, &unchanged)).transpose();
     let what_ifs = rules.iter().map(applied).collect::<miette::Result<_>>()?;
@@ -97,7 +97,7 @@ fn applied(rules: &Rules, path: &Path, replay: &Replay<'_>, unchanged: &Recorded
     let mut changed =
         if removed.is_empty() && closed.is_empty() { unchanged.clone() } else { replay.going_on(removed, closed).0 };
     rules::note_unreached(rules, threads);
-    rules::tell_idle_groups(rules, &changed.workload.groups, "trace");
+    rules::note_idle_groups(rules, &changed.workload.groups, "trace");
     rules
         .apply(&mut changed, threads, usize::MAX)
         .map_err(Report::from)

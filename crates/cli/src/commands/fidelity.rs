@@ -52,18 +52,19 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
         }
         files = on_disk(folder)?;
     }
-    let judged = match &fidelity.against {
+    let result = match &fidelity.against {
         Some(dir) => again::compare(&files, dir, fidelity)?,
         None => simulated(files, fidelity, &outputs)?,
     };
     outputs.check_inputs()?;
-    show(&judged, fidelity)?;
-    Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
+    show(&result, fidelity)?;
+    Ok(if result.interrupted { Ended::Interrupted } else { Ended::Well })
 }
 
-struct Judged {
+/// The compared recordings.
+struct Compared {
     cells: Vec<Cell>,
-    /// Recorded machines and the other side, for a page.
+    /// Description of the recorded machines and the other side, for a page.
     lead: String,
     notes: Vec<String>,
     /// Recordings that were not compared, with reasons.
@@ -78,23 +79,23 @@ fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
 }
 
 /// Kernels and scenarios of all recordings.
-type There = BTreeSet<(Vec<u32>, String)>;
+type Available = BTreeSet<(Vec<u32>, String)>;
 
 /// Returns the error of a request without recordings. The help names existing ones.
-fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
-    if there.is_empty() {
+fn no_match(available: &Available, fidelity: &Fidelity) -> miette::Report {
+    if available.is_empty() {
         let help = "the folder has a folder for each kernel (linux-6.12/), with a JSON file for each scenario";
         return miette!(help = help, "no recordings match");
     }
     let kernels = |part: &str| {
         let kernels: BTreeSet<&Vec<u32>> =
-            there.iter().filter(|(_, name)| name.contains(part)).map(|(kernel, _)| kernel).collect();
+            available.iter().filter(|(_, name)| name.contains(part)).map(|(kernel, _)| kernel).collect();
         kernels.into_iter().map(|kernel| dotted(kernel)).collect::<Vec<_>>().join(", ")
     };
     let (kernel, part) = (fidelity.kernel.as_deref().map(plan::series), fidelity.scenario.as_deref().unwrap_or(""));
-    let under = |recorded: &[u32]| kernel.as_ref().is_none_or(|kernel| number(kernel) == recorded);
+    let is_wanted = |recorded: &[u32]| kernel.as_ref().is_none_or(|kernel| number(kernel) == recorded);
     let names: BTreeSet<&str> =
-        there.iter().filter(|(recorded, _)| under(recorded)).map(|(_, name)| name.as_str()).collect();
+        available.iter().filter(|(recorded, _)| is_wanted(recorded)).map(|(_, name)| name.as_str()).collect();
     match &kernel {
         Some(kernel) if names.is_empty() => {
             let kernel = fidelity.kernel.as_ref().unwrap_or(kernel);
@@ -103,7 +104,8 @@ fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
         }
         _ => {
             let elsewhere = kernels(part);
-            let help = if elsewhere.is_empty() { meant(part, &names) } else { format!("under {elsewhere} there is") };
+            let help =
+                if elsewhere.is_empty() { suggestion(part, &names) } else { format!("under {elsewhere} there is") };
             let scenario = kernel
                 .map_or_else(|| "recorded scenario".to_owned(), |kernel| format!("scenario recorded under {kernel}"));
             miette!(help = help, "no {scenario} has `{part}` in its name")
@@ -112,7 +114,7 @@ fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
 }
 
 /// Returns help: the scenario nearest to `part`, and all scenarios.
-fn meant(part: &str, names: &BTreeSet<&str>) -> String {
+fn suggestion(part: &str, names: &BTreeSet<&str>) -> String {
     let all = names.iter().copied().collect::<Vec<_>>().join(", ");
     match vruntime_workload::nearest(part, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`? there are {all}"),
@@ -121,51 +123,51 @@ fn meant(part: &str, names: &BTreeSet<&str>) -> String {
 }
 
 /// Compares recordings with simulations.
-fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette::Result<Judged> {
-    let given = fidelity.costs.as_deref().map(given).transpose()?;
+fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette::Result<Compared> {
+    let measured = fidelity.costs.as_deref().map(measured_machine).transpose()?;
     outputs.check_inputs()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
-    let mut garbled = Vec::new();
-    let mut there = There::new();
+    let mut malformed = Vec::new();
+    let mut available = Available::new();
     for (name, bytes) in files {
         let recording = match recording::parse(&name, &bytes) {
             Ok(recording) => recording,
             // Other recordings are compared.
             Err(error) => {
                 skipped.push(format!("{name}: no recording: {error}"));
-                garbled.push(error);
+                malformed.push(error);
                 continue;
             }
         };
         let mut kernel = plan::series(&recording.kernel);
-        there.insert((number(&kernel), recording.name.clone()));
+        available.insert((number(&kernel), recording.name.clone()));
         if !is_wanted(&recording, fidelity) {
             continue;
         }
         if vruntime_sched::kernel(&kernel).is_err() {
-            let Some(before) = before(&kernel) else {
+            let Some(earlier) = last_before(&kernel) else {
                 skipped.push(format!("{kernel} {}: this version has no kernel {kernel}", recording.name));
                 continue;
             };
-            let note = format!("{kernel} is simulated as {before}, the last before it that vruntime has");
+            let note = format!("{kernel} is simulated as {earlier}, the last before it that vruntime has");
             if !notes.contains(&note) {
                 output::note(&note);
                 notes.push(note);
             }
-            before.clone_into(&mut kernel);
+            earlier.clone_into(&mut kernel);
         }
         let unknown = vruntime_sched::kernel(&kernel).ok().and_then(|kernel| preempt_not_known(&recording, &kernel));
         notes.extend(unknown.map(|note| format!("{kernel} {}: {note}", recording.name)));
         let name = recording.name.clone();
-        match scenario(recording, &kernel, fidelity, given.as_ref()) {
+        match scenario(recording, &kernel, fidelity, measured.as_ref()) {
             Ok(scenario) => scenarios.push(scenario),
             Err(error) => skipped.push(format!("{kernel} {name}: refused: {error}")),
         }
     }
-    if scenarios.is_empty() && skipped.len() == garbled.len() {
-        return Err(garbled.into_iter().next().map_or_else(|| no_match(&there, fidelity), miette::Report::from));
+    if scenarios.is_empty() && skipped.len() == malformed.len() {
+        return Err(malformed.into_iter().next().map_or_else(|| no_match(&available, fidelity), miette::Report::from));
     }
     scenarios.sort_by(|a, b| order(&a.recorded).cmp(&order(&b.recorded)));
     let jobs: Vec<Job<'_>> = scenarios
@@ -201,11 +203,11 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
         }
     }
     let lead = lead(&scenarios, fidelity);
-    Ok(Judged { cells: all, lead, notes, skipped, interrupted })
+    Ok(Compared { cells: all, lead, notes, skipped, interrupted })
 }
 
-fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
-    let Judged { cells, lead, notes, skipped, .. } = judged;
+fn show(compared: &Compared, fidelity: &Fidelity) -> miette::Result<()> {
+    let Compared { cells, lead, notes, skipped, .. } = compared;
     let all_notes: Vec<String> = notes.iter().chain(skipped).cloned().collect();
     // Prints the cells before errors of writing.
     let page = fidelity
@@ -248,7 +250,7 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
     )
 }
 
-/// Orders by version number, then by name.
+/// Returns the key of the order: version number, then name.
 fn order(recorded: &RecordedScenario) -> (Vec<u32>, &str) {
     (number(&recorded.kernel), &recorded.scenario)
 }
@@ -263,7 +265,7 @@ fn number(kernel: &str) -> Vec<u32> {
 }
 
 /// Returns the last supported kernel before `kernel`.
-fn before(kernel: &str) -> Option<&'static str> {
+fn last_before(kernel: &str) -> Option<&'static str> {
     let wanted = number(kernel);
     // Other names are patched kernels.
     let plain = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
@@ -287,8 +289,8 @@ fn report(cells: &[Cell], skipped: &[String], misses: bool) -> String {
     text + &table(cells, misses)
 }
 
-/// The machine's costs of the command line, instead of those of its kind.
-struct Given {
+/// The machine of `--costs`. It replaces the costs of the recorded kind of machine.
+struct MeasuredMachine {
     costs: Costs,
     idle_depths: Vec<IdleDepth>,
     stalls: Option<Stall>,
@@ -297,25 +299,30 @@ struct Given {
 }
 
 /// Reads the argument of `--costs`.
-fn given(text: &str) -> miette::Result<Given> {
+fn measured_machine(text: &str) -> miette::Result<MeasuredMachine> {
     if let Some(file) = machine_file::named(text)?
         && let Some(costs) = file.costs()?
     {
-        return Ok(Given { costs, idle_depths: file.idle_depths(), stalls: file.stalls, residents: file.residents });
+        return Ok(MeasuredMachine {
+            costs,
+            idle_depths: file.idle_depths(),
+            stalls: file.stalls,
+            residents: file.residents,
+        });
     }
     let help =
         format!("name a file that vruntime calibrate wrote, `host`, or a profile: {}", Costs::PROFILES.join(", "));
     let profile = Profile::named(text).map_err(|error| miette!(help = help, "{error}"))?;
     let idle_depths = profile.idle_depths.to_vec();
-    Ok(Given { costs: profile.costs, idle_depths, stalls: profile.stalls, residents: None })
+    Ok(MeasuredMachine { costs: profile.costs, idle_depths, stalls: profile.stalls, residents: None })
 }
 
-/// Plans the simulation of a recording. Errors are the recording's.
+/// Plans the simulation of a recording. An error is one of the recording, and does not end the command.
 fn scenario(
     mut recording: Recording,
     kernel: &str,
     fidelity: &Fidelity,
-    given: Option<&Given>,
+    measured: Option<&MeasuredMachine>,
 ) -> miette::Result<Scenario> {
     let recorded = recorded(&recording, kernel);
     let workload = std::mem::take(&mut recording.workload);
@@ -329,22 +336,22 @@ fn scenario(
     };
     let options = Model { seed: Some(fidelity.seed), ..Model::default() };
     let mut plan = plan::plan(&input, Some(kernel), None, &options)?;
-    if let Some(given) = given {
+    if let Some(measured) = measured {
         let machine = &mut plan.config.machine;
-        machine.costs = given.costs.clone();
-        machine.idle_depths.clone_from(&given.idle_depths);
-        machine.stalls = given.stalls;
-        machine.residents = machine.residents.take().or_else(|| given.residents.clone());
+        machine.costs = measured.costs.clone();
+        machine.idle_depths.clone_from(&measured.idle_depths);
+        machine.stalls = measured.stalls;
+        machine.residents = machine.residents.take().or_else(|| measured.residents.clone());
     }
     Ok(Scenario { recorded, input, plan })
 }
 
-/// Returns the compared part of a recording.
+/// Returns the part of a recording that is compared.
 fn recorded(recording: &Recording, kernel: &str) -> RecordedScenario {
     let tasks = &recording.workload.tasks;
     let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
     let one_cpu = confined.len() == 1 && confined.iter().all(|cpus| cpus.is_some_and(|cpus| cpus.len() == 1));
-    // Recordings have names of instances, but not their class.
+    // Without a class in the recording, the workload's task of this name has it.
     let class_of =
         |name: &str| tasks.iter().find(|task| task.name == name).map_or(name, |task| task.class.as_str()).to_owned();
     RecordedScenario {

@@ -28,7 +28,7 @@ fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     output_file::write(&folder.join(page.get_filename()), laid_out(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Lays out indented lines of the help, which man would fill.
+/// Lays out indented lines of the help, which man would join and fill.
 ///
 /// `  NAME  TEXT` becomes a tagged paragraph. At the end of the page, a line with a colon before such lines becomes the
 /// heading of a section.
@@ -36,7 +36,7 @@ fn laid_out(page: &str) -> String {
     const EXTRA: &str = ".SH EXTRA";
     let lines: Vec<&str> = page.lines().collect();
     let is_indented = |at: usize| lines.get(at).is_some_and(|line: &&str| line.starts_with("  "));
-    // Options keep their case, so a line that starts with one is no heading.
+    // A heading is made upper-case. Options must keep their case, so a line that starts with one is no heading.
     let is_word = |line: &str| line.starts_with(|first: char| first.is_ascii_uppercase());
     let is_head = |at: usize| lines[at].ends_with(':') && is_word(lines[at]) && is_indented(at + 1);
     let start = lines.iter().position(|line| *line == EXTRA).unwrap_or(lines.len());
@@ -51,16 +51,16 @@ fn laid_out(page: &str) -> String {
             text.extend([".SH ", &line.trim_end_matches(':').to_uppercase(), "\n"]);
         } else if let Some(entry) = line.strip_prefix("  ").filter(|entry| !entry.starts_with(' ')) {
             let (tag, rest) = entry.split_once("  ").unwrap_or((entry, ""));
-            let guard = if tag.starts_with(['.', '\'']) { "\\&" } else { "" };
-            text.extend([".TP\n", guard, tag, "\n"]);
+            let escape = if tag.starts_with(['.', '\'']) { "\\&" } else { "" };
+            text.extend([".TP\n", escape, tag, "\n"]);
             if !rest.is_empty() {
                 text.extend([rest.trim_start(), "\n"]);
             }
         } else if is_indented(at) {
-            // More of the entry above.
+            // A continuation of the entry above.
             text.extend([line.trim_start(), "\n"]);
         } else if line.is_empty() {
-            // Sections and tagged paragraphs have a line before them.
+            // `.SH` and `.TP` make an empty line themselves.
             if next < lines.len() && !is_indented(next) && !lines[next].starts_with('.') && !is_head(next) {
                 text.push_str(".PP\n");
             }

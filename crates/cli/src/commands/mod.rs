@@ -152,21 +152,21 @@ fn folder_name(label: &str) -> String {
 }
 
 /// Writes a file to a folder, creating it if missing.
-fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
+fn write_file(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     output_paths::write(&folder.join(name), text)
 }
 
-/// The files of [`leave_results`], and the traces.
-pub(crate) const LEFT: [&str; 4] = ["results.json", "digest", "trace.perfetto-trace", "trace.txt"];
+/// The files of [`write_results`], and the traces.
+pub(crate) const RESULT_FILES: [&str; 4] = ["results.json", "digest", "trace.perfetto-trace", "trace.txt"];
 
 /// Writes the files of `--out`, except the traces, which the runs wrote.
-fn leave_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> miette::Result<()> {
+fn write_results(folder: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> miette::Result<()> {
     let json = format!("{:#}\n", runs_json(name, plan, changes, runs));
-    leave(folder, "results.json", &printable_json(&json))?;
-    leave(folder, "digest", &digests(runs))
+    write_file(folder, "results.json", &printable_json(&json))?;
+    write_file(folder, "digest", &digests(runs))
 }
 
-fn tell_notes(runs: &[Done]) {
+fn print_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
         crate::output::note(&format!(

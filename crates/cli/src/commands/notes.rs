@@ -63,7 +63,7 @@ impl Notes {
     }
 
     /// Adds a note with the count and its meaning, if above 0.
-    fn tell(&mut self, count: u64, one: &str, several: &str, meaning: &str) {
+    fn count(&mut self, count: u64, one: &str, several: &str, meaning: &str) {
         if count > 0 {
             self.all.push(format!("{}{meaning}", counted(count, one, several)));
         }
@@ -73,64 +73,64 @@ impl Notes {
 pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
     let counts = &recorded.counts;
     let mut notes = Notes::default();
-    notes.tell(
+    notes.count(
         counts.losses.gaps,
         "time the trace has lost events",
         "times the trace has lost events",
         &format!(": the replay lacks {}", counts.losses.words().unwrap_or_default()),
     );
-    notes.tell(
+    notes.count(
         counts.broken_switches,
         "switch away from a task is missing",
         "switches away from a task are missing",
         ": the task is assumed to run for its charged time and then to sleep",
     );
-    notes.tell(
+    notes.count(
         counts.missing_arrivals,
         "switch to a task is missing",
         "switches to a task are missing",
         ": it is assumed at the task's wakeup, or computed back from its run time",
     );
-    notes.tell(
+    notes.count(
         counts.throttled,
         "task waited on an idle CPU, as a throttled task does",
         "tasks waited on an idle CPU, as throttled tasks do",
         ": with --cgroups the replay has the limits of their groups (cpu.max)",
     );
-    notes.tell(
+    notes.count(
         counts.frequencies,
         "change of CPU frequency",
         "changes of CPU frequency",
         ": the replay runs each CPU at its highest frequency, so work takes less time than recorded",
     );
-    notes.tell(
+    notes.count(
         counts.deadline,
         "deadline task is",
         "deadline tasks are",
         " replayed as SCHED_FIFO of the highest priority: traces lack deadline parameters",
     );
-    notes.tell(jumps, "time the clock jumped", "times the clock jumped", ": no time passes there in the replay");
-    notes.tell(
+    notes.count(jumps, "time the clock jumped", "times the clock jumped", ": no time passes there in the replay");
+    notes.count(
         counts.backwards,
         "event is earlier than the event before it and was",
         "events are earlier than the events before them and were",
         " taken to be simultaneous",
     );
-    notes.tell(counts.reused, "pid was", "pids were", " given to a second task");
-    notes.tell(
+    notes.count(counts.reused, "pid was", "pids were", " given to a second task");
+    notes.count(
         counts.sharing,
         "task wakes at the same times as other tasks",
         "tasks wake at the same times as other tasks",
         ": their order is chance, and can persist; judge them together",
     );
-    notes.tell(
+    notes.count(
         counts.unwoken,
         "sleep has no wakeup event in the trace: its recorded length is kept",
         "sleeps have no wakeup event in the trace: their recorded lengths are kept",
         "",
     );
-    notes.tell(counts.ungrouped, "task of unknown group is", "tasks of unknown group are", " in the root group");
-    notes.tell(
+    notes.count(counts.ungrouped, "task of unknown group is", "tasks of unknown group are", " in the root group");
+    notes.count(
         counts.bare_groups,
         "task group of unknown weight and limit",
         "task groups of unknown weight and limit",
@@ -146,13 +146,13 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         habit(Habit::Recorded),
         habit(Habit::Woken),
     ));
-    notes.tell(
+    notes.count(
         counts.confined,
         "task waited beside an idle CPU and is assumed to be pinned to its CPU",
         "tasks waited beside an idle CPU and are assumed to be pinned to their CPUs",
         "",
     );
-    notes.tell(
+    notes.count(
         counts.affinities,
         "task has a recorded affinity (Cpus_allowed_list), its own or its parent's",
         "tasks have a recorded affinity (Cpus_allowed_list), their own or their parent's",
@@ -162,24 +162,24 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         1 => "is 1".to_owned(),
         groups => format!("are {groups}"),
     };
-    notes.tell(
+    notes.count(
         counts.grouped,
         "task begins",
         "tasks begin",
         &format!(" in task groups other than the root, of which there {groups}"),
     );
-    notes.tell(counts.hotplug, "time", "times", " a CPU goes offline or online, as recorded");
-    notes.tell(counts.moves, "time", "times", " a task is moved to another group");
+    notes.count(counts.hotplug, "time", "times", " a CPU goes offline or online, as recorded");
+    notes.count(counts.moves, "time", "times", " a task is moved to another group");
     let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
-    notes.tell(
+    notes.count(
         of_groups(|group| group.cpuset.cpus.is_some()),
         "task group has CPUs of its own",
         "task groups have CPUs of their own",
         " (cpuset.cpus)",
     );
-    notes.tell(of_groups(|group| group.uclamp.is_some()), "task group has", "task groups have", " utilisation clamps");
+    notes.count(of_groups(|group| group.uclamp.is_some()), "task group has", "task groups have", " utilisation clamps");
     if !recorded.workload.sessions.is_empty() {
-        notes.tell(
+        notes.count(
             counts.autogrouped,
             "task begins",
             "tasks begin",
@@ -188,33 +188,38 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     }
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
-    notes.tell(clocks as u64, "task computes", "tasks compute", " until a point in time, whether preempted or not");
+    notes.count(clocks as u64, "task computes", "tasks compute", " until a point in time, whether preempted or not");
     let ticks = recorded.ticks.filter(|_| ticks_known).map_or(0, |ticks| ticks.hz);
-    notes.tell(
+    notes.count(
         u64::from(ticks),
         "tick a second is at the recorded time",
         "ticks a second are at the recorded times",
         " (from sched_stat_runtime)",
     );
-    notes.tell(
+    notes.count(
         counts.endless,
         "task computed until the trace ended, and continues",
         "tasks computed until the trace ended, and continue",
         " to the end of the replay",
     );
-    notes.tell(
+    notes.count(
         counts.shared_sockets,
         "socket has no messages in the replay",
         "sockets have no messages in the replay",
         ": more than one thread receives there",
     );
-    notes.tell(
+    notes.count(
         counts.left_out_connections,
         "connection of sockets has no messages in the replay",
         "connections of sockets have no messages in the replay",
         ": a task would wait for one for ever",
     );
-    notes.tell(counts.running_at_start, "task", "tasks", " ran when the trace began");
-    notes.tell(counts.left_out, "migration thread is", "migration threads are", " left out: the simulator has its own");
+    notes.count(counts.running_at_start, "task", "tasks", " ran when the trace began");
+    notes.count(
+        counts.left_out,
+        "migration thread is",
+        "migration threads are",
+        " left out: the simulator has its own",
+    );
     notes
 }

@@ -18,7 +18,7 @@ use vruntime_workload::program::{Bandwidth, Changed, CpuMax, Workload};
 use vruntime_workload::resident::Resident;
 
 use self::json::json_of;
-use super::leave;
+use super::write_file;
 use crate::args::Real;
 use crate::commands::run::log_settings;
 use crate::input::Input;
@@ -61,7 +61,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
             break;
         }
     }
-    tell(&runs);
+    print_notes(&runs);
     // Prints the results before errors of writing.
     let logged = match (&real.rtapp_log, runs.first()) {
         (Some(folder), Some(measured)) => {
@@ -72,7 +72,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
     let json = || json_of(&input.name, &runs, &results);
     let left_results = real.out.as_ref().map(|folder| {
-        leave(folder, "results.json", &vruntime_report::printable_json(&format!("{:#}\n", json())))?;
+        write_file(folder, "results.json", &vruntime_report::printable_json(&format!("{:#}\n", json())))?;
         leftovers::replace_out(folder, "real", &names_written(&runs))
     });
     let written = logged.and(left_results.unwrap_or(Ok(()))).and(recorded(&runs));
@@ -112,7 +112,7 @@ fn write_rtapp_logs(folder: &Path, input: &Input, measured: &Measured) -> io::Re
     log.finish_writing()
 }
 
-fn tell(runs: &[Measured]) {
+fn print_notes(runs: &[Measured]) {
     for note in runs.iter().flat_map(|run| &run.notes) {
         output::note(note);
     }

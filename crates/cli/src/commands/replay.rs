@@ -15,13 +15,13 @@ use vruntime_workload::program::Workload;
 
 use super::html;
 use super::notes::{Notes, notes};
-use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, note_left_out, note_substitute, read};
 use super::section::Section;
 use super::{of_seeds, ran_json};
 use crate::args::{Model, Replay, Seeds, Wakeups};
 use crate::input::Input;
 use crate::output_paths::OutputPaths;
-use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, switch_costs, tell};
+use crate::plan::{Plan, machine_words, overrides_of_trace, print_plan_notes, report_of_trace, switch_costs};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
 use crate::{Ended, input, interrupt, leftovers, machine, output, policies, rules};
@@ -65,7 +65,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
-    super::tell_notes(&runs);
+    super::print_notes(&runs);
     let mut check = programs.check(&by_side(&runs, arguments));
     let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
     let mut notes = notes(recorded, recording.clock_jumps(), as_recorded.config.tick_phase.is_some());
@@ -78,7 +78,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     notes.has_event_cost(asked.event_cost, recorded, programs.replay.choice.charged);
     if let Some(section) = &asked.section {
-        section.tell(&mut check, &mut notes);
+        section.add_notes(&mut check, &mut notes);
     }
     let print = || {
         if arguments.json {
@@ -89,12 +89,12 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
             output::print(&text(arguments, &programs, &notes, &check, &runs));
         }
     };
-    let leave = || {
-        let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
+    let write_all = || {
+        let written = write_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
         simulate::all_written(&runs).and(written).and_then(|()| tidy(arguments, programs.what_if.is_some()))
     };
     // Prints the results before errors of writing.
-    interrupt::leave_and_print(leave, print)?;
+    interrupt::write_and_print(write_all, print)?;
     if let Some(folder) = arguments.out.as_ref().filter(|_| !arguments.json) {
         output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
     }
@@ -109,7 +109,7 @@ fn tidy(arguments: &Replay, with_what_if: bool) -> miette::Result<()> {
     leftovers::replace_out(out, "replay", &written)
 }
 
-/// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
+/// Returns the runs of the replay as recorded, and those of the what-if if there is one: a seed each.
 fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
     runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }
@@ -199,7 +199,7 @@ impl<'a> Programs<'a> {
         };
         let replay = vruntime_replay::Replay::with_runner(recording, &setup, &replay_input::run);
         let replay = replay.map_err(report_of_trace)?;
-        tell_substitute(&arguments.file, replay.substitute.as_ref());
+        note_substitute(&arguments.file, replay.substitute.as_ref());
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();
         for (file, _) in arguments.beside.iter().zip(beside).filter(with_hotplug) {
             output::note(&format!(
@@ -207,16 +207,16 @@ impl<'a> Programs<'a> {
                 file.display()
             ));
         }
-        tell(&replay.plan.notes);
+        print_plan_notes(&replay.plan.notes);
         let what_if = asked.changes(arguments).then(|| what_if(arguments, asked, &replay)).transpose()?;
         let neighbours = beside.iter().map(|input| format!("beside {}", input.title()));
         let changes = rules::changes(rules, &arguments.model).into_iter().chain(neighbours).collect();
         rules::note_unreached(rules, &replay.recorded.threads);
-        rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
+        rules::note_idle_groups(rules, &replay.recorded.workload.groups, "trace");
         if let Some(what_if) = &what_if {
             rules::note_overruled(rules, &what_if.workload.groups);
         }
-        tell_left_out(&replay.unfit, &replay.plan.config);
+        note_left_out(&replay.unfit, &replay.plan.config);
         Ok(Self { replay, what_if, changes })
     }
 
@@ -291,10 +291,10 @@ fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'
     let overrides = Overrides { kernel: simulated, ..overrides_of_trace(machine, &arguments.model) };
     let mut plan = replay.plan(&overrides).map_err(report_of_trace)?;
     policies::name_plan(&mut plan.kernel, kernel);
-    tell(&plan.notes);
+    print_plan_notes(&plan.notes);
     let beside: Vec<&Workload> = asked.beside.iter().map(|input| &input.workload).collect();
     let what_if = replay.what_if(plan, &asked.rules, &beside).map_err(report_of_trace)?;
-    tell_left_out(&what_if.unfit, &what_if.plan.config);
+    note_left_out(&what_if.unfit, &what_if.plan.config);
     Ok(what_if)
 }
 
@@ -378,7 +378,7 @@ fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) 
     )
 }
 
-fn leave_reports(
+fn write_reports(
     arguments: &Replay,
     programs: &Programs<'_>,
     check: &ReplayCheck,

@@ -64,7 +64,7 @@ pub(super) fn run(replays: &[(&Workload, &Plan)]) -> Vec<Option<Vec<TaskTotals>>
 }
 
 /// Notes the kernel that replaces a trace's.
-pub(super) fn tell_substitute(path: &Path, substitute: Option<&Substitute>) {
+pub(super) fn note_substitute(path: &Path, substitute: Option<&Substitute>) {
     if let Some(Substitute { release, kernel }) = substitute {
         let path = path.display();
         output::note(&format!(
@@ -84,7 +84,7 @@ pub(super) fn guessed(guess: &Guess) -> String {
 }
 
 /// Notes parts of a trace's programs that a kernel and its machine lack.
-pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
+pub(super) fn note_left_out(left_out: &LeftOut, config: &Config) {
     let LeftOut { clamps, partitions, unfit } = *left_out;
     for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
         if count > 0 {

@@ -17,7 +17,7 @@ use vruntime_sim::{Config, Outcome};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Workload;
 
-use super::leave;
+use super::write_file;
 use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
 use crate::output_paths::OutputPaths;
@@ -107,10 +107,10 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
     let json = serde_json::to_value(&all).into_diagnostic()?;
     if let Some(folder) = &reproduce.out {
         let [of_json, of_html] = FILES;
-        leave(folder, of_json, &format!("{json:#}\n"))?;
+        write_file(folder, of_json, &format!("{json:#}\n"))?;
         let page =
             Reproduced::page(&all, &machine()).map_err(|error| miette::miette!("cannot make a page: {error}"))?;
-        leave(folder, of_html, &page)?;
+        write_file(folder, of_html, &page)?;
         leftovers::replace_out(folder, "reproduce", &FILES.map(str::to_owned).into())?;
     }
     let (met, claims) = all.iter().map(Reproduced::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));

@@ -11,7 +11,7 @@ use vruntime_workload::rtapp::Global;
 
 use super::analyses::{asked, check, may_be_there};
 use super::html;
-use super::{LEFT, digests, leave_results, over_seeds, runs_json, stopped_early, tell_notes};
+use super::{RESULT_FILES, digests, over_seeds, print_notes, runs_json, stopped_early, write_results};
 use crate::args::Run;
 use crate::input::{Input, InputKind};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
@@ -77,12 +77,12 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let head = head(&input.title(), &plan, &changes, &runs);
     let left = || {
         if let Some(folder) = &options.out {
-            leave_results(folder, &input.name, &plan, &changes, &runs)?;
-            leftovers::replace_out(folder, "run", &LEFT.map(str::to_owned).into())?;
+            write_results(folder, &input.name, &plan, &changes, &runs)?;
+            leftovers::replace_out(folder, "run", &RESULT_FILES.map(str::to_owned).into())?;
         }
-        leave_reports(run, &input.name, &head, &runs)
+        write_reports(run, &input.name, &head, &runs)
     };
-    tell_notes(&runs);
+    print_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
         input::suspect(error_place::too_late(&input, run.outcome.end), options.strict)?;
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         }
     };
     // Prints the results before errors of writing.
-    interrupt::leave_and_print(|| simulate::all_written(&runs).and(left()), print)?;
+    interrupt::write_and_print(|| simulate::all_written(&runs).and(left()), print)?;
     if let Some(folder) = options.out.as_ref().filter(|_| !options.json && !matches!(debugged, Ok(Some(_)))) {
         let folder = folder.display();
         let printed = format!(
@@ -122,7 +122,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
-fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
+fn write_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
     let Some(first) = runs.first() else { return Ok(()) };
     if let Some(path) = &run.reports.html {
         html::write(&html::run_page(name, head, first), path)?;

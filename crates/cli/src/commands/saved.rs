@@ -43,8 +43,8 @@ pub(crate) fn taken(compare: &Compare) -> miette::Result<(Compare, Vec<Saved>)> 
     if rest.files.is_empty() {
         refuse_settings(compare)?;
     }
-    saved.iter().for_each(Saved::tell);
-    tell_lengths(&saved);
+    saved.iter().for_each(Saved::note_gaps);
+    note_lengths(&saved);
     Ok((rest, saved))
 }
 
@@ -113,7 +113,7 @@ fn refuse_settings(compare: &Compare) -> miette::Result<()> {
 }
 
 /// Notes results of runs of different lengths.
-fn tell_lengths(saved: &[Saved]) {
+fn note_lengths(saved: &[Saved]) {
     let seconds = |saved: &Saved| saved.runs().first().map_or(0, |run| run.results.elapsed_ns) as f64 / 1e9;
     let Some((first, others)) = saved.split_first() else { return };
     let is_other = |other: &&Saved| (seconds(other) - seconds(first)).abs() > 0.001 * seconds(first);
@@ -135,7 +135,7 @@ impl Saved {
     }
 
     /// Notes what the file lacks.
-    fn tell(&self) {
+    fn note_gaps(&self) {
         let path = self.path.display();
         let SavedResults { lacks, stopped, .. } = &self.file;
         if !lacks.is_empty() {
@@ -148,13 +148,13 @@ impl Saved {
         }
     }
 
-    /// Its column of the comparison.
+    /// Returns its column of the comparison.
     pub(crate) fn variant(&self) -> Variant {
         let runs = self.runs().iter().map(|run| run.results.clone()).collect();
         Variant { label: self.label.clone(), runs }
     }
 
-    /// Its entry in `runs` of the JSON: the head of the file, with the identity of each run.
+    /// Returns its entry in `runs` of the JSON: the head of the file, with the identity of each run.
     pub(crate) fn json(&self) -> Value {
         let observed = |run: &SavedRun| {
             json!({"seed": run.seed, "digest": run.digest, "elapsed_s": run.results.elapsed_ns as f64 / 1e9,
@@ -170,8 +170,8 @@ impl Saved {
         Value::Object(fields)
     }
 
-    /// What was run, in words.
-    pub(crate) fn what(&self) -> String {
+    /// Describes the saved runs.
+    pub(crate) fn description(&self) -> String {
         let text = |key: &str| self.file.text(key).map(printable);
         let mut words = format!("{}: {}", self.label, self.path.display());
         if let Some(name) = text("name") {

@@ -180,7 +180,7 @@ impl Section {
     }
 
     /// Notes lost and missing events and the recorded group, and puts the group's tasks first.
-    pub(crate) fn tell(&self, check: &mut ReplayCheck, notes: &mut Notes) {
+    pub(crate) fn add_notes(&self, check: &mut ReplayCheck, notes: &mut Notes) {
         if self.about.lost > 0 {
             notes.is_guessed(&format!(
                 "{} could not be kept when this was recorded",

@@ -98,8 +98,8 @@ fn values_of_a_rule_are_columns() {
     assert!(html.contains("The mean over the seeds for each value."));
     let both = json(&[&of[..], &["--vary", "kernel=6.1,6.12", "--vary", "machine=2,4", "--json"]].concat());
     assert_eq!(both["variants"], serde_json::json!(["6.1, 2", "6.1, 4", "6.12, 2", "6.12, 4"]));
-    let told = fails(&[&of[..], &["--vary", "cgroup=/shop: max=1"]].concat());
-    assert!(told.contains("one value"), "{told}");
+    let error = fails(&[&of[..], &["--vary", "cgroup=/shop: max=1"]].concat());
+    assert!(error.contains("one value"), "{error}");
 }
 
 /// `--vary` does not drop a kernel or machine that it does not choose.
@@ -125,9 +125,9 @@ fn values_are_combined_with_all_kernels_and_machines() {
     assert_eq!(demo["variants"], serde_json::json!(["6.1, 8", "6.1, 16", "6.12, 8", "6.12, 16"]));
     for (option, value) in [("kernel", "6.1"), ("machine", "4"), ("hz", "100"), ("preempt", "none")] {
         let vary = format!("{option}={value},{value}");
-        let told = fails(&[&of[..], &[&format!("--{option}"), value, "--vary", &vary]].concat());
-        assert!(told.contains(&format!("--{option} and --vary {option}= both choose")), "{told}");
-        let told = fails(&[&of[..], &["--vary", &vary, "--vary", &vary]].concat());
-        assert!(told.contains("twice"), "{told}");
+        let error = fails(&[&of[..], &[&format!("--{option}"), value, "--vary", &vary]].concat());
+        assert!(error.contains(&format!("--{option} and --vary {option}= both choose")), "{error}");
+        let error = fails(&[&of[..], &["--vary", &vary, "--vary", &vary]].concat());
+        assert!(error.contains("twice"), "{error}");
     }
 }

@@ -46,8 +46,8 @@ fn one_of_something_is_no_plural() {
     let outputs = commands.map(vruntime).into_iter().chain([run]);
     for output in outputs {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
-        for line in told.iter().flat_map(|text| text.lines()) {
+        let streams = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("it prints UTF-8"));
+        for line in streams.iter().flat_map(|text| text.lines()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let wrong = words.windows(2).any(|pair| {
                 pair[0] == "1" && SEVERAL.contains(&pair[1].trim_matches(|letter: char| !letter.is_alphanumeric()))

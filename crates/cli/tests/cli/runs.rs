@@ -72,13 +72,13 @@ fn a_task_that_has_ended_leaves_the_results() {
     let file = folder.path().join("x.toml").display().to_string();
     fs::write(&file, ENDS_EARLY).unwrap();
     let output = vruntime(&["run", &file, "--debug-at", "50ms", "--task", "short"]);
-    let (printed, told) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let (printed, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(printed.contains("digest") && printed.contains("long"), "{printed}");
-    assert!(told.contains("there is no task `short` at 0.05 s"), "{told}");
+    assert!(stderr.contains("there is no task `short` at 0.05 s"), "{stderr}");
     // A misspelt name costs no run.
-    let told = fails(&["run", &file, "--debug-at", "50ms", "--task", "shorty"]);
-    assert!(told.contains("there is no task `shorty` in the file") && told.contains("long, short"), "{told}");
+    let stderr = fails(&["run", &file, "--debug-at", "50ms", "--task", "shorty"]);
+    assert!(stderr.contains("there is no task `shorty` in the file") && stderr.contains("long, short"), "{stderr}");
 }
 
 /// Kernels without lazy preemption state the model that they use.
@@ -287,12 +287,12 @@ fn unknown_names_are_errors_before_the_run() {
     let (file, out, logs) = (path("a.json"), path("out"), path("logs"));
     let long = "b".repeat(300);
     fs::write(&file, format!(r#"{{"tasks": {{"a{long}": {{"run": 1000, "loop": 10}}}}}}"#)).unwrap();
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (["--analyse", "critical-path:web"], "there is no task with the name or pid `web`"),
         (["--rtapp-log", &logs], "the name of a log has 314 bytes, more than 255"),
     ] {
         let message = fails(&[&["run", &file, "--out", &out][..], &arguments].concat());
-        assert!(message.split_whitespace().collect::<Vec<_>>().join(" ").contains(told), "{message}");
+        assert!(message.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{message}");
     }
     let written = fs::read_dir(&out).map_or(0, |entries| entries.flatten().count());
     assert_eq!(written, 0, "no run has left anything");
@@ -307,10 +307,10 @@ fn a_trace_that_cannot_be_written_takes_no_results_along() {
     fs::create_dir(&out).unwrap();
     std::os::unix::fs::symlink("/dev/full", out.join("trace.txt")).unwrap();
     let output = vruntime(&["run", "logged.json", "--out", out.to_str().unwrap()]);
-    let (printed, told) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let (printed, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(printed.contains("digest") && !printed.contains("results and traces are in"), "{printed}");
-    assert!(told.contains("cannot write") && told.contains("out/trace.txt"), "{told}");
+    assert!(stderr.contains("cannot write") && stderr.contains("out/trace.txt"), "{stderr}");
 }
 
 /// Tables that only an earlier run had are removed.
@@ -344,9 +344,9 @@ fn shares_that_have_not_settled_are_noted() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let notes = format!("{}", json["observed"][0]["notes"]);
     let of_table = fs::read_to_string(folder.path().join("tables/notes.csv")).unwrap();
-    for told in [text(&output.stderr), notes, fs::read_to_string(&page).unwrap(), of_table] {
-        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("shares still changed at the end of the run"), "{told}");
+    for notes_text in [text(&output.stderr), notes, fs::read_to_string(&page).unwrap(), of_table] {
+        let notes_text = notes_text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(notes_text.contains("shares still changed at the end of the run"), "{notes_text}");
     }
     assert!(!text(&vruntime(&["run", &file, "--duration", "300s"]).stderr).contains("had not settled"));
 }
@@ -438,13 +438,13 @@ fn what_an_lstopo_file_has_and_is_not_simulated_is_reported() {
         <cpukind cpuset=\"0x00000001\"><info name=\"LinuxCapacity\" value=\"512\"/></cpukind></topology>";
     fs::write(&file, text).unwrap();
     let output = vruntime(&["run", "beat.json", "--machine", file.to_str().unwrap(), "--json"]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("the file has the CPUs 0,2") && told.contains("1 PCIDev"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("the file has the CPUs 0,2") && stderr.contains("1 PCIDev"), "{stderr}");
     let machine = json(&["machines", file.to_str().unwrap(), "--json"]);
     assert!(machine.to_string().contains("512"), "{machine}");
     let drawn = vruntime(&["machines", file.to_str().unwrap()]);
-    let told = String::from_utf8_lossy(&drawn.stderr);
-    assert!(told.contains("the file has the CPUs 0,2") && told.contains("1 PCIDev"), "{told}");
+    let stderr = String::from_utf8_lossy(&drawn.stderr);
+    assert!(stderr.contains("the file has the CPUs 0,2") && stderr.contains("1 PCIDev"), "{stderr}");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn a_folder_used_again_has_no_columns_of_an_earlier_run() {
     assert_eq!(files(&out, ""), left(["6.1", "6.6"]));
     compare(["6.6", "6.12"]);
     assert_eq!(files(&out, ""), left(["6.6", "6.12"]));
-    assert!(!out.join("6.1").exists(), "an empty folder goes with its files");
+    assert!(!out.join("6.1").exists(), "an empty folder is removed with its files");
     // What the user has put there stays: other files, and files that replaced those of vruntime.
     fs::write(out.join("6.6/notes.txt"), "mine").unwrap();
     fs::write(out.join("6.6/digest"), "mine, too").unwrap();

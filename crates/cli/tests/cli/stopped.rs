@@ -147,10 +147,10 @@ fn ctrl_c_leaves_whole_seeds_of_a_replay() {
     fs::write(&trace, text).unwrap();
     let file = trace.display().to_string();
     let printed = stopped(&["replay", &file, "--map", "a: nice=5", "--repeat", "1000"], "what-if/trace.txt");
-    let told = printed.lines().find(|line| line.ends_with("~ change within the spread")).expect("a line");
-    let whole: u32 = told.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{told}"));
-    assert!(whole < 1000 && told.contains(" of 1000 seeds, stopped early: "), "{told}");
-    assert!(whole == 0 || told.contains("mean of the complete seeds"), "{told}");
+    let heading = printed.lines().find(|line| line.ends_with("~ change within the spread")).expect("a line");
+    let whole: u32 = heading.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{heading}"));
+    assert!(whole < 1000 && heading.contains(" of 1000 seeds, stopped early: "), "{heading}");
+    assert!(whole == 0 || heading.contains("mean of the complete seeds"), "{heading}");
     let row = printed.lines().find(|line| line.starts_with("a-5 ")).expect("a row");
     assert!(row.contains(" pp"), "both sides have values: {row}");
 }
@@ -183,16 +183,16 @@ fn without_threads_it_takes_longer_or_is_reported() {
         command.stdin(std::fs::File::open(hog.path()).unwrap()).output()
     };
     let path = out.path().to_str().expect("it is UTF-8");
-    let told = match limited(&["run", "-", "--duration", "10ms", "--out", path]) {
-        Ok(told) if !told.status.success() => text(&told.stderr),
+    let stderr = match limited(&["run", "-", "--duration", "10ms", "--out", path]) {
+        Ok(output) if !output.status.success() => text(&output.stderr),
         other => {
             return skip::skip(&format!("a limit of threads needs setpriv, prlimit, root and two CPUs: {other:?}"));
         }
     };
-    if !told.contains("cannot make a thread") {
-        return skip::skip(&format!("a limit of threads needs setpriv, prlimit and root: {told}"));
+    if !stderr.contains("cannot make a thread") {
+        return skip::skip(&format!("a limit of threads needs setpriv, prlimit and root: {stderr}"));
     }
-    assert!(told.contains("ulimit -u") && !told.contains("panicked"), "{told}");
+    assert!(stderr.contains("ulimit -u") && !stderr.contains("panicked"), "{stderr}");
     let compared = limited(&["compare", "-", "--kernel", "6.1", "--kernel", "6.12", "--duration", "10ms"]).unwrap();
     assert!(compared.status.success(), "{compared:?}");
 }

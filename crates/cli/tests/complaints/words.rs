@@ -10,15 +10,15 @@ fn help_for_runs_without_end_is_of_the_format() {
     let file = |name: &str, text: &str| written(folder.path(), name, text);
     let task = "[[task]]\nname = \"a\"\nrun = \"5ms\"\nsleep = \"5ms\"\n";
     let fails = |arguments: &[&str]| fails(arguments).split_whitespace().collect::<Vec<&str>>().join(" ");
-    let told = fails(&["run", &file("endless.toml", task)]);
-    assert!(told.contains("`duration = \"5s\"` above the first table") && told.contains("`loops`"), "{told}");
-    assert!(!told.contains("global.duration"), "{told}");
+    let error = fails(&["run", &file("endless.toml", task)]);
+    assert!(error.contains("`duration = \"5s\"` above the first table") && error.contains("`loops`"), "{error}");
+    assert!(!error.contains("global.duration"), "{error}");
     let json = file("endless.json", r#"{"tasks":{"a":{"loop":5,"run":-1,"sleep":5}}}"#);
-    let told = fails(&["run", &json]);
-    assert!(told.contains("`\"run\" : -1` never ends"), "{told}");
+    let error = fails(&["run", &json]);
+    assert!(error.contains("`\"run\" : -1` never ends"), "{error}");
     let json = file("loops.json", r#"{"tasks":{"a":{"loop":-1,"run":5,"sleep":5}}}"#);
-    let told = fails(&["run", &json]);
-    assert!(told.contains("`global.duration` in the file") && told.contains("`loop` count"), "{told}");
+    let error = fails(&["run", &json]);
+    assert!(error.contains("`global.duration` in the file") && error.contains("`loop` count"), "{error}");
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn unknown_keys_lead_to_the_right_ones() {
     .enumerate()
     {
         let file = written(folder.path(), &format!("{index}.toml"), text);
-        let told = fails(&["run", &file]);
-        let flat = told.split_whitespace().collect::<Vec<&str>>().join(" ");
-        assert!(flat.contains(help), "{help}: {told}");
+        let error = fails(&["run", &file]);
+        let flat = error.split_whitespace().collect::<Vec<&str>>().join(" ");
+        assert!(flat.contains(help), "{help}: {error}");
     }
 }
 
@@ -91,9 +91,9 @@ fn a_refused_policy_of_a_phase_is_a_note() {
         "p2":{"loop":1,"policy":"SCHED_DEADLINE","dl-runtime":20000,"dl-period":10000,"run":1000,"sleep":1000}}}}}"#;
     let file = written(folder.path(), "refused.json", text);
     let output = vruntime(&["run", &file]);
-    let told = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(output.status.success() && told.contains("EINVAL"), "{told}");
-    assert!(told.contains("the task kept its settings"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(output.status.success() && stderr.contains("EINVAL"), "{stderr}");
+    assert!(stderr.contains("the task kept its settings"), "{stderr}");
     assert!(fails(&["run", &file, "--strict"]).contains("EINVAL"));
 }
 
@@ -103,13 +103,13 @@ fn other_files_are_no_machines_and_no_rules() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = data("../../../trace/tests/data/ftrace.txt").display().to_string();
     let empty = written(folder.path(), "empty.xml", "");
-    let said = fails(&["machines", &empty]);
-    assert!(said.contains("the file is empty") && said.contains("lstopo --of xml"), "{said}");
+    let error = fails(&["machines", &empty]);
+    assert!(error.contains("the file is empty") && error.contains("lstopo --of xml"), "{error}");
     let there = folder.path().display().to_string();
     for (name, what) in [(&trace, "is a file with another ending"), (&there, "is a folder")] {
-        let said = fails(&["run", "beat.json", "--machine", name]).replace("\n  │ ", " ");
-        assert!(said.contains(what), "{said}");
+        let error = fails(&["run", "beat.json", "--machine", name]).replace("\n  │ ", " ");
+        assert!(error.contains(what), "{error}");
     }
-    let said = fails(&["run", "beat.json", "--machine", "2", "--map", &trace]).replace("\n  │ ", " ");
-    assert!(said.contains("is a file whose name does not end with .toml"), "{said}");
+    let error = fails(&["run", "beat.json", "--machine", "2", "--map", &trace]).replace("\n  │ ", " ");
+    assert!(error.contains("is a file whose name does not end with .toml"), "{error}");
 }

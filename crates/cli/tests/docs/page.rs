@@ -7,8 +7,8 @@ use super::root;
 pub(super) fn well(arguments: &[&str]) -> Vec<u8> {
     let output = Command::cargo_bin("vruntime").expect("cargo has built it").args(arguments).output().expect("it runs");
     // 2: traces that are compared are not alike.
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 2)), "{arguments:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 2)), "{arguments:?}: {stderr}");
     output.stdout
 }
 

@@ -86,14 +86,14 @@ fn causes_of_migrations() {
     let run = run("demo/demo.toml", &["--kernel", "6.1", "--duration", "2s", "--out", out]);
     let known = |cause: &str| migrations(&run["observed"][0], cause);
     let trace = folder.path().join("trace.txt").display().to_string();
-    let told = well(&["trace", "analyse", &trace, "migrations", "--json"]);
-    let told: Value = serde_json::from_slice(&told).expect("it prints JSON");
-    let rows = told["tables"]["migrations"].as_array().expect("a row a cause");
+    let json = well(&["trace", "analyse", &trace, "migrations", "--json"]);
+    let json: Value = serde_json::from_slice(&json).expect("it prints JSON");
+    let rows = json["tables"]["migrations"].as_array().expect("a row a cause");
     let taken = |cause: &str| rows.iter().find(|row| row["cause"] == cause).map_or(0.0, |row| number(&row["count"]));
     let all: f64 = rows.iter().map(|row| number(&row["count"])).sum();
     let [wakeup, newidle, periodic] = ["wakeup", "newidle", "periodic"].map(|cause| (taken(cause), known(cause)));
     let idle = (taken("idle"), known("nohz_idle"));
-    assert_eq!((wakeup.0, idle.0), (wakeup.1, idle.1), "told exactly");
+    assert_eq!((wakeup.0, idle.0), (wakeup.1, idle.1), "both causes are exact");
     page.has(format!(
         "In 2 s of `scenarios/demo` under 6.1 ({all} migrations), wakeups ({}) and idle balancing ({}) are exact. Newly idle \
          balancing is {} for {}, and periodic balancing {} for {}.",

@@ -20,8 +20,8 @@ fn alike(trace: &str, more: &[&str]) -> [String; 2] {
     let out = folder.path().to_str().expect("a name in UTF-8");
     well(&[&["replay", trace, "--costs", "vm", "--as-recorded", "--out", out], more].concat());
     let text = folder.path().join("replayed/trace.txt");
-    let told = well(&["diff", trace, text.to_str().expect("a name in UTF-8"), "--json"]);
-    let cpus: Value = serde_json::from_slice(&told).expect("it prints JSON");
+    let stdout = well(&["diff", trace, text.to_str().expect("a name in UTF-8"), "--json"]);
+    let cpus: Value = serde_json::from_slice(&stdout).expect("it prints JSON");
     [0, 1].map(|cpu| {
         let events = cpus[cpu]["events"].as_array().expect("of both").iter().filter_map(Value::as_f64);
         format!("{:.0} %", cpus[cpu]["alike"].as_f64().expect("a count") * 100.0 / events.fold(1.0, f64::max))

@@ -20,10 +20,10 @@ fn traces_are_compared_in_the_groups_they_were_in() {
         let share = capped["values"][side]["mean"].as_f64().expect("a number");
         assert!((0.18..=0.22).contains(&share), "its limit holds: {capped}");
     }
-    let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
-    assert!(told.contains("3 times --cgroups for 1 trace") && told.contains("once for each"), "{told}");
-    let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
-    assert!(told.contains("none of these files is a"), "{told}");
+    let error = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
+    assert!(error.contains("3 times --cgroups for 1 trace") && error.contains("once for each"), "{error}");
+    let error = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
+    assert!(error.contains("none of these files is a"), "{error}");
 }
 
 /// `compare` applies rules to a trace as `replay` does.
@@ -40,10 +40,10 @@ fn traces_are_compared_under_rules() {
         assert_eq!(what_if["observed"][0]["digest"], replayed["digests"][1], "{rule}: {what_if}");
         assert_eq!(what_if["changes"], serde_json::json!([rule]));
     }
-    let told = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
+    let words = well(&with(&["--map", lift]), b"").split_whitespace().collect::<Vec<&str>>().join(" ");
     assert!(
-        told.contains("Without the change, group `/vr-capped` got") && told.contains("it was throttled in"),
-        "{told}"
+        words.contains("Without the change, group `/vr-capped` got") && words.contains("it was throttled in"),
+        "{words}"
     );
 
     let varied = json(
@@ -53,8 +53,8 @@ fn traces_are_compared_under_rules() {
     assert_eq!(varied["variants"].as_array().map(Vec::len), Some(4), "{}", varied["variants"]);
 
     let unknown = fails(&[&with(&[])[..], &[GROUPS, "--map", "comm=nothing: nice=3"]].concat(), b"");
-    let told = unknown.split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(told.contains("groups.pftrace") && told.contains("comm=nothing"), "{unknown}");
+    let words = unknown.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(words.contains("groups.pftrace") && words.contains("comm=nothing"), "{unknown}");
     let elsewhere = fails(&with(&["--map", "comm=job1: cpus=5"]), b"");
     assert!(elsewhere.contains("there is no CPU 5: the machine has 2, 0 to 1"), "{elsewhere}");
     let refused = fails(
@@ -76,16 +76,22 @@ fn a_replay_explains_entitlements() {
     let given = ["replay", GROUPS, "--cgroups", CGROUPS, "--costs", "vm"];
     let words = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
     let limit = "all that its CPU limit of 0.2 CPUs (20.0 ms in each 100 ms) allows: it was throttled in ";
-    let told = words(&well(&given, b""));
-    assert!(told.contains("Group `/vr-capped` got ") && told.contains(limit), "{told}");
+    let explanation = words(&well(&given, b""));
+    assert!(explanation.contains("Group `/vr-capped` got ") && explanation.contains(limit), "{explanation}");
     let replayed = json(&[&given[..], &["--map", "cgroup=/vr-capped: max=max", "--json"]].concat(), b"");
-    let told = replayed["what_if"].as_str().expect("a sentence");
-    assert!(told.contains("As recorded, group `/vr-capped` got ") && told.contains(limit), "{told}");
-    assert!(!told.contains("In the what-if, group `/vr-capped`"), "nothing throttles it: {told}");
+    let explanation = replayed["what_if"].as_str().expect("a sentence");
+    assert!(
+        explanation.contains("As recorded, group `/vr-capped` got ") && explanation.contains(limit),
+        "{explanation}"
+    );
+    assert!(!explanation.contains("In the what-if, group `/vr-capped`"), "nothing throttles it: {explanation}");
     let twice = json(&[&given[..], &["--map", "cgroup=/vr-web: max=500m", "--repeat", "2", "--json"]].concat(), b"");
-    let told = twice["what_if"].as_str().expect("a sentence");
+    let explanation = twice["what_if"].as_str().expect("a sentence");
     let limit = "all that its CPU limit of 0.5 CPUs (50.0 ms in each 100 ms) allows: it was throttled in ";
-    assert!(told.contains("In the what-if, group `/vr-web` got ") && told.contains(limit), "{told}");
+    assert!(
+        explanation.contains("In the what-if, group `/vr-web` got ") && explanation.contains(limit),
+        "{explanation}"
+    );
 }
 
 /// Heads name the run of each column. Groups have their waits in both runs.
@@ -116,9 +122,9 @@ fn a_rule_may_be_of_a_group_without_tasks_of_its_own() {
     let batch = groups.iter().find(|group| group["path"] == "/vr-batch").expect("it is there");
     let cpu = |run: &str| batch[run]["cpu_ns"].as_u64().expect("a number");
     assert!(cpu("what_if") > 2 * cpu("replayed"), "{batch}");
-    let told = fails(&of("cgroup=/vr-cap: max=max"), b"");
-    let told = told.split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(told.contains("did you mean `/vr-capped`? the groups are /, /vr-batch,"), "{told}");
+    let error = fails(&of("cgroup=/vr-cap: max=max"), b"");
+    let error = error.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(error.contains("did you mean `/vr-capped`? the groups are /, /vr-batch,"), "{error}");
 }
 
 /// Settings of the machine that an older kernel lacks are no error.
@@ -131,9 +137,9 @@ fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
     std::fs::write(&snapshot, text).expect("it can be written");
     let snapshot = snapshot.to_str().expect("it is UTF-8");
     let output = vruntime(&["replay", GROUPS, "--cgroups", snapshot, "--kernel", "3.10", "--costs", "vm"], b"");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("utilisation clamps of 1 group are left out: Linux 3.10 lacks them"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("utilisation clamps of 1 group are left out: Linux 3.10 lacks them"), "{stderr}");
 }
 
 /// Two spinners pinned to CPU 0, one on CPU 1: only the machine's file has that. A rule need not name the first one's
@@ -144,10 +150,10 @@ fn tasks_are_pinned_as_the_machine_says() {
     let text = spinning(&cpus);
     let folder = tempfile::tempdir().expect("there is room");
     let file = folder.path().join("cgroups.txt");
-    let said: String = [(11, "0"), (12, "0"), (21, "1")]
+    let machine_files: String = [(11, "0"), (12, "0"), (21, "1")]
         .map(|(pid, list)| format!("/proc/{pid}/task/{pid}/status:Cpus_allowed_list:\t{list}\n"))
         .concat();
-    std::fs::write(&file, said).expect("it can be written");
+    std::fs::write(&file, machine_files).expect("it can be written");
     let json = json(
         &["replay", "-", "--costs", "vm", "--cgroups", file.to_str().expect("it is UTF-8"), "--json"],
         text.as_bytes(),
@@ -208,12 +214,12 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     let [_, _, lifted] =
         shares(&json(&[&groups[..], &["--map", "cgroup=/vr-capped: max=max"]].concat(), b""))["capped"];
     assert!(lifted > 45.0, "{lifted}");
-    let told = fails(&["replay", GROUPS, "--map", "cgroup=/vr-nobody: nice=3"], b"");
-    assert!(told.contains("no task of the trace fits this rule"), "{told}");
-    let told = fails(&["replay", "perf-data.txt", "--map", "cgroup=/web: nice=3"], b"");
-    assert!(told.contains("--cgroups FILE") && told.contains("find /proc"), "{told}");
-    let told = fails(&["replay", GROUPS, "--cgroups", "perf-data.txt"], b"");
-    assert!(told.contains("this is not FILE:CONTENT"), "{told}");
+    let error = fails(&["replay", GROUPS, "--map", "cgroup=/vr-nobody: nice=3"], b"");
+    assert!(error.contains("no task of the trace fits this rule"), "{error}");
+    let error = fails(&["replay", "perf-data.txt", "--map", "cgroup=/web: nice=3"], b"");
+    assert!(error.contains("--cgroups FILE") && error.contains("find /proc"), "{error}");
+    let error = fails(&["replay", GROUPS, "--cgroups", "perf-data.txt"], b"");
+    assert!(error.contains("this is not FILE:CONTENT"), "{error}");
 }
 
 /// Tasks `spin-PID` that compute for a second: each CPU runs these in turn, 4 ms each.
@@ -245,9 +251,9 @@ fn spinning(cpus: &[&[i32]]) -> String {
 }
 
 /// Percent of a CPU for the tasks of [`spinning`], replayed as recorded with the machine's file.
-fn spun<const N: usize>(cpus: &[&[i32]], said: &str, pids: [i32; N]) -> [u64; N] {
+fn spun<const N: usize>(cpus: &[&[i32]], machine_files: &str, pids: [i32; N]) -> [u64; N] {
     let file = tempfile::NamedTempFile::new().expect("there is room");
-    std::fs::write(file.path(), said).expect("it can be written");
+    std::fs::write(file.path(), machine_files).expect("it can be written");
     let path = file.path().display().to_string();
     let replayed = json(&["replay", "-", "--json", "--cgroups", &path], spinning(cpus).as_bytes());
     pids.map(|pid| (permille(&replayed, &format!("spin-{pid}"), "replayed") + 5) / 10)
@@ -262,7 +268,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
             "{threads}/proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice {nice}\n"
         )
     };
-    let shares = |said: &str| spun(&[&[11, 12, 13]], said, [11, 12, 13]);
+    let shares = |machine_files: &str| spun(&[&[11, 12, 13]], machine_files, [11, 12, 13]);
     let near = |shares: [u64; 3], expected: [u64; 3]| {
         let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
         assert!(near, "{shares:?} instead of {expected:?}");
@@ -296,11 +302,11 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
 /// An autogroup's recorded time is known if its tasks are. It is their time outside task groups.
 #[test]
 fn what_autogroups_had_is_reported() {
-    let said = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\
+    let machine_files = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\
         /proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice 0\n";
-    let had = |said: &str| -> Vec<(String, Option<u64>)> {
+    let had = |machine_files: &str| -> Vec<(String, Option<u64>)> {
         let file = tempfile::NamedTempFile::new().expect("there is room");
-        std::fs::write(file.path(), said).expect("it can be written");
+        std::fs::write(file.path(), machine_files).expect("it can be written");
         let path = file.path().display().to_string();
         let trace = spinning(&[&[11, 12, 13]]);
         let replayed = json(&["replay", "-", "--json", "--cgroups", &path], trace.as_bytes());
@@ -314,11 +320,11 @@ fn what_autogroups_had_is_reported() {
             .and_then(|(_, had)| *had)
             .unwrap_or_else(|| panic!("{path}: {had:?}"))
     };
-    let grouped = had(said);
+    let grouped = had(machine_files);
     let [all, web, seven, nine] = ["/", "/web", "/autogroup-7", "/autogroup-9"].map(|path| of(&grouped, path));
     assert!(seven > 0 && nine > 0 && web > 0 && all == web + seven + nine, "{grouped:?}");
     // Without the group its task is one more of that autogroup.
-    let root = had(&said.replace("/cgroup:0::/web\n", "/cgroup:0::/\n"));
+    let root = had(&machine_files.replace("/cgroup:0::/web\n", "/cgroup:0::/\n"));
     assert_eq!((of(&root, "/autogroup-7"), of(&root, "/autogroup-9")), (seven + web, nine), "{root:?}");
 }
 
@@ -328,10 +334,10 @@ fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {
     let cpus: [&[i32]; 2] = [&[21, 22], &[23]];
     let threads = "/proc/21/task/21/cgroup:0::/a/b\n/proc/22/task/22/cgroup:0::/a/b\n/proc/23/task/23/cgroup:0::/\n";
     let group = "/sys/fs/cgroup/a/cpuset.cpus:0\n/sys/fs/cgroup/a/b/cpuset.cpus:\n";
-    let near = |said: String, expected: [u64; 3]| {
-        let shares = spun(&cpus, &said, [21, 22, 23]);
+    let near = |machine_files: String, expected: [u64; 3]| {
+        let shares = spun(&cpus, &machine_files, [21, 22, 23]);
         let near = shares.iter().zip(expected).all(|(share, expected)| share.abs_diff(expected) <= 2);
-        assert!(near, "{said}: {shares:?} instead of {expected:?}");
+        assert!(near, "{machine_files}: {shares:?} instead of {expected:?}");
     };
     let weights = "/sys/fs/cgroup/a/cpu.weight:100\n/sys/fs/cgroup/a/b/cpu.weight:100\n";
     near(format!("{threads}{group}{weights}"), [50, 50, 100]);
@@ -357,18 +363,18 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let text = std::fs::read_to_string(&file).expect("it wrote the file");
     assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");
     // The file of a process without an autogroup is empty. Without sessions, no process has one.
-    if std::fs::read_to_string("/proc/self/autogroup").is_ok_and(|said| !said.is_empty()) {
+    if std::fs::read_to_string("/proc/self/autogroup").is_ok_and(|machine_files| !machine_files.is_empty()) {
         assert!(text.lines().any(|line| line.contains("/autogroup:/autogroup-")), "{text}");
     }
     let file = file.to_str().expect("it is UTF-8");
     let output = vruntime(&["replay", GROUPS, "--cgroups", file], b"");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     // Inside a container it may not see where it is.
-    if told.contains("outside of containers") {
+    if stderr.contains("outside of containers") {
         skip::skip("inside a container what the machine wrote down of its groups cannot be replayed");
         return;
     }
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{stderr}");
 }
 
 /// A task moves to another group half-way: each group has the task's time from its own part.
@@ -400,24 +406,24 @@ fn whether_there_were_autogroups_shows() {
         of.iter().fold(spinning(&[turns]), |text, (from, to)| text.replace(from, to))
     };
     let (grouped, alike) = (with_processes(&[11, 13, 12, 13]), with_processes(&[11, 12, 13]));
-    let told = "the trace does not say whether autogroup was on: it is assumed";
+    let note = "the trace does not say whether autogroup was on: it is assumed";
     let replayed = |trace: &str, more: &[&str]| json(&[&["replay", "-", "--json"], more].concat(), trace.as_bytes());
-    let is_told = |replayed: &serde_json::Value| replayed["notes"].to_string().contains(told);
+    let has_note = |replayed: &serde_json::Value| replayed["notes"].to_string().contains(note);
     let share = |replayed: &serde_json::Value| (permille(replayed, "spin-13", "replayed") + 5) / 10;
-    let [found, said, not, even] = [
+    let [found, enabled, disabled, even] = [
         replayed(&grouped, &[]),
         replayed(&grouped, &["--autogroup"]),
         replayed(&grouped, &["--no-autogroup"]),
         replayed(&alike, &[]),
     ];
-    assert_eq!([&found, &said, &not, &even].map(is_told), [true, false, false, false], "{}", found["notes"]);
-    assert_eq!([&found, &said, &not, &even].map(share), [50, 50, 33, 33]);
-    assert_eq!(found["tasks"], said["tasks"]);
+    assert_eq!([&found, &enabled, &disabled, &even].map(has_note), [true, false, false, false], "{}", found["notes"]);
+    assert_eq!([&found, &enabled, &disabled, &even].map(share), [50, 50, 33, 33]);
+    assert_eq!(found["tasks"], enabled["tasks"]);
     assert_eq!(found["runs"][0]["autogroup"], true);
     let folder = tempfile::tempdir().expect("there is room");
     let file = folder.path().join("spin.txt");
     std::fs::write(&file, grouped).expect("it can be written");
     let compared =
         json(&["compare", file.to_str().expect("it is UTF-8"), "--kernel", "6.12", "--kernel", "6.18", "--json"], b"");
-    assert!(compared["replays"][0]["notes"].to_string().contains(told), "{compared}");
+    assert!(compared["replays"][0]["notes"].to_string().contains(note), "{compared}");
 }

@@ -15,14 +15,17 @@ fn a_cpu_is_offline_in_the_replay_when_it_was_in_the_recording() {
     for file in ["trace.txt", "trace.perfetto-trace"] {
         let trace = format!("{out}/{file}");
         let text = well(&["replay", &trace], b"");
-        let told = "\n  2 times a CPU goes offline or online, as recorded\n";
-        assert!(text.contains(told) && !text.contains("confined"), "{text}");
+        let note = "\n  2 times a CPU goes offline or online, as recorded\n";
+        assert!(text.contains(note) && !text.contains("confined"), "{text}");
         let busy = text.lines().find_map(|line| line.strip_prefix("1  ")).expect("a row of CPU 1");
         let busy: Vec<f64> = busy.split_whitespace().map(|word| word.parse().expect("a number")).collect();
         assert!(busy.iter().all(|busy| (48.0..52.0).contains(busy)), "{text}");
     }
     // On a machine without that CPU there is nothing to take away.
     let output = vruntime(&["replay", &format!("{out}/trace.txt"), "--machine", "1"], b"");
-    let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
-    assert!(output.status.success() && told.contains("2 changes of CPUs to offline or online are left out"), "{told}");
+    let stderr = String::from_utf8(output.stderr).expect("it prints UTF-8");
+    assert!(
+        output.status.success() && stderr.contains("2 changes of CPUs to offline or online are left out"),
+        "{stderr}"
+    );
 }

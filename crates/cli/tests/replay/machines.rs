@@ -21,12 +21,12 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     assert_eq!(under("6.12.48+deb13-amd64", &["--recorded-kernel", "6.1"]).0.as_deref(), Some("6.1"));
     // The option accepts a release. A meaningless one is an error.
     let named = ["--recorded-kernel", "6.18.44-fc-v657"];
-    let told = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
+    let replay_under = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
     assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18.44-fc-v657".to_owned()), String::new()));
     // One that schedules as its series does is called by that, one that does not by its own name.
     assert_eq!(under("6.18.15+deb13-amd64", &[]).0.as_deref(), Some("6.18"));
     assert_eq!(under("6.18.44", &[]).0.as_deref(), Some("6.18.44"));
-    assert_eq!(told("6.18.x").status.code(), Some(1));
+    assert_eq!(replay_under("6.18.x").status.code(), Some(1));
     let releases = [
         ("6.1.0-28-amd64", "6.1"),
         ("5.15.0-91-generic", "5.15"),
@@ -35,14 +35,14 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
         ("2.6.15", "2.6.15"),
     ];
     for (release, kernel) in releases {
-        let told = under("6.12.48+deb13-amd64", &["--recorded-kernel", release]).0;
-        assert_eq!(told.as_deref(), Some(kernel), "{release}");
+        let found = under("6.12.48+deb13-amd64", &["--recorded-kernel", release]).0;
+        assert_eq!(found.as_deref(), Some(kernel), "{release}");
     }
     for (release, nearest) in [("5.17.1", "5.15"), ("no-version", "6.18")] {
         let (kernel, complaints) = under(release, &[]);
         assert_eq!(kernel.as_deref(), Some(nearest));
-        let told = format!("was recorded under Linux {release}, which is not supported: {nearest} replaces it");
-        assert!(complaints.contains(&told), "{complaints}");
+        let expected = format!("was recorded under Linux {release}, which is not supported: {nearest} replaces it");
+        assert!(complaints.contains(&expected), "{complaints}");
     }
 }
 
@@ -55,9 +55,9 @@ fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
     for kernel in ["6.1", "6.12", "3.10", "2.6.23"] {
         let path = out.to_str().expect("it is UTF-8");
         well(&["run", "-", "--kernel", kernel, "--out", path], scenario);
-        let told = format!("replayed as recorded under {kernel} ");
+        let expected = format!("replayed as recorded under {kernel} ");
         let text = well(&["replay", out.join("trace.txt").to_str().expect("it is UTF-8")], b"");
-        assert!(text.contains(&told), "{text}");
+        assert!(text.contains(&expected), "{text}");
         std::fs::remove_dir_all(&out).expect("it is there");
     }
 }
@@ -130,8 +130,8 @@ fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
     };
     let described = described.to_str().expect("it is UTF-8");
     for (khz, share) in [(500_000, 300), (750_000, 450), (1_000_000, 600)] {
-        let told = whatif(described, khz);
-        assert!(told.abs_diff(share) <= 3, "{told} at {khz} kHz");
+        let found = whatif(described, khz);
+        assert!(found.abs_diff(share) <= 3, "{found} at {khz} kHz");
         // Without a description the highest frequency is the highest of the trace.
         let unknown = whatif("core:4(capacity=512,1024,1024,512)", khz);
         assert!(unknown.abs_diff(600) <= 3, "{unknown} at {khz} kHz");
@@ -150,8 +150,8 @@ fn a_big_little_machine_and_a_symmetric_one() {
     let replay = json(&arguments, text.as_bytes());
     let [recorded, whatif] = ["recorded", "what_if"].map(|run| permille(&replay, "beat-7", run));
     assert!(recorded.abs_diff(600) <= 3 && whatif.abs_diff(300) <= 3, "{recorded} and {whatif}");
-    let told = replay["what_if"].as_str().expect("the difference is told");
-    assert!(told.starts_with("What stands out: ") && told.contains("All tasks together get"), "{told}");
+    let sentence = replay["what_if"].as_str().expect("a sentence");
+    assert!(sentence.starts_with("What stands out: ") && sentence.contains("All tasks together get"), "{sentence}");
     let message = fails(&["replay", "-", "--recorded-machine", "2"], text.as_bytes());
     // Where a line ends depends on how long the path is.
     let words: Vec<&str> = message.split_whitespace().filter(|word| *word != "│").collect();

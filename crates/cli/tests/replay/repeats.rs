@@ -62,14 +62,14 @@ fn repeats_of_replays_are_the_replays_alone() {
 /// One table has a column for each run, and marks changes beyond the spread.
 #[test]
 fn several_seeds_are_reported_with_their_spread() {
-    let told = well(&[&CAPPED[..], &["--repeat", "3"]].concat(), b"");
-    let found = lines(&told);
+    let output = well(&[&CAPPED[..], &["--repeat", "3"]].concat(), b"");
+    let found = lines(&output);
     assert!(found[0].ends_with("(costs: vm, seeds 1 to 3)"), "{}", found[0]);
     assert!(
         found.iter().any(|line| line == "mean of 3 seeds, ± half the spread, ~ change within the spread"),
-        "{told}"
+        "{output}"
     );
-    assert!(found.iter().any(|line| line == "recorded replayed what if change"), "{told}");
+    assert!(found.iter().any(|line| line == "recorded replayed what if change"), "{output}");
     let capped = found.iter().find(|line| line.starts_with("group /vr-capped CPU % ")).expect("the group has a row");
     let (change, unit) = capped.rsplit(' ').nth(1).zip(capped.rsplit(' ').next()).expect("words");
     assert!(
@@ -78,18 +78,18 @@ fn several_seeds_are_reported_with_their_spread() {
     );
     assert!(
         found.iter().any(|line| line.contains(" rows are left out (within the spread or too small to matter)")),
-        "{told}"
+        "{output}"
     );
-    assert!(told.contains(" times as fast (") && told.contains("the figures are of the median seed."), "{told}");
+    assert!(output.contains(" times as fast (") && output.contains("the figures are of the median seed."), "{output}");
     let all = well(&[&CAPPED[..], &["--repeat", "3", "--all"]].concat(), b"");
-    assert!(all.lines().count() > told.lines().count() && !all.contains("are left out (within"), "{all}");
+    assert!(all.lines().count() > output.lines().count() && !all.contains("are left out (within"), "{all}");
 
     let as_recorded = well(&["replay", "-", "--as-recorded", "--repeat", "2"], spinners().as_bytes());
     assert!(lines(&as_recorded).iter().any(|line| line == "recorded replayed"), "{as_recorded}");
     assert!(as_recorded.contains("mean of 2 seeds, ± half the spread\n"), "{as_recorded}");
     assert!(!as_recorded.contains("what if"), "{as_recorded}");
-    let told = fails(&["replay", "-", "--repeat", "0"], b"");
-    assert!(told.contains("expected a whole number from 1 to 1000"), "{told}");
+    let output = fails(&["replay", "-", "--repeat", "0"], b"");
+    assert!(output.contains("expected a whole number from 1 to 1000"), "{output}");
 }
 
 /// Traces are of the first seed, files have the mean, and one file has all seeds.
@@ -122,11 +122,11 @@ fn files_of_several_seeds() {
 /// A task's progress stands beside its CPU time and wait, also for groups.
 #[test]
 fn progress_is_a_result() {
-    let told = well(&["replay", "-", "--map", "light: nice=0", "--repeat", "1"], spinners().as_bytes());
-    let found = lines(&told);
+    let stdout = well(&["replay", "-", "--map", "light: nice=0", "--repeat", "1"], spinners().as_bytes());
+    let found = lines(&stdout);
     let head = "progress of CPU % replayed CPU % what if waited replayed waited what if rounds/s recorded rounds/s what if \
                 times as fast work done after";
-    let at = found.iter().position(|line| line == head).unwrap_or_else(|| panic!("no table of progress: {told}"));
+    let at = found.iter().position(|line| line == head).unwrap_or_else(|| panic!("no table of progress: {stdout}"));
     let row = found[at..].iter().find(|line| line.starts_with("light-6 ")).expect("it goes on");
     let words: Vec<&str> = row.split(' ').collect();
     let number = |at: usize| words[at].parse::<f64>().expect("a number");
@@ -157,8 +157,9 @@ fn progress_is_a_result() {
 /// In all tables of one output a head is of one run.
 #[test]
 fn every_column_says_which_run_it_is_of() {
-    let told = well(&[&CAPPED[..], &["--repeat", "1"]].concat(), b"");
-    let heads = told.lines().zip(told.lines().skip(1)).filter(|(_, rule)| rule.starts_with('─')).map(|(head, _)| head);
+    let stdout = well(&[&CAPPED[..], &["--repeat", "1"]].concat(), b"");
+    let heads =
+        stdout.lines().zip(stdout.lines().skip(1)).filter(|(_, rule)| rule.starts_with('─')).map(|(head, _)| head);
     let mut tables = 0;
     for head in heads {
         tables += 1;
@@ -168,5 +169,5 @@ fn every_column_says_which_run_it_is_of() {
         let says = |column: &&str| runs.iter().any(|run| column.ends_with(run)) || of_progress.contains(column);
         assert!(columns.len() > 2 && columns[1..].iter().all(says), "{head}");
     }
-    assert_eq!(tables, 8, "{told}");
+    assert_eq!(tables, 8, "{stdout}");
 }

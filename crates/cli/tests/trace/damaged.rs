@@ -63,9 +63,9 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
             .copied()
             .filter(|line| {
                 seen += u64::from(gone(line));
-                let goes = gone(line) && seen % 40 == 0;
-                removed += u64::from(goes);
-                !goes
+                let is_removed = gone(line) && seen % 40 == 0;
+                removed += u64::from(is_removed);
+                !is_removed
             })
             .collect();
         assert!(removed > 10, "{name}: {removed}");
@@ -90,10 +90,10 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
     // The buffer lost a stretch, with or without a record of the loss.
     let time = lines[from].split_once("] ").unwrap().1.trim_start().split_once(": ").unwrap().0;
     let loss = format!("swapper 0/0 [001] {time}: PERF_RECORD_LOST lost 300");
-    for told in [true, false] {
+    for has_record in [true, false] {
         let mut kept = lines.clone();
         kept.drain(from..from + 300);
-        if told {
+        if has_record {
             kept.insert(from, &loss);
         }
         written("lost.txt", &kept, "\n");
@@ -120,24 +120,24 @@ fn every_command_reports_damage() {
     let text = lines.join("\n");
     fs::write(&path, &text[..text.len() - 40]).unwrap();
     let (file, out) = (path.display().to_string(), folder.path().join("tables").display().to_string());
-    let said = |what: &str, text: &[u8]| {
+    let check_damage = |what: &str, text: &[u8]| {
         let text = String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("the file ends within line"), "{what}: {text}");
         assert!(text.contains("20 lines or records could not be read"), "{what}: {text}");
         text
     };
     for command in [&["trace", "analyse", &file][..], &["replay", "--as-recorded", &file], &["diff", &file, &file]] {
-        said("text", &vruntime(command, b"").stdout);
-        said("JSON", &vruntime(&[command, &["--json"]].concat(), b"").stdout);
+        check_damage("text", &vruntime(command, b"").stdout);
+        check_damage("JSON", &vruntime(&[command, &["--json"]].concat(), b"").stdout);
     }
-    said("timehist", &vruntime(&["trace", "analyse", &file, "timehist"], b"").stderr);
+    check_damage("timehist", &vruntime(&["trace", "analyse", &file, "timehist"], b"").stderr);
     // A comparison of damaged files is incomplete.
     for (command, status) in [(&["trace", "analyse", &file][..], 0), (&["diff", &file, &file], 2)] {
         assert_eq!(vruntime(&[command, &["--tables", &out]].concat(), b"").status.code(), Some(status));
-        said("tables", &fs::read(Path::new(&out).join("notes.csv")).expect("there are notes"));
+        check_damage("tables", &fs::read(Path::new(&out).join("notes.csv")).expect("there are notes"));
         fs::remove_dir_all(&out).unwrap();
     }
-    assert!(!said("diff", &vruntime(&["diff", &file, &file], b"").stdout).contains("The same events"));
+    assert!(!check_damage("diff", &vruntime(&["diff", &file, &file], b"").stdout).contains("The same events"));
 }
 
 /// The error of a trace whose events are cut off says so.
@@ -150,8 +150,8 @@ fn a_trace_without_its_events_is_reported_as_cut_off() {
     let file = path.display().to_string();
     for command in [&["trace", "analyse", &file][..], &["diff", &file, &file], &["replay", &file]] {
         let output = vruntime(command, b"");
-        let told = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(output.status.code() == Some(1) && told.contains("may have been cut off"), "{command:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.status.code() == Some(1) && stderr.contains("may have been cut off"), "{command:?}: {stderr}");
     }
 }
 

@@ -56,11 +56,11 @@ fn a_recorded_machine_says_its_groups_besides() {
 
 #[test]
 fn an_error_on_unknown_groups_names_how_to_record_them() {
-    let told = fails(&["trace", "analyse", "perf.data", "groups"], b"");
+    let output = fails(&["trace", "analyse", "perf.data", "groups"], b"");
     for part in
         ["`groups` is not possible", "the groups of its tasks are unknown", "--cgroups FILE", "find /proc", "trace.txt"]
     {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(output.contains(part), "{part}: {output}");
     }
     // The other analyses are printed all the same.
     let asked = vruntime(&["trace", "analyse", "perf.data", "groups", "latency"], b"");
@@ -71,17 +71,17 @@ fn an_error_on_unknown_groups_names_how_to_record_them() {
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
-    let told = fails(&["trace", "analyse", "-", "throttling"], moved);
-    assert!(told.contains("the limits of its groups are unknown"), "{told}");
-    let told = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
-    assert!(told.contains("no requested analysis needs groups"), "{told}");
+    let output = fails(&["trace", "analyse", "-", "throttling"], moved);
+    assert!(output.contains("the limits of its groups are unknown"), "{output}");
+    let output = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
+    assert!(output.contains("no requested analysis needs groups"), "{output}");
     // The critical path says in which group each task is.
-    let told = well(&["trace", "analyse", RECORDED, "critical-path:web1", "--cgroups", CGROUPS, "--json"], b"");
-    let told: Value = serde_json::from_str(&told).expect("it prints JSON");
-    let row = &told["tables"]["critical_path"][0];
+    let output = well(&["trace", "analyse", RECORDED, "critical-path:web1", "--cgroups", CGROUPS, "--json"], b"");
+    let output: Value = serde_json::from_str(&output).expect("it prints JSON");
+    let row = &output["tables"]["critical_path"][0];
     assert_eq!((&row["group"], &row["doing"]), (&"/vr-web".into(), &"runs".into()), "{row}");
-    let told = fails(&["trace", "analyse", RECORDED, "groups", "--cgroups", "nowhere.txt"], b"");
-    assert!(told.contains("cannot read nowhere.txt"), "{told}");
+    let output = fails(&["trace", "analyse", RECORDED, "groups", "--cgroups", "nowhere.txt"], b"");
+    assert!(output.contains("cannot read nowhere.txt"), "{output}");
 }
 
 const SCENARIO: &str = r#"

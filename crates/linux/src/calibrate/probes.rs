@@ -80,7 +80,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// The lower nine tenths, sorted (brief: quarter), at least one value.
+/// Returns the lower nine tenths, sorted (brief: quarter), at least one value.
 fn lower(values: Vec<u64>) -> Vec<u64> {
     // A brief measurement precedes a recording, when the machine may be busy.
     if BRIEFLY.get() { lowest(values, 25) } else { lowest(values, 90) }
@@ -93,7 +93,8 @@ pub(super) fn lowest(mut values: Vec<u64>, percent: usize) -> Vec<u64> {
     values
 }
 
-/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as after virtual CPUs' sleep.
+/// Returns the mean of the lower nine tenths. A median would ignore occasional slow rounds, as after virtual CPUs'
+/// sleep.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
@@ -482,7 +483,7 @@ pub(super) struct Sleep {
     pub(super) other: u64,
 }
 
-/// The timer slack of the calling thread, nanoseconds, unless it has none.
+/// Returns the timer slack of the calling thread, nanoseconds, unless it has none.
 pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }

@@ -258,7 +258,7 @@ impl Given {
     }
 }
 
-/// A task's possibly lasting loops, and its whole program if that ends.
+/// Returns a task's possibly lasting loops, and its whole program if that ends.
 fn rounds(tasks: &Tasks<'_>, index: usize) -> (Vec<Round>, Option<Round>) {
     let task = &tasks.workload.tasks[index];
     let mut state = State { policy: tasks.begins(index), held: 0 };
@@ -316,7 +316,7 @@ impl State {
     }
 }
 
-/// A policy's reserved bandwidth, parts of [`WHOLE`].
+/// Returns a policy's reserved bandwidth, parts of [`WHOLE`].
 pub(super) fn reserved(policy: Policy) -> Option<u64> {
     match policy {
         Policy::Deadline { runtime, period, .. } => {

@@ -154,7 +154,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Each task's instances, up to `most`.
+    /// Returns each task's instances, up to `most`.
     pub(super) fn instances(&self, most: u64) -> Vec<u64> {
         let tasks = &self.workload.tasks;
         let begun: Vec<u64> = tasks.iter().map(|task| u64::from(task.start.is_some()).min(most)).collect();
@@ -198,7 +198,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// The longest stretch without sleep, nanoseconds.
+    /// Returns the longest stretch without sleep, nanoseconds.
     fn longest(&self, index: usize, wakers: &Wakers) -> u64 {
         let task = &self.workload.tasks[index];
         let mut walk = Walk { real_time: self.begins[index], ..Walk::default() };

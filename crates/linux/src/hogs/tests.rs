@@ -105,7 +105,7 @@ fn what_takes_every_cpu_is_found() {
             ),
         ),
         (
-            "a benchmark that somebody makes real-time",
+            "a benchmark that a change makes real-time",
             toml(
                 "[[workload]]\nmodel=\"sysbench cpu --num-threads=2\"\n[[change]]\nat=\"1s\"\ntask=\"sysbench\"\npolicy=\"SCHED_FIFO\"\npriority=1\n",
             ),
@@ -262,7 +262,7 @@ fn what_is_wanted_is_dealt_out() {
         covered(&wanted, &all)
     };
     assert!(covers(&[(&a, 95), (&b, 95), (&c, 95)]), "three in a chain, which only one order satisfies");
-    assert!(!covers(&[(&a, 190), (&c, 285)]), "nobody may have CPU 2");
+    assert!(!covers(&[(&a, 190), (&c, 285)]), "no task may use CPU 2");
     assert!(!covers(&[(&b, 95), (&c, 285)]), "one cannot have both 1 and 2");
     assert!(covers(&[(&a, 130), (&b, 95), (&c, 60)]), "parts of each");
     assert!(!covers(&[(&a, 130), (&b, 95), (&c, 59)]), "and not a hundredth less");
@@ -362,7 +362,7 @@ fn throttling_is_read_from_the_kernels_files() {
         fs::write(path, text).unwrap();
     };
     let throttled = || throttled(root.path(), &BTreeSet::from([0, 1, 3]));
-    assert!(!throttled(), "nothing is told");
+    assert!(!throttled(), "the files are absent");
     write("proc/sys/kernel/sched_rt_runtime_us", "950000\n");
     write("proc/sys/kernel/sched_rt_period_us", "1000000\n");
     assert!(throttled());

@@ -54,12 +54,12 @@ pub(super) fn preempt(root: &Path) -> Found {
     Found { model: None, how }
 }
 
-/// The model in parentheses in debugfs's `sched/preempt`.
+/// Returns the model in parentheses in debugfs's `sched/preempt`.
 pub(super) fn chosen(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| Some(word.strip_prefix('(')?.strip_suffix(')')?.to_owned()))
 }
 
-/// The kernel's configuration, and its path.
+/// Returns the kernel's configuration, and its path.
 fn configuration(root: &Path, release: &str) -> Option<(String, String)> {
     let packed = |path: &str| -> io::Result<String> {
         let mut text = String::new();

@@ -58,7 +58,7 @@ impl Starter {
         Ok(Self { thread: Some(thread), go, tid })
     }
 
-    /// The thread, whose child is the program.
+    /// Returns the thread, whose child is the program.
     pub(super) fn tid(&self) -> i32 {
         self.tid
     }

@@ -54,7 +54,7 @@ const EVENTS: [Event; 21] = [
     wanted("sock/inet_sock_set_state"),
 ];
 
-/// The events that this kernel has. `tracefs` has a folder `events`.
+/// Returns the events that this kernel has. `tracefs` has a folder `events`.
 pub(super) fn there(tracefs: &Path) -> Vec<Event> {
     EVENTS.into_iter().filter(|event| tracefs.join("events").join(event.name).exists()).collect()
 }
@@ -77,7 +77,7 @@ pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Res
     Ok(())
 }
 
-/// The formats of events, by system.
+/// Returns the formats of events, by system.
 pub(super) fn systems(tracefs: &Path, events: &[Event]) -> io::Result<Vec<(String, Vec<Vec<u8>>)>> {
     let mut systems: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for event in events {
@@ -91,7 +91,7 @@ pub(super) fn systems(tracefs: &Path, events: &[Event]) -> io::Result<Vec<(Strin
     Ok(systems)
 }
 
-/// The formats of pages and events.
+/// Returns the formats of pages and events.
 pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
     let read = |file: &str| whole(&instance.path.join("events").join(file));
     let systems = systems(&instance.path, events)?;

@@ -278,7 +278,7 @@ fn wait(
 }
 
 impl RecordedEvents {
-    /// The size of the events.
+    /// Returns the size of the events.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().map(|(_, bytes)| bytes).sum()
     }

@@ -194,7 +194,7 @@ fn measure(access: &Access, cpus: u32, most: u64) -> Result<Option<EventCost>, R
     Ok(cost::measure(&seen, &enable)?)
 }
 
-/// The CPUs that are online.
+/// Returns the CPUs that are online.
 fn online() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = Vec::new();

@@ -37,7 +37,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The size of the recorded events.
+    /// Returns the size of the recorded events.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl Drop for Readers {
     }
 }
 
-/// A nameless file, which ends with the process.
+/// Returns a nameless file, which ends with the process.
 pub(super) fn scratch(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
 

@@ -15,7 +15,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// An existing mount of this kind, else a detached mount.
+    /// Returns an existing mount of this kind, else a detached mount.
     pub(crate) fn find(kind: &str) -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         if let Some(path) = mounted(&mounts, kind) {
@@ -73,7 +73,7 @@ impl Instance {
         Stats::parse(text)
     }
 
-    /// A CPU's pages, without blocking.
+    /// Returns a CPU's pages, without blocking.
     pub(super) fn pages(&self, cpu: u32) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
 
@@ -113,7 +113,7 @@ impl Stats {
     }
 }
 
-/// The size of a page, from `events/header_page`.
+/// Returns the size of a page, from `events/header_page`.
 pub(super) fn page_size(header_page: &str) -> Option<u32> {
     let line = header_page.lines().find(|line| line.contains(" data;"))?;
     let value = |key: &str| -> Option<u32> {

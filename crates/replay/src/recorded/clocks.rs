@@ -22,7 +22,7 @@ struct Disturbed {
     by_work: bool,
 }
 
-/// The allowed variation of a computation of `time`: less than a quarter.
+/// Returns the allowed variation of a computation of `time`: less than a quarter.
 fn allowed(time: u64, lateness: &Lateness) -> u64 {
     tolerance(time, lateness.slack + lateness.timer)
 }

@@ -270,12 +270,12 @@ fn from(causes: &Causes<'_>, lasts: &[bool], in_pool: &dyn Fn(usize) -> bool, du
     times[last]
 }
 
-/// A thread's fork time; 0: before the recording.
+/// Returns a thread's fork time; 0: before the recording.
 fn born(thread: &Thread) -> u64 {
     thread.born.map_or(0, |(at, _)| at)
 }
 
-/// The time at which a thread ended, or the recording.
+/// Returns the time at which a thread ended, or the recording.
 fn ended(thread: &Thread, duration_ns: u64) -> u64 {
     thread.exit().map_or(duration_ns, |last| last.ended)
 }

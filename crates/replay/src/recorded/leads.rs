@@ -92,7 +92,7 @@ pub(super) fn find(
     leads
 }
 
-/// The work before each stretch.
+/// Returns the work before each stretch.
 pub(super) fn starts(thread: &Thread) -> Vec<u64> {
     let before = |work: &mut u64, stretch: u64| {
         let start = *work;
@@ -102,7 +102,7 @@ pub(super) fn starts(thread: &Thread) -> Vec<u64> {
     thread.stretches.iter().map(|stretch| stretch.work).scan(0, before).collect()
 }
 
-/// The stretch with that work, and its part before. `starts` has the work before each stretch.
+/// Returns the stretch with that work, and its part before. `starts` has the work before each stretch.
 pub(super) fn place(starts: &[u64], work: u64) -> Option<(usize, u64)> {
     let stretch = starts.partition_point(|&start| start < work).checked_sub(1)?;
     Some((stretch, work - starts[stretch]))

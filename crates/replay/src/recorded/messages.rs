@@ -147,8 +147,8 @@ impl Messages {
         }
     }
 
-    /// How each thread mostly answers, by the acts of its stretches. Messages that came alone do not show whether it
-    /// reads all of them first.
+    /// Returns how each thread mostly answers, by the acts of its stretches. Messages that came alone do not show
+    /// whether it reads all of them first.
     fn manners<'a>(&self, threads: usize, acts: impl Iterator<Item = (usize, &'a [(u64, Act)])>) -> Vec<Manner> {
         #[derive(Clone, Default)]
         struct Counts {
@@ -202,7 +202,7 @@ impl Messages {
     }
 }
 
-/// The thread and the stretch of a place.
+/// Returns the thread and the stretch of a place.
 fn stretch_of(place: Place) -> (usize, usize) {
     (place.thread, place.stretch)
 }

@@ -212,7 +212,7 @@ pub(super) fn inherited<T: Clone>(
     first
 }
 
-/// The last thread that an ending thread wakes: its parent, unless that one is awake.
+/// Returns the last thread that an ending thread wakes: its parent, unless that one is awake.
 pub(super) fn woken_by_exit(thread: &Thread) -> Option<usize> {
     thread.exit()?.acts.iter().rev().find_map(|&(_, act)| match act {
         Act::Wake { thread, .. } => Some(thread),

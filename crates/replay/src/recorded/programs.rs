@@ -276,7 +276,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The part of a thread's CPU time that its replayed work lacks. Work without end, or until a time, lacks nothing.
+    /// Returns the part of a thread's CPU time that its replayed work lacks. Work without end, or until a time, lacks
+    /// nothing.
     fn overhead(&self, thread: usize) -> u64 {
         let stretches = &self.life(thread).stretches;
         let worked = &stretches[..self.endless[thread].unwrap_or(stretches.len())];
@@ -286,7 +287,7 @@ impl<'a> Builder<'a> {
         worked.iter().filter(|stretch| !clocked(stretch)).map(|stretch| stretch.overhead).sum()
     }
 
-    /// The start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.
+    /// Returns the start of a thread's task, unless another forks it, ns. 0 for an attendant's child: it starts asleep.
     fn begins(&self, thread: usize) -> u64 {
         match self.life(thread).born {
             Some((_, Some(parent))) if self.pools.starts_asleep(parent, thread) => 0,
@@ -295,7 +296,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A thread's phases, one for each kind of settings, and finally its endless repetition.
+    /// Returns a thread's phases, one for each kind of settings, and finally its endless repetition.
     fn phases(&self, thread: usize) -> Vec<Phase> {
         let phase = |number: usize, settings: Settings| Phase {
             name: format!("{number}"),
@@ -352,7 +353,7 @@ impl<'a> Builder<'a> {
         phases
     }
 
-    /// The number of a thread's stretches that the replay has: those until the [seam](Cycle::until).
+    /// Returns the number of a thread's stretches that the replay has: those until the [seam](Cycle::until).
     fn stretches(&self, thread: usize) -> usize {
         let stretches = &self.life(thread).stretches;
         if self.is_cut(thread) {
@@ -399,7 +400,7 @@ impl<'a> Builder<'a> {
         self.last_sleep(thread, &mut owed, ops);
     }
 
-    /// The sleep of a paced thread, which in a what-if may be late at other times.
+    /// Returns the sleep of a paced thread, which in a what-if may be late at other times.
     fn beat(&self, thread: usize) -> Option<Op> {
         match (self.causes.rhythms[thread], self.timers[thread]) {
             (Rhythm::Paced { period }, Some(timer)) if self.goes_on => {
@@ -409,13 +410,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// How late a timer wakes a task of that priority.
+    /// Returns how late a timer wakes a task of that priority.
     fn late(&self, prio: i32) -> u64 {
         let slack = if prio < 100 { 0 } else { self.lateness.slack };
         slack + self.lateness.timer
     }
 
-    /// A sleep of that length, at that priority.
+    /// Returns a sleep of that length, at that priority.
     fn nap(&self, slept: u64, prio: i32) -> Op {
         let late = self.late(prio);
         // A sleep shorter than the slack of timers was no timer's.

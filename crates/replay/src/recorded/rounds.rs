@@ -15,7 +15,7 @@ const MOST_ROUNDS: u64 = 100;
 /// The shortest round, nanoseconds.
 const SHORTEST_NS: u64 = 10_000;
 
-/// The nearest whole number of rounds, at least 1.
+/// Returns the nearest whole number of rounds, at least 1.
 pub(super) fn whole(work: u64, round: u64) -> u64 {
     ((work + round / 2) / round).max(1)
 }

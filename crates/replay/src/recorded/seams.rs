@@ -61,7 +61,7 @@ fn jobs(causes: &Causes<'_>, lasts: &[bool]) -> Vec<bool> {
     jobs
 }
 
-/// When a thread exited.
+/// Returns when a thread exited.
 fn ended(thread: &Thread) -> Option<u64> {
     thread.exit().map(|last| last.ended)
 }

@@ -169,7 +169,7 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     script.event(60 * MS, 0, What::Lost { events: Some(3) }).event(10 * MS, 1, What::Lost { events: None });
     let recorded = script.finish();
     let cpu_ns: Vec<u64> = recorded.threads.iter().map(|thread| thread.cpu_ns).collect();
-    assert_eq!(cpu_ns, [MS, MS], "a what it was charged for; b not what nobody saw");
+    assert_eq!(cpu_ns, [MS, MS], "a: what it was charged for; b: without unseen time");
     let counts = recorded.counts;
     assert_eq!((counts.broken_switches, counts.unwoken, counts.losses.gaps, counts.backwards), (1, 1, 2, 1));
     assert_eq!((counts.losses.events, counts.losses.uncounted), (3, 1));
@@ -209,7 +209,7 @@ fn charges_else_wakeups_date_an_arrival_without_a_switch() {
     let recorded = script.finish();
     let thread = recorded.threads.iter().find(|thread| thread.pid == 5).unwrap();
     assert_eq!((thread.cpu_ns, recorded.busy_ns[1]), (17 * MS, 17 * MS));
-    assert_eq!(thread.latencies, [MS, MS, MS], "of the last wakeup nobody knows");
+    assert_eq!(thread.latencies, [MS, MS, MS], "the latency of the last wakeup is unknown");
     assert_eq!((recorded.counts.missing_arrivals, recorded.counts.broken_switches), (4, 0));
     assert_eq!(recorded.counts.charged_ns, 9 * MS);
     let runs: Vec<Op> = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect();
@@ -430,12 +430,12 @@ fn marks_describe_groups_and_a_task_is_moved_before_it_acts() {
     script.switch(9 * MS, 0, Left::Sleeping, None);
     let recorded = script.recorder.finish(&Lateness::default());
     let groups = &recorded.workload.groups;
-    let told: Vec<_> = groups
+    let described: Vec<_> = groups
         .iter()
         .skip(1)
         .map(|group| (group.path.as_str(), group.weight, group.idle, group.max.map(|max| (max.quota, max.period))))
         .collect();
-    assert_eq!(told, [("/web", 300, false, limit), ("/web/idle", 100, true, None)]);
+    assert_eq!(described, [("/web", 300, false, limit), ("/web/idle", 100, true, None)]);
     let of: Vec<Option<usize>> = recorded.workload.tasks.iter().map(|task| task.settings.group).collect();
     assert_eq!(of, [None, Some(1)]);
     assert_eq!(recorded.threads[1].cgroup.as_deref(), Some("/web"));
@@ -514,7 +514,7 @@ fn tasks_are_in_the_autogroups_of_the_machines_files() {
         cgroups.into_iter().fold(recorder, Recorder::with_cgroups).finish(&Lateness::default())
     };
     let cgroups = Cgroups::read("cgroups.txt", text).unwrap();
-    assert!(cgroups.autogroup(), "who tells of autogroups has them");
+    assert!(cgroups.autogroup(), "a file that names autogroups implies them");
     let (one, other) = (Some(("12", 0)), Some(("9", -3)));
     let recorded = script(Some(cgroups));
     let expected = [
@@ -541,9 +541,9 @@ fn tasks_are_in_the_autogroups_of_the_machines_files() {
         assert_eq!(cgroups.autogroup(), expected, "the machine's own word");
     }
     // On this machine, no task has started a session. Listed tasks are in none. Unlisted ones may have started one.
-    let nobody = "/proc/7/task/70/cgroup:0::/\n/proc/sys/kernel/sched_autogroup_enabled:1\n";
-    let nobody = script(Some(Cgroups::read("cgroups.txt", nobody.as_bytes()).unwrap()));
-    assert_eq!(sessions(&nobody)[3..5], [("shell", None), ("init", Some(("init-80", 0)))]);
+    let without_autogroup = "/proc/7/task/70/cgroup:0::/\n/proc/sys/kernel/sched_autogroup_enabled:1\n";
+    let without_autogroup = script(Some(Cgroups::read("cgroups.txt", without_autogroup.as_bytes()).unwrap()));
+    assert_eq!(sessions(&without_autogroup)[3..5], [("shell", None), ("init", Some(("init-80", 0)))]);
 }
 
 #[test]
@@ -567,33 +567,41 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
         let recorder = script.recorder.clone();
         Option::into_iter(cgroups).fold(recorder, Recorder::with_cgroups).finish(&Lateness::default())
     };
-    let mut told = recorded(Some(cgroups));
+    let mut with_file = recorded(Some(cgroups));
     let group = |recorded: &Recorded, path: &str| {
         recorded.workload.groups.iter().find(|group| group.path == path).expect("it is there").clone()
     };
     let cpuset = |list: &[u32], partition| Cpuset { cpus: Some(list.to_vec()), partition };
-    assert_eq!(group(&told, "/web").uclamp, Some(Clamps { min: 256, max: 1024 }));
-    assert_eq!(group(&told, "/web").cpuset, cpuset(&[1, 3], Partition::Member), "no valid partition is none");
-    assert_eq!((group(&told, "/ui").uclamp, group(&told, "/ui").cpuset), (None, Cpuset::default()), "as by default");
-    assert_eq!(group(&told, "/own").cpuset, cpuset(&[2, 3], Partition::Isolated), "it has CPUs that others have not");
+    assert_eq!(group(&with_file, "/web").uclamp, Some(Clamps { min: 256, max: 1024 }));
+    assert_eq!(group(&with_file, "/web").cpuset, cpuset(&[1, 3], Partition::Member), "no valid partition is none");
+    assert_eq!(
+        (group(&with_file, "/ui").uclamp, group(&with_file, "/ui").cpuset),
+        (None, Cpuset::default()),
+        "as by default"
+    );
+    assert_eq!(
+        group(&with_file, "/own").cpuset,
+        cpuset(&[2, 3], Partition::Isolated),
+        "it has CPUs that others have not"
+    );
     let cpus = |recorded: &Recorded, class: &str| {
         recorded.workload.tasks.iter().find(|task| task.class == class).expect("it is there").settings.cpus.clone()
     };
     let phases =
         |recorded: &Recorded| recorded.workload.tasks.iter().flat_map(|task| task.phases.to_vec()).collect::<Vec<_>>();
     // Where the `cpu` controller is not enabled, there is no group for it.
-    assert_eq!((cpus(&told, "ui"), cpus(&told, "web")), (Some(vec![0]), None));
-    assert_eq!((told.counts.confined, recorded(None).counts.confined), (0, 1), "nobody has to guess");
-    assert!(phases(&told).iter().all(|phase| phase.settings.cpus.is_none()));
-    let moved = told.workload.changes.iter().find_map(|change| match &change.what {
+    assert_eq!((cpus(&with_file, "ui"), cpus(&with_file, "web")), (Some(vec![0]), None));
+    assert_eq!((with_file.counts.confined, recorded(None).counts.confined), (0, 1), "the file has the affinities");
+    assert!(phases(&with_file).iter().all(|phase| phase.settings.cpus.is_none()));
+    let moved = with_file.workload.changes.iter().find_map(|change| match &change.what {
         Changed::Tasks { settings, .. } => settings.cpus.clone(),
         _ => None,
     });
     assert_eq!(moved, Some(vec![0, 1]), "and where it was moved to, there is none");
     // The CPUs of the machine that the trace shows.
-    assert_eq!(fit(&mut told.workload, 2), Unfit { tasks: 0, groups: 2, hotplug: 0 });
-    assert_eq!(group(&told, "/web").cpuset.cpus, Some(vec![1]));
-    assert_eq!(group(&told, "/own").cpuset, Cpuset::default());
+    assert_eq!(fit(&mut with_file.workload, 2), Unfit { tasks: 0, groups: 2, hotplug: 0 });
+    assert_eq!(group(&with_file, "/web").cpuset.cpus, Some(vec![1]));
+    assert_eq!(group(&with_file, "/own").cpuset, Cpuset::default());
     for (line, message) in [
         ("cpu.uclamp.min:lots", "`lots` is not the format of cpu.uclamp.min"),
         ("cpuset.cpus:3-1", "`3-1` is not the format of cpuset.cpus"),

@@ -94,7 +94,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Its last stretch, if it exits at the end of that.
+    /// Returns its last stretch, if it exits at the end of that.
     pub(super) fn exit(&self) -> Option<&Stretch> {
         self.stretches.last().filter(|last| last.end == End::Exit)
     }
@@ -126,7 +126,7 @@ impl Thread {
         }
     }
 
-    /// Its last known begin of a stretch, arrival or departure; 0: none.
+    /// Returns its last known begin of a stretch, arrival or departure; 0: none.
     fn last_seen(&self) -> u64 {
         self.stretches.last().map_or(0, |last| last.ended.max(last.resumed))
     }
@@ -283,7 +283,7 @@ impl Activity {
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
             self.threads[thread].tgid = Some(tgid);
         }
-        self.turns_up(at, cpu, event);
+        self.add_arrival(at, cpu, event);
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 if super::is_stopper_name(next.comm) {
@@ -293,7 +293,7 @@ impl Activity {
                     self.left(at, cpu, prev, next);
                 }
                 self.leaves(at, cpu, prev, prev_prio, left);
-                self.comes(at, cpu, next, next_prio);
+                self.switch_in(at, cpu, next, next_prio);
             }
             What::Woken { task, prio } => {
                 let waker = self.context(event, task.pid);
@@ -615,7 +615,7 @@ impl Activity {
         }
     }
 
-    fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
+    fn switch_in(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {
         let row = &mut self.cpus[cpu];
         (row.since, row.charged, row.guess) = (at, 0, None);
         // Events of an idle CPU cost no task anything.

@@ -82,7 +82,7 @@ impl TickFinder {
         }
     }
 
-    /// The ticks, if the charges show them.
+    /// Returns the ticks, if the charges show them.
     pub(super) fn ticks(&self) -> Option<Ticks> {
         self.found.iter().zip(RATES).find_map(|(bins, hz)| {
             let at = |bin: usize| bins[bin % bins.len()];

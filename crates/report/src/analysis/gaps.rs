@@ -128,11 +128,11 @@ impl Gaps {
                 *self.cpu(cpu) = Cpu::default();
                 return;
             }
-            (On::Idle, _) => self.turns_up(step),
+            (On::Idle, _) => self.add_arrival(step),
             (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => {
                 self.replaced(at, cpu, prev);
             }
-            (On::Unknown, _) => self.comes(at, cpu, by),
+            (On::Unknown, _) => self.set_current(at, cpu, by),
             (On::Task(_), What::Woken { .. }) if by == On::Idle && self.is_switching(is, at) => {}
             // The task is not there.
             (On::Task(_), _) if by != is.on && by != On::Unknown && !matches!(what, What::Switch { .. }) => {
@@ -145,7 +145,7 @@ impl Gaps {
                 if since == at && by != On::Idle {
                     self.put_in(Step { at, cpu, by, irq: false, what: What::Arrives });
                 }
-                self.comes(since, cpu, by);
+                self.set_current(since, cpu, by);
             }
             _ => {}
         }
@@ -155,7 +155,7 @@ impl Gaps {
                     let ready = state.is_runnable().then_some(at);
                     *self.task(task) = Task { ready, ..Task::default() };
                 }
-                self.comes(at, cpu, next);
+                self.set_current(at, cpu, next);
                 self.cpu(cpu).from_idle = prev == On::Idle;
             }
             What::Waking { task, .. } | What::Woken { task, .. } => {
@@ -182,7 +182,7 @@ impl Gaps {
         cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
 
-    fn comes(&mut self, at: i64, cpu: u32, on: On) {
+    fn set_current(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
                 self.left(at, other, On::Unknown, true);
@@ -195,10 +195,10 @@ impl Gaps {
     }
 
     /// Handles an action of a task on a seemingly idle CPU.
-    fn turns_up(&mut self, step: &Step) {
+    fn add_arrival(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
-        let who = if let What::Switch { prev, .. } = what { prev } else { by };
-        let On::Task(task) = who else {
+        let actor = if let What::Switch { prev, .. } = what { prev } else { by };
+        let On::Task(task) = actor else {
             self.cpu(cpu).since = at;
             return;
         };
@@ -212,9 +212,9 @@ impl Gaps {
         let guessed = if ready.is_some() { least } else { at };
         let since = charged_from.map_or(guessed, |from| from.max(least)).min(at);
         self.arrivals += 1;
-        self.comes(since, cpu, who);
+        self.set_current(since, cpu, actor);
         self.cpu(cpu).guess = charged_from.is_none().then_some(Guess { least, made: at });
-        self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
+        self.put_in(Step { at: since, cpu, by: actor, irq: false, what: What::Arrives });
     }
 
     /// Handles a switch to `by` without an event, as long ago as its charged time. Returns the time, if known.

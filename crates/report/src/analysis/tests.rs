@@ -226,7 +226,7 @@ fn a_critical_path_follows_the_wakers() {
     assert_eq!((sum("a-7", "runs"), sum("a-7", "waits for a CPU")), (1_500_000, 500_000));
     assert_eq!(tables[1].rows.len(), 4, "{}", tables[1].json());
     let all: u64 = rows.as_array().unwrap().iter().map(|row| row["total_ns"].as_u64().unwrap()).sum();
-    assert_eq!(all, 10_000_000, "every instant is given to somebody, once");
+    assert_eq!(all, 10_000_000, "every instant is assigned once");
     assert_eq!(["a", "7", "a-7", "x"].map(|name| analyses.tasks_called(name).len()), [1, 1, 1, 0]);
     assert_eq!(analyses.critical_task().as_deref(), Some("a-7"));
 }
@@ -415,7 +415,7 @@ fn after_a_long_wait_an_unseen_task_ran_only_for_its_charges() {
         analyses.tables()[0].json()[0]["busy"].as_f64().map(|busy| (busy * 106_000.0).round())
     };
     assert_eq!(busy(1000), Some(15_000.0), "others do something all the time");
-    assert_eq!(busy(80_000), Some(15_000.0), "nobody does anything for long");
+    assert_eq!(busy(80_000), Some(15_000.0), "no task acts for long");
 }
 
 /// The switch away from `a` is missing. `a` ran for its charged time, and the next task is unknown.
@@ -445,7 +445,7 @@ fn a_task_without_a_switch_away_ran_for_its_charges() {
     let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text.concat());
     let rows = analyses.tables()[0].json();
     let busy = rows[0]["busy"].as_f64().map(|busy| (busy * 12.0).round());
-    assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
+    assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between belong to no task: {rows}");
     let sentence = "CPU 0 was busy 83.33 % of the known time.";
     assert_eq!(analyses.busy_sentence().as_deref(), Some(sentence));
     // More unknown time counts less: 10 of 12 ms and 9.5 of 19.
@@ -527,7 +527,7 @@ fn in_whose_name_something_happens_is_there() {
     // It was never charged in a trace with charges, so it left at once.
     assert_eq!(busy(A), Some(917), "10 of 10.9 ms, for it was there");
     assert_eq!(busy(IDLE), Some(0));
-    assert_eq!(busy(C), Some(690), "2 of 2.9 ms; of the others nobody knows");
+    assert_eq!(busy(C), Some(690), "2 of 2.9 ms; the others are unknown");
 }
 
 mod cases;

@@ -177,7 +177,7 @@ impl Throttling {
         if was == now || self.uses.is_empty() {
             return;
         }
-        for (it, comes) in [(was, false), (now, true)] {
+        for (it, is_added) in [(was, false), (now, true)] {
             let runs = match it.state {
                 State::Running => true,
                 State::Waiting => false,
@@ -191,7 +191,7 @@ impl Throttling {
                 let place = self.queues.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
                 // Skips tasks that were runnable before the limit.
-                if comes {
+                if is_added {
                     *count += 1;
                     (used.runnable, used.running) = (used.runnable + 1, used.running + u64::from(runs));
                 } else if *count > 0 {
@@ -349,7 +349,7 @@ mod tests {
         it.advance(1094);
         (it.running, it.runnable) = (0, 0);
         it.advance(5000);
-        assert_eq!(counts(&it), (2, 1, 189, 95), "and those in which nobody wanted a CPU are none");
+        assert_eq!(counts(&it), (2, 1, 189, 95), "periods without a runnable task do not count");
         (it.running, it.runnable) = (1, 1);
         it.advance(15_500);
         assert_eq!(counts(&it), (12, 11, 10_189, 1000));

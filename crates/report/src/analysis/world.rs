@@ -478,13 +478,13 @@ impl World {
     /// Gives a CPU to a task without a known switch. The time is unknown after an unrecorded switch.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
-            self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
+            self.switch_in(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
         }
         self.set_cpu(at, cpu, on);
     }
 
     /// Gives a CPU to a task. `was_idle`: whether the CPU was known to be idle.
-    fn comes(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
+    fn switch_in(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
         self.faults.unwoken += u64::from(was_idle && unwoken && !self.is_stopper(task));
         self.leave_elsewhere(at, task, cpu);
@@ -520,7 +520,7 @@ impl World {
             self.enter(at, task, to, cpu);
         }
         if let On::Task(task) = next {
-            self.comes(at, task, cpu, true);
+            self.switch_in(at, task, cpu, true);
         }
         self.set_cpu(at, cpu, next);
     }
@@ -598,7 +598,7 @@ mod tests {
         world.apply(&step(11, 0, On::Task(a), What::Migrate { task: b, from: 1, to: 0, cause: None, realtime: false }));
         world.apply(&step(12, 0, On::Task(a), What::Woken { task: b, cpu: Some(0), new: false }));
         let wait = Span { state: State::Waiting, since: 10, woken: true, ..Span::default() };
-        assert_eq!(world.state(b), wait, "the wait is one, wherever it goes on");
+        assert_eq!(world.state(b), wait, "the wait is one, on both CPUs");
         let switch = What::Switch { prev: On::Task(a), state: TaskState::Preempted, next: On::Task(b) };
         world.apply(&step(20, 0, On::Task(a), switch));
         assert_eq!(world.changes.len(), 2);

@@ -117,7 +117,7 @@ fn overhead_is_taken_from_the_time_that_follows() {
     let results = c.into_results();
     let cpu = results.cpus[0];
     assert_eq!((cpu.idle_ns, cpu.overhead_ns, cpu.busy_ns), (100, 30 + 20 + 5, 845));
-    assert_eq!(results.tasks[0].account.cpu_ns, 870, "overhead is charged to whoever runs");
+    assert_eq!(results.tasks[0].account.cpu_ns, 870, "overhead is charged to the running task");
     assert_eq!(results.cpus[1].idle_ns, 1000);
     assert_eq!(results.machine().idle_ns, 1100);
 }

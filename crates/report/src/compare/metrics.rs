@@ -108,7 +108,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// The order of sentences: response times, other effects on a service's users, CPU time, causes, moves.
+    /// Returns the order of sentences: response times, other effects on a service's users, CPU time, causes, moves.
     pub(super) fn tier(self) -> u8 {
         match self {
             Self::Response => 0,

@@ -269,8 +269,8 @@ fn energy_is_a_row_of_its_own() {
         sentence.replace('\n', " ").contains("energy taken by busy CPUs of the machine is 24 % higher with off"),
         "{sentence}"
     );
-    let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
-    assert!(!nobody.whole_table().contains("energy"));
+    let without = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
+    assert!(!without.whole_table().contains("energy"));
     // Differences have enough digits, even in short runs.
     let short = Comparison::new(vec![taking("on", &[4_100]), taking("off", &[4_500])]).unwrap();
     let (table, sentence) = (short.table(), short.sentence().replace('\n', " "));
@@ -344,7 +344,7 @@ fn what_has_most_cpu_time_leads() {
     assert!(positions.is_sorted(), "{table}");
     assert!(!table.contains("\nlone") && table.contains("all rows of idler, lone"), "{table}");
     let alone = compared(false).sentence();
-    assert!(alone.contains("perf"), "if nobody else is there to be named: {alone}");
+    assert!(alone.contains("perf"), "a background task is named if there is no other: {alone}");
 }
 
 #[test]

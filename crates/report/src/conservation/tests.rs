@@ -131,12 +131,12 @@ fn what_ends_was_listed_in_order() {
 fn a_cpu_that_is_offline_is_not_idle() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(1));
-    watch.goes(2 * MS, CpuId(1), |_, _| false);
+    watch.cpu_offline(2 * MS, CpuId(1), |_, _| false);
     watch.goes_idle(3 * MS, CpuId(1));
     watch.waits(0, TASK, CpuId(0));
     watch.runs(50 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
-    watch.comes(60 * MS, CpuId(1), true);
+    watch.cpu_online(60 * MS, CpuId(1), true);
     watch.waits(50 * MS, TASK, CpuId(0));
     watch.runs(70 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");

@@ -51,7 +51,7 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     page
 }
 
-/// A bar for each value of `key`, in order of appearance.
+/// Returns a bar for each value of `key`, in order of appearance.
 fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
     let mut counts: Vec<(&str, usize, usize)> = Vec::new();
     for cell in cells {

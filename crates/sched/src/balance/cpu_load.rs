@@ -1,4 +1,4 @@
-//! The load of a CPU and its averages over ticks, for balancers up to 3.18.
+//! The load of a CPU and its averages over ticks, for balancers up to 5.2.
 
 use alloc::vec::Vec;
 

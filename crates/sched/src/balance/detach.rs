@@ -88,7 +88,7 @@ pub(super) fn detach_one<P: Policy>(
     None
 }
 
-/// `can_migrate_task`.
+/// Whether the balancer may move a task (`can_migrate_task`).
 fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
     // 6.14+: a task with a delayed dequeue moves only for load. The stopper's moves count as that.

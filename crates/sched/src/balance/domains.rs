@@ -35,7 +35,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The kernel's name.
+    /// Returns the kernel's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Smt => "SMT",
@@ -215,7 +215,7 @@ pub(crate) fn most_levels(topology: &Topology) -> usize {
 }
 
 impl Domains {
-    /// The domains with all CPUs online.
+    /// Returns the domains with all CPUs online.
     pub fn new(topology: &Topology, behaviours: Behaviours, features: Features) -> Self {
         Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
@@ -281,7 +281,7 @@ impl Domains {
         }
     }
 
-    /// A CPU's last-level cache, from 0.
+    /// Returns a CPU's last-level cache, from 0.
     #[inline]
     pub(crate) fn llc(&self, cpu: CpuId) -> usize {
         self.llc[cpu.index()] as usize
@@ -297,7 +297,7 @@ impl Domains {
         self.llc[a.index()] == self.llc[b.index()]
     }
 
-    /// A CPU's highest domain that shares a cache.
+    /// Returns a CPU's highest domain that shares a cache.
     #[inline]
     pub(crate) fn llc_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.llc_domain[cpu.index()].map(|id| &self.all[id as usize])
@@ -314,12 +314,12 @@ impl Domains {
         self.asym
     }
 
-    /// A CPU's lowest domain with every capacity of the machine (`sd_asym_cpucapacity`).
+    /// Returns a CPU's lowest domain with every capacity of the machine (`sd_asym_cpucapacity`).
     pub(crate) fn asym_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.asym_capacity_full)
     }
 
-    /// A CPU's domains with their ids, lowest first.
+    /// Returns a CPU's domains with their ids, lowest first.
     #[inline]
     pub(crate) fn of(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = (u32, &Domain)> + Clone {
         self.chains[cpu.index()].iter().map(|&id| (id, &self.all[id as usize]))
@@ -336,7 +336,7 @@ impl Domains {
         self.chains[cpu.index()].get(position).map(|&id| &self.all[id as usize])
     }
 
-    /// The CPU's group in its domain at `position`.
+    /// Returns the CPU's group in its domain at `position`.
     #[inline]
     pub(crate) fn own_group(&self, cpu: CpuId, position: usize) -> Option<usize> {
         self.own_groups[cpu.index()].get(position).map(|&group| group as usize)
@@ -357,7 +357,7 @@ impl Domains {
         cluster.map(|domain| &domain.span)
     }
 
-    /// All domains, lower levels first.
+    /// Returns all domains, lower levels first.
     pub fn views(&self) -> impl Iterator<Item = DomainView<'_>> {
         let mut members = alloc::vec![CpuMask::with_capacity(self.chains.len()); self.all.len()];
         for (cpu, chain) in self.chains.iter().enumerate() {

@@ -50,7 +50,7 @@ fn sibling_imbalance(
     if imbalance <= 1 && here == 0 && there > 1 { 2 } else { imbalance }
 }
 
-/// Whether to spread tasks over groups, as (up to 6.1) the balancing group or (later) the busiest one prefers.
+/// Whether to spread tasks over groups, as (up to 6.4) the balancing group or (later) the busiest one prefers.
 fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
     if behaviours.has(Behaviour::SiblingOfBusiest) {
         busiest.group.prefers_sibling
@@ -204,7 +204,7 @@ mod tests {
     use crate::ids::CpuId;
     use crate::topology::{CpuPlace, Topology};
 
-    /// A package of eight cores and one of two, each with its own cache.
+    /// Returns a package of eight cores and one of two, each with its own cache.
     fn machine() -> Domains {
         let place = |core: u32| {
             let package = u32::from(core >= 8);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(difference("6.1", BalanceKind::Busy, small(1), 4), 3);
     }
 
-    /// The imbalance between only these two groups.
+    /// Returns the imbalance between only these two groups.
     fn found(domain: &Domain, kind: BalanceKind, local: GroupStats<'_>, busiest: GroupStats<'_>) -> Option<Imbalance> {
         let seen = DomainStats {
             local,

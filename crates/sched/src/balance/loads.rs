@@ -10,7 +10,7 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// A low estimate, for a CPU to pull from.
+/// Returns a low estimate, for a CPU to pull from.
 pub(super) fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let present = shared.cpu(cpu).load();
     match &shared.cpu_loads {
@@ -19,7 +19,7 @@ pub(super) fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usiz
     }
 }
 
-/// A high estimate, for a CPU to move tasks to.
+/// Returns a high estimate, for a CPU to move tasks to.
 pub(super) fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let present = shared.cpu(cpu).load();
     match &shared.cpu_loads {
@@ -29,7 +29,7 @@ pub(super) fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usiz
 }
 
 impl CpuLoads {
-    /// The tick of a CPU; the ticks it missed count as idle.
+    /// Updates a CPU's loads at its tick. Ticks that it missed count as idle.
     pub(crate) fn update<P: Policy>(&self, rq: &Rq<P>, shared: &Shared<P>, now: u64) {
         let this = &self.0[rq.cpu.index()];
         let tick = now / shared.config.tunables.tick_ns().max(1);

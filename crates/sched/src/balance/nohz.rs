@@ -40,7 +40,7 @@ impl Nohz {
         }
     }
 
-    /// The next update of averages, jiffies; None if all are 0.
+    /// Returns the next update of averages, jiffies; None if all are 0.
     #[inline]
     pub(crate) fn blocked_due(&self) -> Option<u64> {
         self.has_blocked.load(Relaxed).then(|| self.next_blocked.load(Relaxed))
@@ -51,12 +51,12 @@ impl Nohz {
         self.has_blocked.store(false, Relaxed);
     }
 
-    /// The update was not completed.
+    /// Notes that the update is not complete.
     pub(crate) fn blocked_is_left(&self) {
         self.has_blocked.store(true, Relaxed);
     }
 
-    /// The update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
+    /// Notes that the update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
     pub(crate) fn end_blocked(&self, next: u64, left: bool) {
         self.next_blocked.store(next, Relaxed);
         if left {
@@ -84,7 +84,7 @@ impl Nohz {
         self.cpus.is_empty()
     }
 
-    /// The CPUs, ascending from `start`, wrapping.
+    /// Returns the CPUs, ascending from `start`, wrapping.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         self.cpus.iter_from(start)
     }

@@ -166,7 +166,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         self.host.event(self.now, visit.dst, &event);
     }
 
-    /// The CPU to pull from, and how much; None if the domain is balanced.
+    /// Returns the CPU to pull from, and how much; None if the domain is balanced.
     fn find_work(&mut self, visit: Visit<'_>, excluded: &CpuMask) -> Option<(CpuId, Imbalance)> {
         let Visit { dst, kind, domain, .. } = visit;
         let (shared, top) = (self.shared, visit.above.is_none());

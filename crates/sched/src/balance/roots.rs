@@ -70,7 +70,7 @@ impl Roots {
         spans
     }
 
-    /// The CPUs balanced with a CPU: its root domain, unless it is isolated.
+    /// Returns the CPUs balanced with a CPU: its root domain, unless it is isolated.
     pub(crate) fn balanced_with(&self, cpu: CpuId) -> CpuMask {
         match self.of(cpu) {
             root @ Root::Domain(_) => self.span(root),

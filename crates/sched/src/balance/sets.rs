@@ -40,7 +40,7 @@ impl DomainSets {
         }
     }
 
-    /// The most domains of a CPU.
+    /// Returns the largest number of domains of a CPU.
     pub(crate) fn most_levels(&self) -> usize {
         self.most_levels
     }

@@ -36,8 +36,8 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// A domain's state at its creation. `ratio`, the initial chance of newly-idle balancing of 1024, later follows the
-    /// success rate with a delay of 512 tries.
+    /// Returns a domain's state at its creation. `ratio`, the initial chance of newly-idle balancing of 1024, later
+    /// follows the success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
@@ -156,7 +156,8 @@ pub(crate) struct RqBalance {
 const MIGRATION_COST_NS: u64 = 500_000;
 
 impl RqBalance {
-    /// `jiffies` is the balancer's [time](crate::shared::Shared::balance_time) at 0.
+    /// Returns the state of a CPU at time 0. `jiffies` is the balancer's [time](crate::shared::Shared::balance_time) at
+    /// 0.
     pub(crate) fn new<T>(domains: &DomainSets, config: &Config<T>, cpu: CpuId, jiffies: u64) -> Self {
         Self {
             domains: states(domains, config, cpu, 0, jiffies),
@@ -172,12 +173,12 @@ impl RqBalance {
         }
     }
 
-    /// The CPU's domains were rebuilt at `now`, in the jiffy `jiffies`.
+    /// Replaces the state of the CPU's domains after their rebuild at `now`, in the jiffy `jiffies`.
     pub(crate) fn rebuilt<T>(&mut self, domains: &DomainSets, config: &Config<T>, cpu: CpuId, now: u64, jiffies: u64) {
         self.domains = states(domains, config, cpu, now, jiffies);
     }
 
-    /// The CPU is online, and idle since `now`.
+    /// Notes that the CPU is online, and idle since `now`.
     pub(crate) fn online(&mut self, now: u64, jiffies: u64) {
         self.next_balance = jiffies;
         self.avg_idle = 2 * MIGRATION_COST_NS;
@@ -188,7 +189,7 @@ impl RqBalance {
         self.nohz_pass = None;
     }
 
-    /// The next of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
+    /// Returns the next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;

@@ -55,7 +55,7 @@ impl<'a> GroupStats<'a> {
         stats
     }
 
-    /// A group's sums, unclassified.
+    /// Returns a group's sums, unclassified.
     #[inline]
     pub(crate) fn of_sums<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, sums: Sums) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl<'a> GroupStats<'a> {
         }
     }
 
-    /// `group_classify`.
+    /// Returns the group's type (`group_classify`).
     pub(crate) fn classify(&self, pct: u64) -> GroupType {
         let overloaded = self.nr_running > self.group.weight
             && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100);
@@ -129,7 +129,7 @@ impl<'a> GroupStats<'a> {
             GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
-            // Up to 6.1 the first of equals, since then the last, or the first core of several CPUs.
+            // Up to 6.4 the first of equals, since then the last, or the first core of several CPUs.
             GroupType::SmtBalance | GroupType::FullyBusy => {
                 behaviours.has(Behaviour::FullyBusySmt) && !busiest.group.smt
             }
@@ -306,7 +306,7 @@ mod tests {
     use crate::features::Features;
     use crate::topology::{CpuPlace, Topology};
 
-    /// A core of two threads and two single-threaded ones, in one cache.
+    /// Returns a core of two threads and two single-threaded ones, in one cache.
     fn machine() -> Domains {
         let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
         let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
@@ -331,7 +331,7 @@ mod tests {
                 .busier_than(&GroupStats::example(than, kind, nr_running), &Behaviours::at(release))
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
-        // Of full groups the first up to 6.1, then the last; but a core of two threads is not replaced.
+        // Of full groups the first up to 6.4, then the last; but a core of two threads is not replaced.
         assert!(!busier(other, single, full, 1, "6.1") && busier(other, single, full, 1, "6.6"));
         assert!(busier(pair, single, full, 2, "6.6") && !busier(single, pair, full, 2, "6.6"));
         // Otherwise the first of equals.
@@ -341,7 +341,7 @@ mod tests {
         // A core of two threads with one task is left alone.
         assert!(busier(single, pair, spare, 1, "6.6") && !busier(pair, single, spare, 1, "6.6"));
         assert!(busier(pair, single, spare, 2, "6.6"));
-        // Up to 6.1 such groups are not special: this one has one more idle CPU.
+        // Up to 6.5 such groups are not special: this one has one more idle CPU.
         assert!(!busier(pair, single, spare, 1, "6.1"));
     }
 
@@ -370,7 +370,7 @@ mod tests {
             stats.classify(117)
         };
         // Full is 1024 / 1.17 = 875.2 of utilisation, or 1024 * 1.17 = 1198.08 of runnable time.
-        assert_eq!(of(single, 0, 1024, 2048), GroupType::HasSpare, "nobody runs");
+        assert_eq!(of(single, 0, 1024, 2048), GroupType::HasSpare, "no task runs");
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 875, 1198)), [GroupType::HasSpare; 2]);
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 876, 0)), [GroupType::FullyBusy, GroupType::Overloaded]);
         assert_eq!([1, 2].map(|tasks| of(single, tasks, 0, 1199)), [GroupType::FullyBusy, GroupType::Overloaded]);

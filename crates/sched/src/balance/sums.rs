@@ -21,7 +21,7 @@ const MANY_CPUS: usize = 64;
 /// The least mean number of CPUs of a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// Each CPU's last-level cache, from 0, including offline and isolated CPUs; None if the machine keeps no sums.
+/// Returns each CPU's last-level cache, from 0, including offline and isolated CPUs; None if the machine keeps no sums.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {

@@ -60,7 +60,7 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     false
 }
 
-/// An idle CPU's next balance of a domain, jiffies.
+/// Returns an idle CPU's next balance of a domain, jiffies.
 fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
     let Some(domain) = shared.domains.at(rq.cpu, position) else { return u64::MAX };
     let state = &rq.balance.domains[position];
@@ -241,7 +241,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// The jiffy of idle CPUs' next update, a half-life later (`LOAD_AVG_PERIOD`).
+    /// Returns the jiffy of idle CPUs' next update, a half-life later (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
@@ -334,7 +334,7 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 3.18: 32 times), less a tick.
+    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 5.9: 32 times), less a tick.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

@@ -21,12 +21,12 @@ pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
     }
 }
 
-/// The effective clamps of a task (`uclamp_eff_value`): those of its enqueue, or the present ones.
+/// Returns the effective clamps of a task (`uclamp_eff_value`): those of its enqueue, or the present ones.
 pub(crate) fn effective<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     task.uclamp.active().unwrap_or_else(|| restricted(shared, task))
 }
 
-/// The requests of a task (`uclamp_req`), with defaults for what it does not request.
+/// Returns the requests of a task (`uclamp_req`), with defaults for what it does not request.
 pub(crate) fn requested<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
     let default = if task.policy.is_rt() { shared.config.tunables.uclamp().min_rt_default } else { 0 };
@@ -67,7 +67,7 @@ fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
 }
 
-/// A task leaves the queue, or stays there but is not runnable.
+/// Stops counting a task that leaves the queue, or stays there but is not runnable.
 #[inline]
 pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
     if rq.clamped {
@@ -100,7 +100,7 @@ pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 }
 
 impl<P: Policy> Rq<P> {
-    /// The clamps of this CPU: for both bounds the maximum of its runnable tasks.
+    /// Returns the clamps of this CPU: for both bounds the maximum of its runnable tasks.
     pub fn clamps(&self) -> Clamps {
         self.uclamp.as_ref().map_or(Clamps::NONE, |uclamp| uclamp.clamps())
     }

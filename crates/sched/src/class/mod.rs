@@ -54,8 +54,8 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     }
 }
 
-/// Whether a task's clamps count before its class checks the CPU's utilisation. 6.12: after it, since queued tasks
-/// can be asleep (`enqueue_task`).
+/// Whether a task's clamps count before its class checks the CPU's utilisation. 6.12 to 6.15: after it, since queued
+/// tasks can be asleep (`enqueue_task`).
 #[inline]
 pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
     !shared.config.has(Behaviour::ClampsLast)

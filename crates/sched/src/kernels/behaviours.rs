@@ -146,12 +146,12 @@ impl Behaviour {
 pub struct Behaviours([u64; 3]);
 
 impl Behaviours {
-    /// The behaviours of a mainline release.
+    /// Returns the behaviours of a mainline release.
     pub(crate) fn at(release: &str) -> Self {
         super::versions::version(release).map_or(Self::default(), Self::of)
     }
 
-    /// The behaviours of a mainline version.
+    /// Returns the behaviours of a mainline version.
     pub(crate) fn of(version: [u32; 3]) -> Self {
         let mut all = Self::default();
         for row in BEHAVIOURS.iter().filter(|row| row.is_in(version)) {

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn kernels_of_one_version_have_the_names_of_their_distributions() {
-        for (release, who, name) in [
+        for (release, vendor, name) in [
             ("6.5.0-0.deb12.4-amd64", "Debian's 6.5", "6.4"),
             ("6.5.0-1-amd64", "Debian's 6.5", "6.4"),
             ("5.19.0-0.deb11.2-amd64", "Debian's 5.19", "6.1"),
@@ -182,7 +182,10 @@ mod tests {
             ("4.14.190-perf+", "Android's 4.14", "4.19"),
         ] {
             let found = Distribution::of(release).expect(release).to_string();
-            assert!(found.starts_with(&alloc::format!("{who} is simulated as Linux {name}, ")), "{release}: {found}");
+            assert!(
+                found.starts_with(&alloc::format!("{vendor} is simulated as Linux {name}, ")),
+                "{release}: {found}"
+            );
             assert_eq!(series(release), name, "{release}");
         }
     }

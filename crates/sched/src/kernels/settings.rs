@@ -84,7 +84,7 @@ impl fmt::Display for SettingError {
 
 impl core::error::Error for SettingError {}
 
-/// The values that its file, or the simulation, takes.
+/// Returns the values that its file, or the simulation, takes.
 fn range(name: &str) -> RangeInclusive<u64> {
     match name {
         "base_slice_ns" | "min_granularity_ns" | "sched_runtime_limit_ns" => 1..=*ANY.end(),
@@ -123,7 +123,7 @@ fn has(kernel: &Kernel, name: &str) -> bool {
 }
 
 impl Kernel {
-    /// The name in [`TUNABLES`] for a tunable's sysctl (with or without `kernel.`) or debugfs file.
+    /// Returns the name in [`TUNABLES`] for a tunable's sysctl (with or without `kernel.`) or debugfs file.
     pub(super) fn tunable_name<'n>(&self, name: &'n str) -> &'n str {
         let name = name.strip_prefix("kernel.").unwrap_or(name);
         if self.policy == PolicyKind::Cfs2007 && IN_2007.contains(&name) {

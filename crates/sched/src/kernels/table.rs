@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Behaviour, Behaviours, Kernel, Later, MS, PolicyKind};
 use crate::features::{FEATURES, Feature, FeatureRow, Features};
 
-/// What most kernels have in common. A row of the table states the rest.
+/// Returns what most kernels have in common. A row of the table states the rest.
 fn row() -> Kernel {
     Kernel {
         name: "",

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_a_kernel_has_on_it_has() {
+fn features_that_are_on_are_those_of_the_kernel() {
     for row in kernels() {
         for feature in FEATURES {
             let on = row.features.has(feature.feature);
@@ -30,7 +30,7 @@ fn behaviours_are_introduced_before_they_are_removed() {
     }
 }
 
-/// 3.16 broke the expiry of slices, and 4.18 mended it.
+/// 3.16 broke the expiry of slices, and 4.18 repaired it.
 #[test]
 fn slices_expire_in_two_ranges_of_releases() {
     let row = Behaviour::SlicesExpire.row();
@@ -68,7 +68,7 @@ fn slices_of_rhel_8_expire_in_8_0_only() {
     }
 }
 
-/// NI_RANDOM came to stable releases in January 2026.
+/// Stable releases have NI_RANDOM since January 2026.
 #[test]
 fn stable_releases_before_2026_have_no_random_newidle_balancing() {
     let has = |release: &str| {
@@ -87,7 +87,7 @@ fn stable_releases_before_2026_have_no_random_newidle_balancing() {
     assert_eq!([has("6.18.3"), has("6.18.5"), has("6.18")], [(false, true), (true, false), (true, false)]);
 }
 
-/// A source names commits by 12 hexadecimal digits, and does not end like a sentence.
+/// A source names commits by 12 hexadecimal digits, and has no full stop at its end.
 #[test]
 fn sources_name_commits() {
     let ids = |row: &behaviours::BehaviourRow| {
@@ -123,18 +123,18 @@ fn kernels_have_possible_behaviours() {
         let eevdf = row.policy == PolicyKind::Eevdf;
         assert_eq!(behaviours.has(Behaviour::Eevdf), eevdf, "{}", row.name);
         let release = Behaviours::at(row.release);
-        for &one in row.plus {
-            assert!(!release.has(one), "{} has {} of its release", row.name, one.name());
+        for &behaviour in row.plus {
+            assert!(!release.has(behaviour), "{} has {} of its release", row.name, behaviour.name());
         }
-        for &one in row.minus {
-            assert!(release.has(one), "the release of {} has no {}", row.name, one.name());
+        for &behaviour in row.minus {
+            assert!(release.has(behaviour), "the release of {} has no {}", row.name, behaviour.name());
         }
     }
 }
 
 #[test]
 fn impossible_combinations_are_found() {
-    let of = |release: &str, one: Behaviour, on: bool| Behaviours::at(release).with(one, on);
+    let of = |release: &str, behaviour: Behaviour, on: bool| Behaviours::at(release).with(behaviour, on);
     assert_eq!(
         of("6.17", Behaviour::ShortOvertakes, true).check(PolicyKind::Eevdf).unwrap_err().to_string(),
         "PROTECTS_SHORTEST_SLICE excludes SHORT_OVERTAKES"
@@ -147,7 +147,8 @@ fn impossible_combinations_are_found() {
     assert!(of("6.12", Behaviour::TaskThrottle, true).check(PolicyKind::Eevdf).is_ok());
 }
 
-/// What nothing asks for beside the others is an error. With what asks for it, it is none.
+/// A behaviour without an effect beside the kernel's others is an error. With the behaviour or feature that uses it, it
+/// is accepted.
 #[test]
 fn additions_without_an_effect_are_errors() {
     let check = |name: &str, parts: &str| {
@@ -165,16 +166,13 @@ fn additions_without_an_effect_are_errors() {
             assert_eq!(check(kernel, name), Err(alloc::format!("{name} needs {needs}")), "{kernel}");
         }
     }
-    for (name, of_feature, feature) in [
+    for (name, release, feature) in [
         ("WAKE_AGES_IDLE", "6.4", "SIS_PROP"),
         ("SLICE_ENDS_AT_DEADLINE", "6.12", "HRTICK"),
         ("HRTICK_ONCE", "6.12", "HRTICK"),
     ] {
-        assert_eq!(
-            check(of_feature, &alloc::format!("-{name} +{name}")),
-            Err(alloc::format!("{name} needs {feature}"))
-        );
-        assert_eq!(check(of_feature, &alloc::format!("{feature} {name}")), Ok(()));
+        assert_eq!(check(release, &alloc::format!("-{name} +{name}")), Err(alloc::format!("{name} needs {feature}")));
+        assert_eq!(check(release, &alloc::format!("{feature} {name}")), Ok(()));
     }
     for name in ["SMT_BALANCE", "MISFIT_DOES_NOT_COUNT", "WAKE_CLUSTER_FIRST"] {
         assert_eq!(check("6.1", name), Ok(()));
@@ -194,22 +192,22 @@ fn features_are_those_the_recorded_kernels_print() {
                NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
                NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
                NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
-    // From `features.h`; the recorded 6.18.15 was not readable.
-    let late = eevdf.replace("NO_DOUBLE_TICK ", "").replace("NO_RT_PUSH_IPI", "RT_PUSH_IPI");
+    // From `features.h`: the recorded machine with 6.18.15 did not allow the file to be read.
+    let since_6_18 = eevdf.replace("NO_DOUBLE_TICK ", "").replace("NO_RT_PUSH_IPI", "RT_PUSH_IPI");
     // From `kernel/sched_features.h` and `sched/features.h` with CONFIG_NUMA_BALANCING; 2.6.23 has bits of
     // `sched_features`.
-    let first = "FAIR_SLEEPERS SLEEPER_AVG SLEEPER_LOAD_AVG PRECISE_CPU_LOAD START_DEBIT NO_SKIP_INITIAL";
+    let cfs_2007 = "FAIR_SLEEPERS SLEEPER_AVG SLEEPER_LOAD_AVG PRECISE_CPU_LOAD START_DEBIT NO_SKIP_INITIAL";
     let common = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK \
                   NO_DOUBLE_TICK LB_BIAS TTWU_QUEUE NO_FORCE_SD_OVERLAP RT_RUNTIME_SHARE NO_LB_MIN NO_NUMA";
     let power = alloc::format!("{common} ARCH_POWER NONTASK_POWER NO_NUMA_FORCE");
     let capacity = alloc::format!("{common} ARCH_CAPACITY NONTASK_CAPACITY NUMA_FAVOUR_HIGHER NO_NUMA_RESIST_LOWER");
-    let old = [("2.6.23", first), ("3.10", &power), ("3.12", &power), ("3.17", &capacity), ("3.18", &capacity)];
-    // Debian's 7.1.13, booted.
-    let timed = eevdf
+    let old = [("2.6.23", cfs_2007), ("3.10", &power), ("3.12", &power), ("3.17", &capacity), ("3.18", &capacity)];
+    // As a booted Debian 7.1.13 prints them.
+    let since_7_1 = eevdf
         .replace("DELAY_ZERO", "DELAY_ZERO NO_PARANOID_AVG")
         .replace("NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK", "HRTICK HRTICK_DL");
-    let timed = alloc::format!("{timed} NI_RATE");
-    let eevdfs = [("6.12", eevdf), ("6.18", &late), ("7.0", &late), ("7.1", &timed)];
+    let since_7_1 = alloc::format!("{since_7_1} NI_RATE");
+    let eevdfs = [("6.12", eevdf), ("6.18", &since_6_18), ("7.0", &since_6_18), ("7.1", &since_7_1)];
     for (name, printed) in old.into_iter().chain([("6.1", cfs)]).chain(eevdfs) {
         let kernel = kernel(name).unwrap();
         let mut printed: Vec<&str> = printed.split(' ').collect();

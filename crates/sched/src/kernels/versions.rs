@@ -100,7 +100,7 @@ pub fn series(release: &str) -> String {
     kernels().iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
 }
 
-/// The kernels around `name`; None if it is no version, or supported.
+/// Returns the kernels around `name`; None if it is no version, or supported.
 pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
     let names: Vec<&str> = kernels().iter().map(|row| row.name).collect();
     among(&names, name)
@@ -133,7 +133,7 @@ impl fmt::Display for Neighbours {
 }
 
 impl Neighbours {
-    /// The nearer one, preferring one of the same series.
+    /// Returns the nearer one, preferring one of the same series.
     pub(super) fn nearest(self, name: &str) -> Option<&'static str> {
         let wanted = version(name)?;
         let far = |other: &str| {

@@ -48,7 +48,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The task; None for an index without one.
+    /// Returns the task; None for an index without one.
     pub fn task(self) -> Option<TaskId> {
         match self {
             Self::PickedNobody { task, .. }
@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// What to do.
+    /// Returns what to do.
     pub const fn help(self) -> &'static str {
         match self {
             Self::PickedNobody { .. } => {

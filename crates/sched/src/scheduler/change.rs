@@ -22,7 +22,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The class of the task afterwards.
+    /// Returns the class of the task afterwards.
     pub(super) fn class<P: Policy>(self, task: &Task<P>) -> ClassKind {
         match self {
             Self::Policy(policy) => ClassKind::of(policy, task.lent),
@@ -115,7 +115,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
             }
             let now = rq.clock.pelt();
             let this = &mut rq.tasks[index];
-            this.rejoins = false;
+            this.wakes_as_migrated = false;
             if this.went_above == 0 {
                 this.went_above = now;
             }
@@ -125,7 +125,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 rq.curr = None;
             }
             deadline::leave(rq, shared, index, false);
-            rq.tasks[index].rejoins = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
+            rq.tasks[index].wakes_as_migrated = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
         }
         ClassKind::Rt => {
             if was.queued {
@@ -135,7 +135,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 rt::put_prev(rq, shared, index);
                 rq.curr = None;
             }
-            rq.tasks[index].rejoins = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
+            rq.tasks[index].wakes_as_migrated = !was.queued && rq.tasks[index].state == TaskState::Sleeping;
         }
     }
     rq.tasks[index].kind = new;
@@ -148,8 +148,8 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 class::switch_ordinary(rq, shared, None, Some(index));
                 rq.curr = Some(index);
             }
-            if rq.tasks[index].rejoins && P::Changes::returned_asleep(rq, shared, index) {
-                rq.tasks[index].rejoins = false;
+            if rq.tasks[index].wakes_as_migrated && P::Changes::returned_asleep(rq, shared, index) {
+                rq.tasks[index].wakes_as_migrated = false;
             }
         }
         ClassKind::Deadline => {
@@ -199,7 +199,7 @@ pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// A queued task has another class or priority (`check_class_changed`).
+/// Handles a changed class or priority of a queued task (`check_class_changed`).
 fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     let Was { kind: old, prio: old_prio, .. } = was;
     let this = &rq.tasks[index];

@@ -15,39 +15,39 @@ use crate::task::Task;
 
 /// Arms the timer for the end of the running task's slice (feature HRTICK).
 #[inline]
-pub(super) fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
+pub(super) fn arm_slice_timer<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, cause: ArmCause) {
     let features = shared.config.features;
     if features.has(Feature::Hrtick) || features.has(Feature::HrtickDl) {
-        arm_hrtick(rq, shared, host, again);
+        arm_hrtick(rq, shared, host, cause);
     }
 }
 
-/// Why to check the timer of a slice.
+/// Why the timer of a slice may have to be armed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// Another task was switched in.
-    No,
+pub(super) enum ArmCause {
+    /// A task was switched in, or continues after its timer has fired.
+    Start,
     /// The running task was picked again.
-    Picked,
+    PickedAgain,
     /// Another task was enqueued.
-    Joined,
+    Enqueued,
 }
 
 /// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is enqueued. So a task
 /// picked again at the end of its slice runs until a tick or wakeup. 7.1+: an enqueue does not change an armed timer
 /// (`hrtick_update`). The timer of an earlier task stays armed beside a lone task, until the CPU idles.
 #[inline(never)]
-fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
+fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, cause: ArmCause) {
     let features = shared.config.features;
-    let late = shared.config.has(Behaviour::HrtickOnce);
-    if again == Again::Picked && shared.config.has(Behaviour::HrtickAtSwitch) {
-        if !late {
+    let once = shared.config.has(Behaviour::HrtickOnce);
+    if cause == ArmCause::PickedAgain && shared.config.has(Behaviour::HrtickAtSwitch) {
+        if !once {
             rq.hrtick = false;
             host.arm(Timer::Hrtick(rq.cpu), None);
         }
         return;
     }
-    if late && again == Again::Joined && rq.hrtick {
+    if once && cause == ArmCause::Enqueued && rq.hrtick {
         return;
     }
     let mut ends = None;
@@ -59,7 +59,7 @@ fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
         const LEAST_NS: u64 = 10_000;
         ends = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
     }
-    if late && ends.is_none() && rq.running != Running::Idle {
+    if once && ends.is_none() && rq.running != Running::Idle {
         return;
     }
     rq.hrtick = ends.is_some();

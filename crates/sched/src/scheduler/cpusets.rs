@@ -110,7 +110,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.roots_rebuilt(&change);
     }
 
-    /// The groups with tasks. Not called without cpusets.
+    /// Returns the groups with tasks. Not called without cpusets.
     pub(super) fn populated(&mut self) -> Populated {
         let mut populated = Populated::default();
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {

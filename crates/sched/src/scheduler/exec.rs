@@ -14,9 +14,9 @@ use crate::scheduler::view::Scheduler;
 use crate::task::TaskState;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The running task of `cpu` execs (`sched_exec`), and moves if another CPU is idler. Then this returns true, the
-    /// host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper
-    /// moves the task.
+    /// Handles an exec of the running task of `cpu` (`sched_exec`). Returns whether the task moves, since another CPU
+    /// is idler. Then the host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at once,
+    /// and the stopper moves the task.
     ///
     /// If the stopper already has a push, the task stays.
     #[must_use]

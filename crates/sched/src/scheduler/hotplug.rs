@@ -91,7 +91,7 @@ pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> boo
     !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
 }
 
-/// The first that the affinity allows: `chosen`, `prev`, a CPU of the node of `prev`, any.
+/// Returns the first CPU that the affinity allows, of `chosen`, `prev`, the node of `prev`, and all.
 pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     match affinity {
         _ if !shared.all_online() => fallback(shared, affinity, chosen, prev),

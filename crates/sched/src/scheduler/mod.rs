@@ -17,7 +17,7 @@ pub use switch::NextTask;
 pub use view::Scheduler;
 pub use wake::Waker;
 
-use self::common::{Again, time_slice};
+use self::common::{ArmCause, arm_slice_timer};
 use crate::class::finish::finish_verb;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -119,7 +119,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, weight::of_nice(nice))
     }
 
-    /// `sched_group_set_shares`.
+    /// Sets a group's shares (`sched_group_set_shares`).
     fn set_group_shares(&mut self, group: GroupId, shares: u64) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::Root);
@@ -175,8 +175,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rt: RtTask::default(),
             dl: None,
             dl_kept: None,
-            rejoins: false,
-            remembers: false,
+            wakes_as_migrated: false,
+            has_averages: false,
             went_above: 0,
             group: attrs.group,
             uclamp: TaskUclamp::default(),
@@ -210,8 +210,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         id
     }
 
-    /// The tick on `cpu`. Returns true if it raises the balancing softirq: then call [`Self::balance`] when the
-    /// interrupt returns, before [`Self::schedule`].
+    /// Handles the tick on `cpu`. If it returns true, the tick raised the balancing softirq: call [`Self::balance`]
+    /// when the interrupt returns, before [`Self::schedule`].
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
@@ -239,7 +239,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer of [`Host::arm`] expired on `on`: its CPU ([`Timer::cpu`]), or the one that armed it.
+    /// Handles the expiry of a timer of [`Host::arm`] on `on`: its CPU ([`Timer::cpu`]), or the one that armed it.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -278,7 +278,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running slice ended.
+    /// Handles the end of the running task's slice.
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.hrtick = false;
@@ -294,12 +294,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         } else if deadline::runtime_ends(&rq).is_some() {
             // The runtime left by reclaiming has its own timer.
             class::tick(&mut rq, self.shared);
-            time_slice(&mut rq, self.shared, self.host, Again::No);
+            arm_slice_timer(&mut rq, self.shared, self.host, ArmCause::Start);
         }
         finish_verb(&mut rq, self.shared, self.host);
     }
 
-    /// The balancing softirq.
+    /// Handles the balancing softirq.
     pub fn balance(&mut self, cpu: CpuId) {
         let idle = self.shared.cpu(cpu).is_idle();
         let mut balancing =
@@ -307,8 +307,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rebalance_domains(&mut balancing, cpu, idle);
     }
 
-    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs. Returns whether the host must call again when
-    /// the search's time has passed (up to 4.0: one CPU a call).
+    /// Balances for all idle, tickless CPUs on `cpu`, which is one of these and was kicked. Returns whether the host
+    /// must call again when the search's time has passed (up to 4.0: one CPU a call).
     pub fn nohz_balance(&mut self, cpu: CpuId) -> bool {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =
@@ -321,7 +321,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
 
-    /// The host stopped an idle CPU's tick.
+    /// Notes that the host stopped an idle CPU's tick.
     pub fn tick_stopped(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let due = shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due);
@@ -344,7 +344,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.jiffies.leave(cpu);
     }
 
-    /// The host restarted the tick of a no longer idle CPU.
+    /// Notes that the host restarted the tick of a CPU that left idle.
     #[inline]
     pub fn tick_restarted(&mut self, cpu: CpuId) {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());

@@ -1,6 +1,6 @@
 //! `schedule`: picks the next task and switches to it.
 
-use super::common::{Again, time_slice};
+use super::common::{ArmCause, arm_slice_timer};
 use crate::attrs::ClassKind;
 use crate::balance::idle::update_idle_core;
 use crate::balance::pull::Balancing;
@@ -136,8 +136,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             deadline::tell_host(&mut rq, self.host);
         }
         rq.notify_resume = P::Limits::wants_return(&rq);
-        let again = if running == prev { Again::Picked } else { Again::No };
-        time_slice(&mut rq, shared, self.host, again);
+        let cause = if running == prev { ArmCause::PickedAgain } else { ArmCause::Start };
+        arm_slice_timer(&mut rq, shared, self.host, cause);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
         } else if left && prev.task().is_some() {
@@ -176,7 +176,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task yields (`sched_yield`); the host then calls [`Self::schedule`] with [`PrevState::Yielded`].
+    /// Lets the running task yield (`sched_yield`). The host then calls [`Self::schedule`] with [`PrevState::Yielded`].
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

@@ -1,6 +1,6 @@
 //! Wakeups: choice of a CPU, enqueue, and preemption check.
 
-use super::common::{Again, rq_of, time_slice};
+use super::common::{ArmCause, arm_slice_timer, rq_of};
 use super::hotplug::{allowed_cpu, widen};
 use crate::attrs::ClassKind;
 use crate::class;
@@ -55,31 +55,31 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Puts a new task to sleep on its CPU, as if for long: without lag, and without averages unless
-    /// [`Self::set_averages`] gave some.
+    /// Puts a new task to sleep on its CPU, as if it had slept for long. It has no lag. It has averages only if
+    /// [`Self::set_averages`] has set them.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         let now = self.now;
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
         {
             rq.tasks[index].state = TaskState::Sleeping;
-            rq.tasks[index].rejoins = true;
-            if rq.tasks[index].remembers && rq.tasks[index].kind == ClassKind::Fair {
+            rq.tasks[index].wakes_as_migrated = true;
+            if rq.tasks[index].has_averages && rq.tasks[index].kind == ClassKind::Fair {
                 rq.update_clock(now);
-                rq.tasks[index].rejoins = !P::Changes::returned_asleep(&mut rq, self.shared, index);
+                rq.tasks[index].wakes_as_migrated = !P::Changes::returned_asleep(&mut rq, self.shared, index);
                 rq.publish(self.shared);
             }
         }
     }
 
-    /// Sets the averages of a new task that ran before the simulation. They are the parts of the time in which it was
-    /// runnable, and running, of 1024.
+    /// Sets the averages of a new task that ran before the simulation. `runnable` and `running` are parts of its time,
+    /// in units of 1/1024.
     pub fn set_averages(&mut self, task: TaskId, runnable: u16, running: u16) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].kind == ClassKind::Fair
             && runnable > 0
         {
-            rq.tasks[index].remembers = true;
+            rq.tasks[index].has_averages = true;
             P::remember(&mut rq, index, runnable, running);
         }
     }
@@ -140,20 +140,20 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::forked(&mut rq, self.shared, index);
             finish_verb(&mut rq, self.shared, self.host);
         }
-        // The class is not asked if only one CPU is allowed.
-        let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
-        let records = !wake.fork
+        // If only one CPU is allowed, the class does not choose.
+        let only_cpu = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
+        let records_wakee = !wake.fork
             && kind == ClassKind::Fair
-            && (only.is_none() || self.shared.config.has(Behaviour::RecordsPinned));
-        let chosen = place.or(only).unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
+            && (only_cpu.is_none() || self.shared.config.has(Behaviour::RecordsPinned));
+        let chosen = place.or(only_cpu).unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
         if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
             target = allowed_cpu(self.shared, &rq.tasks[index].affinity, target, prev);
         }
         let this = &mut rq.tasks[index];
         let mut why = if wake.fork { Enqueue::New } else { Enqueue::Wakeup };
-        if this.rejoins {
-            this.rejoins = false;
+        if this.wakes_as_migrated {
+            this.wakes_as_migrated = false;
             why = Enqueue::WakeupMigrated;
         }
         let (mut rq, index) = if target == prev {
@@ -182,12 +182,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         rq.update_clock(self.now);
         join(&mut rq, self.shared, index, on, why, wake);
-        // 3.2+: wakeups end the measured idle time, but forks and pulls do not. 7.0+: leaving the idle task ends it,
-        // for any reason.
+        // Up to 6.18, a wakeup ends the measured idle time, and a pull does not. Up to 3.1, a fork ends it, too. 7.0+:
+        // leaving the idle task ends it, for any reason.
         let config = &self.shared.config;
-        let ends =
+        let ends_idle =
             if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
-        if ends {
+        if ends_idle {
             let was_idle = rq.balance.idle_ended(self.now);
             let idleness = self.shared.idleness(rq.cpu);
             idleness.set_avg_idle(rq.balance.avg_idle);
@@ -195,7 +195,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 idleness.begin_aging(rq.balance.avg_idle, self.shared.jiffies.now());
             }
         }
-        time_slice(&mut rq, self.shared, self.host, Again::Joined);
+        arm_slice_timer(&mut rq, self.shared, self.host, ArmCause::Enqueued);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(self.now, on, &event);
         let push = match kind {
@@ -203,14 +203,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ClassKind::Rt => rt::woken(&rq, self.shared, index),
             ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
         };
-        let by = if queues_itself(&rq, self.shared, on) { target } else { on };
+        let pusher = if queues_itself(&rq, self.shared, on) { target } else { on };
         finish_verb(&mut rq, self.shared, self.host);
         drop(rq);
-        if records {
+        if records_wakee {
             record_wakee(&mut self.rqs.rq(on), self.now, task);
         }
         if push {
-            self.push_tasks(kind, target, by);
+            self.push_tasks(kind, target, pusher);
         }
         true
     }
@@ -276,22 +276,22 @@ fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
 /// Returns recent wakee changes of `waker`, including this wakeup. Tasks that wake many others should spread
 /// (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
-    let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
+    let decayed = waker.wakee_flips >> u32::from(is_decay_due(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
 }
 
-/// Whether to halve the count, once a second.
-fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
+/// Whether a second has passed since the count of wakee changes was halved.
+fn is_decay_due<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers the running task's wakee. Only where a CPU is chosen: not for delayed tasks, nor for those with one CPU
-/// (3.12 to 4.8: also for these).
+/// Records the task that the running task woke. The caller does so only if it chose a CPU for the woken task. A task
+/// with one allowed CPU counts only from 3.12 to 4.7.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];
     waker.wakee_flips = flips_of(waker, now, wakee);
-    if halves(waker, now) {
+    if is_decay_due(waker, now) {
         waker.wakee_flip_decay = now;
     }
     waker.last_wakee = Some(wakee);

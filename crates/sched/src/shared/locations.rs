@@ -68,7 +68,7 @@ impl Locations {
         Self(Table::new())
     }
 
-    /// The location, which may be outdated.
+    /// Returns the location, which may be outdated.
     #[inline]
     pub(crate) fn place(&self, task: TaskId) -> Place {
         match self.0.get(task.0).map(|place| place.load(Relaxed)) {

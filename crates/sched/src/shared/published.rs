@@ -45,7 +45,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// An idle CPU of this capacity, of 1024.
+    /// Returns an idle CPU of this capacity, of 1024.
     pub(super) fn new(capacity: u32, counts_delayed: bool) -> Self {
         let capacity_of = AtomicU32::new(capacity);
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
@@ -132,7 +132,7 @@ impl Published {
         self.capacity_of.load(Relaxed)
     }
 
-    /// The running task's load if it does not fit this CPU, else 0.
+    /// Returns the running task's load if it does not fit this CPU, else 0.
     #[inline]
     pub fn misfit_task_load(&self) -> u64 {
         self.misfit_task_load.load(Relaxed)

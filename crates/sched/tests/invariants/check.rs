@@ -113,7 +113,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
             if let Running::Task(task) = rq.running() {
-                assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which nobody woke", rq.cpu);
+                assert!(!self.asleep.contains(&task), "CPU {} runs task {task}, which was not woken", rq.cpu);
             }
             if !rq.is_online() {
                 assert_eq!(rq.running(), Running::Idle, "CPU {} is offline, and runs something", rq.cpu);

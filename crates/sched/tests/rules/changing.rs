@@ -47,7 +47,7 @@ fn only_a_task_that_lost_weight_is_rescheduled() {
         for what in [What::Nice(0), What::Nice(-5), What::Other(0), What::Other(-5), What::Clamp] {
             assert!(!asks(2, 0, what), "{name}");
         }
-        assert!(!asks(1, 0, What::Nice(5)), "{name}: there is nobody else");
+        assert!(!asks(1, 0, What::Nice(5)), "{name}: there is no other task");
         assert!(asks(2, 0, What::Group) && asks(1, 0, What::Group), "{name}");
     }
 }

@@ -219,7 +219,7 @@ impl Planner<'_> {
         let chosen = machine::choose(self.input, self.overrides.machine.as_ref(), loader)?;
         let machine::Chosen { name: machine, by_default: machine_by_default, mut spec, ignored } = chosen;
         self.notes.extend(ignored.into_iter().map(Note::MachineIgnored));
-        if self.speeds_up_nobody(&spec.topology) {
+        if self.has_unused_smt_speedup(&spec.topology) {
             self.notes.push(Note::NoSiblings);
         }
         spec.hz = self.hz().unwrap_or(spec.hz);
@@ -251,7 +251,7 @@ impl Planner<'_> {
     }
 
     /// Whether the scenario sets the speed of two threads of a core, without such cores.
-    fn speeds_up_nobody(&self, topology: &Topology) -> bool {
+    fn has_unused_smt_speedup(&self, topology: &Topology) -> bool {
         let own = self.input.scenario().filter(|_| self.overrides.machine.is_none()).and_then(|it| it.machine.as_ref());
         let cores: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.core).collect();
         own.is_some_and(|machine| machine.smt_speedup_permille.is_some()) && cores.len() == topology.nr_cpus()

@@ -82,7 +82,7 @@ impl Pool {
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn pool_run(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].member(task).rest = work;
-        self.pool_goes_on(cpu, task, pool)
+        self.continue_pool_work(cpu, task, pool)
     }
 
     /// Returns a task's pool.
@@ -133,7 +133,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Continues with a member's work that no other has done.
-    fn pool_goes_on(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+    fn continue_pool_work(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         let this = &mut self.objects.pools[pool as usize];
         let rest = this.members.get(&task).map_or(0, |member| member.rest);
@@ -176,7 +176,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if matches!(code, Code::PoolHelp { .. }) {
             self.pool_helps(cpu, task, pool)
         } else {
-            self.pool_goes_on(cpu, task, pool)
+            self.continue_pool_work(cpu, task, pool)
         }
     }
 

@@ -17,7 +17,7 @@ pub fn host() -> Result<Topology, ParseTopologyError> {
     from_sysfs(Path::new("/sys/devices/system"))
 }
 
-/// Reads a machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). Counts online CPUs from 0.
+/// Reads a machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). Numbers its online CPUs from 0.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
     let mut cpus = Vec::new();
     for &cpu in &online {
         let dir = cpu_dir.join(format!("cpu{cpu}"));
-        // The lowest CPU identifies siblings, and unlike `core_id` is unique in the machine.
+        // The lowest CPU of a core, package or cache identifies it. `core_id` is not unique in the machine.
         let lowest = |file: &str| read(&dir.join("topology").join(file)).and_then(|text| list(&text)?.first().copied());
         let core = lowest("core_cpus_list").or_else(|| lowest("thread_siblings_list")).unwrap_or(cpu);
         let package = lowest("package_cpus_list").or_else(|| lowest("core_siblings_list")).unwrap_or(0);
@@ -58,10 +58,10 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
         let node = nodes.get(&cpu).copied().unwrap_or(0);
         capacities.push(read(&dir.join("cpu_capacity")).and_then(|text| text.trim().parse().ok()).unwrap_or(1024));
         cpus.push(CpuPlace {
-            core: ids.of(0, core),
-            cluster: ids.of(1, cluster),
-            llc: ids.of(2, llc),
-            package: ids.of(3, package),
+            core: ids.of(Kind::Core, core),
+            cluster: ids.of(Kind::Cluster, cluster),
+            llc: ids.of(Kind::Llc, llc),
+            package: ids.of(Kind::Package, package),
             node,
             capacity: 1024,
         });
@@ -76,37 +76,50 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))
 }
 
+/// What CPUs share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Core,
+    Cluster,
+    Llc,
+    Package,
+}
+
 /// Numbers the objects of each kind from 0 in order of appearance.
 #[derive(Default)]
-struct Ids(BTreeMap<(u8, u32), u32>, [u32; 4]);
+struct Ids {
+    /// By kind and lowest CPU.
+    numbers: BTreeMap<(Kind, u32), u32>,
+    /// The next number of each kind.
+    next: [u32; 4],
+}
 
 impl Ids {
-    fn of(&mut self, kind: u8, key: u32) -> u32 {
-        let next = &mut self.1[kind as usize];
-        *self.0.entry((kind, key)).or_insert_with(|| {
+    fn of(&mut self, kind: Kind, lowest_cpu: u32) -> u32 {
+        let next = &mut self.next[kind as usize];
+        *self.numbers.entry((kind, lowest_cpu)).or_insert_with(|| {
             *next += 1;
             *next - 1
         })
     }
 }
 
-/// Puts each level's objects inside one object of the next, by widening or splitting.
+/// Makes levels nested. All threads of a core share what its first thread has. Caches that span nodes are split by
+/// node, and clusters that span caches by cache.
 fn nest(cpus: &mut [CpuPlace]) {
-    let mut first: BTreeMap<u32, CpuPlace> = BTreeMap::new();
+    let mut first_thread: BTreeMap<u32, CpuPlace> = BTreeMap::new();
     for place in cpus.iter_mut() {
-        // All threads of a core get the properties of the first.
-        let lead = *first.entry(place.core).or_insert(*place);
-        *place = CpuPlace { core: place.core, ..lead };
+        *place = *first_thread.entry(place.core).or_insert(*place);
     }
     let mut split: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     for place in cpus.iter_mut() {
-        let fresh = split.len() as u32;
-        place.llc = *split.entry((place.llc, place.node)).or_insert(fresh);
+        let next = split.len() as u32;
+        place.llc = *split.entry((place.llc, place.node)).or_insert(next);
     }
     let mut split: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     for place in cpus.iter_mut() {
-        let fresh = split.len() as u32;
-        place.cluster = *split.entry((place.cluster, place.llc)).or_insert(fresh);
+        let next = split.len() as u32;
+        place.cluster = *split.entry((place.cluster, place.llc)).or_insert(next);
     }
 }
 
@@ -159,7 +172,7 @@ mod tests {
         assert_eq!(list("0-4000000000"), None);
     }
 
-    /// Two packages of two SMT cores, CPU 2 offline.
+    /// Two packages of one core with two threads each. CPU 2 is offline.
     #[test]
     fn a_copied_sysfs() {
         let root = std::env::temp_dir().join(format!("vruntime-sysfs-{}", std::process::id()));

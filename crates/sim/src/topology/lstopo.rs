@@ -557,7 +557,7 @@ mod tests {
         assert_eq!((&places[..], &notes[..]), (&nodes[..], &[][..]));
     }
 
-    /// A machine of four CPUs with sets at the outermost object.
+    /// Returns a machine of four CPUs with sets at the outermost object.
     fn with_sets(sets: &str) -> String {
         TWO_NODES.replace("<object type=\"Machine\" os_index=\"0\">", &format!("<object type=\"Machine\" {sets}>"))
     }

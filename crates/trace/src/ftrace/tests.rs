@@ -85,7 +85,7 @@ fn a_cpu_is_offline_and_online_again() {
 #[test]
 fn nanoseconds_on_request() {
     let text = text_of(FtraceWriter::new(Vec::new(), 2).nanoseconds());
-    let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("somebody exits");
+    let line = text.lines().find(|line| line.contains("sched_process_exit")).expect("a task exits");
     assert!(line.contains("[001]    12.345678999: sched_process_exit:"), "{line}");
 }
 
@@ -216,13 +216,13 @@ fn a_wakeup_tells_whether_an_interrupt_did_it() {
     }
     let text = text.finish_writing().unwrap();
     let mut reader = crate::read::TextReader::new(&text[..]);
-    let mut told = Vec::new();
+    let mut contexts = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
-        told.push((String::from_utf8_lossy(record.name).into_owned(), record.context));
+        contexts.push((String::from_utf8_lossy(record.name).into_owned(), record.context));
     }
-    let told: Vec<(&str, Option<Context>)> = told.iter().map(|(name, irq)| (name.as_str(), *irq)).collect();
+    let contexts: Vec<(&str, Option<Context>)> = contexts.iter().map(|(name, irq)| (name.as_str(), *irq)).collect();
     assert_eq!(
-        told,
+        contexts,
         [
             ("sched_wakeup_new", None),
             ("sched_waking", Some(Context::Hardirq)),

@@ -141,9 +141,9 @@ fn events_of_one_instant_on_several_cpus_keep_their_order() {
     // An interrupt hit CPU 2, not CPU 3. Switches have no flags.
     let mut flags: Vec<_> = events(&trace).map(|(cpu, event)| (cpu, event.common_flags)).collect();
     flags.sort_unstable();
-    let told = |cpu, flags| [(cpu, flags); 2];
+    let twice = |cpu, flags| [(cpu, flags); 2];
     assert_eq!(flags[..1], [(0, None)]);
-    assert_eq!(flags[1..], [told(1, None), told(2, Some(HARDIRQ)), told(3, Some(0))].concat());
+    assert_eq!(flags[1..], [twice(1, None), twice(2, Some(HARDIRQ)), twice(3, Some(0))].concat());
 }
 
 #[test]

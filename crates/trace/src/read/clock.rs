@@ -113,7 +113,7 @@ impl Clock {
         &self.stretches
     }
 
-    /// The span, nanoseconds.
+    /// Returns the span, nanoseconds.
     pub fn span_ns(&self) -> u64 {
         let lengths = self.stretches.iter().map(|&(start, end)| end.abs_diff(start));
         lengths.fold(0, u64::saturating_add)

@@ -20,7 +20,7 @@ pub trait Events {
     /// If reading fails, or the file is no trace.
     fn next_record(&mut self) -> Result<Option<Record<'_>>, Error>;
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     fn notes(&self) -> &Notes;
 
     /// Reads up to the first event, so that [`notes`](Self::notes) have the header. Binary traces have read it when

@@ -37,7 +37,7 @@ impl<R: Read> Lines<R> {
         Self { reader, buffer: vec![0; CAPACITY], start: 0, end: 0, ended: false, skipping: false, count: 0 }
     }
 
-    /// The number of the last line, from 1.
+    /// Returns the number of the last line, from 1.
     pub(super) fn number(&self) -> u64 {
         self.count
     }

@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A recording of 2.000 s in these columns of perf.
+    /// Returns a recording of 2.000 s in these columns of perf.
     fn script(line: impl Fn(u64, u64) -> String) -> String {
         (0..200_u64).map(|event| line(event, 1_000_000 + event * event % 97 * 10 + event * 1000)).collect()
     }

@@ -56,7 +56,7 @@ pub struct TaskSummary {
 }
 
 impl TaskSummary {
-    /// Its latest name.
+    /// Returns its latest name.
     pub fn comm(&self) -> String {
         String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
     }
@@ -176,7 +176,7 @@ impl Summary {
                 task.tgid = Some(tgid);
             }
         }
-        self.turns_up(cpu, record);
+        self.add_arrival(cpu, record);
         self.point(cpu, record);
         // Other events than the scheduler's name the running task in their first column only.
         if record.pid > 0
@@ -224,7 +224,7 @@ impl Summary {
 
     /// Handles a task's action on a seemingly idle CPU. Some machines do not record switches from idle: it got the
     /// CPU at its wakeup, or its charged time ago.
-    fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
+    fn add_arrival(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
             Tracepoint::Switch { prev, .. } => (prev.pid, None),
@@ -629,15 +629,15 @@ mod tests {
         let switch = |at: &str, prev: &str, next: &str| {
             format!("x-1 [000] {at}: sched_switch: {prev} prev_prio=120 prev_state=R ==> {next} next_prio=120\n")
         };
-        let leaves = switch("1.010000", "prev_comm=a prev_pid=7", "next_comm=b next_pid=8");
-        let comes = switch("1.011000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
+        let switch_out = switch("1.010000", "prev_comm=a prev_pid=7", "next_comm=b next_pid=8");
+        let switch_in = switch("1.011000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
         let ends = "<idle>-0 [001] 1.020000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
         // The charge includes a millisecond before the trace.
-        let whole = [begins, charge, &leaves, &comes, ends].concat();
+        let whole = [begins, charge, &switch_out, &switch_in, ends].concat();
         assert_eq!(cpu_ns(&whole), [Some(10 + 9), Some(1)]);
         // The switch is inconsistent, so it is unknown whether the next task stays.
         let torn = switch("1.012000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
-        assert_eq!(cpu_ns(&[begins, charge, &leaves, &comes, &torn, ends].concat()), [Some(10), Some(1)]);
+        assert_eq!(cpu_ns(&[begins, charge, &switch_out, &switch_in, &torn, ends].concat()), [Some(10), Some(1)]);
         assert_eq!(cpu_ns(&[begins, charge, ends].concat()), [Some(0), Some(0)], "it tells of no switches");
     }
 

@@ -16,7 +16,7 @@ impl<'a> Args<'a> {
         Self { words, usage }
     }
 
-    /// An error with the benchmark's usage.
+    /// Returns an error with the benchmark's usage.
     pub(super) fn wrong(&self, message: String) -> ModelError {
         ModelError { message, help: format!("it is called as `{}`", self.usage) }
     }

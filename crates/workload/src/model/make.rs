@@ -140,12 +140,12 @@ impl Build {
     }
 }
 
-/// The disk's read of a source.
+/// Returns the disk's read of a source.
 fn source(kind: usize) -> Op {
     Op::Device { time: (2 + 3 * (kind as u64 % 3)) * MS }
 }
 
-/// A process that starts by a fork.
+/// Returns a process that starts by a fork.
 fn child(name: &str, kind: usize, ops: Vec<Op>) -> Task {
     Task { start: None, ..task(name, Some(kind as u64), &program(ops, Repeat::Times(1))) }
 }

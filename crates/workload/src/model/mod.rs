@@ -157,7 +157,7 @@ fn of_one_process(workload: &mut Workload) {
     }
 }
 
-/// A task that starts with the run and executes `phases` once.
+/// Returns a task that starts with the run and executes `phases` once.
 fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
     Task {
         name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),

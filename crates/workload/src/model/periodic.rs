@@ -73,7 +73,7 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A number below `below`, by `index`. Message threads do not sleep in step.
+/// Returns a number below `below`, by `index`. Message threads do not sleep in step.
 fn jitter(index: u64, below: u64) -> u64 {
     let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(mixed) * u128::from(below)) >> 64) as u64

@@ -24,7 +24,7 @@ pub struct Group {
 }
 
 impl Default for Group {
-    /// A group of the default weight without limits, path or parent.
+    /// Returns a group of the default weight without limits, path or parent.
     fn default() -> Self {
         Self {
             path: String::new(),

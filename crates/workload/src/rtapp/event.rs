@@ -143,7 +143,7 @@ impl Context<'_> {
         }
     }
 
-    /// The member called `key` of an event's object.
+    /// Returns the member called `key` of an event's object.
     fn part<'v>(&mut self, members: &'v [Member], key: &str) -> Option<&'v Value> {
         let mut found = None;
         for member in members.iter().filter(|member| member.key == key) {
@@ -163,7 +163,7 @@ impl Context<'_> {
         Some(members)
     }
 
-    /// The name in an event's object. rt-app substitutes a missing one.
+    /// Returns the name in an event's object. rt-app substitutes a missing one.
     fn reference<'v>(&mut self, members: &'v [Member], key: &str, part: &str, object: &Span) -> Option<&'v str> {
         if let Some(value) = self.part(members, part) {
             return read::name(self.problems, part, value, "a name");

@@ -41,7 +41,7 @@ pub(crate) struct Member {
 }
 
 impl Kind {
-    /// The kind, with an article.
+    /// Returns the kind, with an article.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         self.problems.new_error(span, message, label)
     }
 
-    /// The last character that is not blank.
+    /// Returns the last character that is not blank.
     fn last(&self) -> Span {
         let text = self.text.trim_end();
         text.char_indices().next_back().map_or(0..0, |(at, _)| at..text.len())
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         self.problems.tolerate(|problems| problems.new_error(span, message, label).with_help(help));
     }
 
-    /// An error about the character here.
+    /// Returns an error about the character here.
     fn unexpected(&self, expected: &str) -> Error {
         match self.rest().chars().next() {
             // Points at the last character.

@@ -70,7 +70,7 @@ pub(super) fn lower(
     Some((workload, source_map))
 }
 
-/// The index of each class's first task. None if there are too many.
+/// Returns the index of each class's first task. None if there are too many.
 fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Option<Vec<usize>> {
     let (mut tasks, mut own_steps) = (0u64, 0u64);
     let mut first_tasks = Vec::with_capacity(classes.len());
@@ -102,7 +102,7 @@ fn first_tasks(problems: &mut Problems, classes: &[Class], max_tasks: u64) -> Op
     Some(first_tasks)
 }
 
-/// The first task of every class, by name. Reports forks of unknown classes.
+/// Returns the first task of every class, by name. Reports forks of unknown classes.
 fn fork_targets<'a>(problems: &mut Problems, classes: &'a [Class], first_tasks: &[usize]) -> BTreeMap<&'a str, usize> {
     let mut known = BTreeMap::new();
     for (class, &first) in classes.iter().zip(first_tasks) {
@@ -150,7 +150,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
     }
 }
 
-/// The start of a class's tasks. None: when forked.
+/// Returns the start of a class's tasks. None: when forked.
 fn start(class: &Class) -> Option<u64> {
     (class.instances > 0).then_some(class.delay)
 }
@@ -169,7 +169,7 @@ fn shared_timers(names: Vec<String>, classes: &[Class]) -> Vec<Timer> {
     timers
 }
 
-/// The program of a task whose own timers start at index `first_timer`.
+/// Returns the program of a task whose own timers start at index `first_timer`.
 fn program(class: &Class, forks: &BTreeMap<&str, usize>, first_timer: usize) -> Arc<[Phase]> {
     let ops = |step: &Step| match step {
         Step::Op(op) => Some(op.clone()),

@@ -135,7 +135,7 @@ fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Wor
     Some((workload, global, source_map))
 }
 
-/// The last member called `key`, as in rt-app.
+/// Returns the last member called `key`, as in rt-app.
 fn top<'a>(problems: &mut Problems, members: &'a [Member], key: &str) -> Option<&'a Value> {
     members.iter().rev().find(|member| member.key == key)?.value(problems)
 }

@@ -18,7 +18,7 @@ pub(super) const LEAST: &str = "{ \"tasks\" : { \"name\" : { \"run\" : 1000, \"s
 pub(super) const FILE: &str = "the file";
 
 impl Member {
-    /// The value. Reports a bare key.
+    /// Returns the value. Reports a bare key.
     pub(super) fn value<'a>(&'a self, problems: &mut Problems) -> Option<&'a Value> {
         if self.value.is_none() {
             let message = format!("`{}` has no value", self.key);

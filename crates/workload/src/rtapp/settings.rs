@@ -81,14 +81,14 @@ pub(super) struct Current {
 const DEFAULT_RT_PRIORITY: u8 = 10;
 
 impl Current {
-    /// The defaults of a task.
+    /// Returns the defaults of a task.
     pub(super) fn of(global: &Global) -> Self {
         let new = Self::new(global.default_policy);
         let rt_priority = global.default_priority.unwrap_or(new.rt_priority);
         Self { unknown: global.policy_unknown, rt_priority, ..new }
     }
 
-    /// The defaults of a policy.
+    /// Returns the defaults of a policy.
     fn new(policy: PolicyName) -> Self {
         Self {
             policy,

@@ -40,7 +40,7 @@ const TOP: [&str; 13] = [
     "threads_max",
 ];
 
-/// The paths of all keys of a table, such as `cpu.max.burst`.
+/// Returns the paths of all keys of a table, such as `cpu.max.burst`.
 fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for (key, value) in table {
@@ -53,7 +53,7 @@ fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
     keys
 }
 
-/// The kind of a value, with an article.
+/// Returns the kind of a value, with an article.
 pub(super) fn noun(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -67,7 +67,7 @@ pub(super) fn noun(value: &DeValue<'_>) -> &'static str {
 }
 
 impl<'a, 'p> Fields<'a, 'p> {
-    /// The table in `value`. Reports another kind, and is then empty.
+    /// Returns the table in `value`. Reports another kind, and is then empty.
     pub(super) fn new(problems: &'p mut Problems, place: impl Into<String>, value: &'a Value<'a>) -> Self {
         let place = place.into();
         let table = match value.get_ref() {
@@ -87,7 +87,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         Self { problems, place: "the top level".to_owned(), span, table: Some(table), asked: Vec::new() }
     }
 
-    /// The value of `key`, which is then known.
+    /// Returns the value of `key`, which is then known.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value<'a>> {
         // Suggestions list a key once.
         if !self.asked.contains(&key) {
@@ -96,7 +96,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.table?.get(key)
     }
 
-    /// All present keys with their places, in the order of the text.
+    /// Returns all present keys with their places, in the order of the text.
     pub(super) fn keys(&self) -> Vec<(String, Range<usize>)> {
         let keys = self.table.into_iter().flat_map(DeTable::keys);
         let mut keys: Vec<_> = keys.map(|key| (key.get_ref().to_string(), key.span())).collect();
@@ -104,7 +104,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         keys
     }
 
-    /// The present keys that were requested, with their places.
+    /// Returns the present keys that were requested, with their places.
     pub(super) fn given(&self) -> Vec<(&'static str, Range<usize>)> {
         let place = |key: &'static str| Some((key, self.table?.get_key_value(key)?.0.span()));
         self.asked.iter().copied().filter_map(place).collect()
@@ -165,7 +165,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         asked(table).then(|| format!("write it without quotes: {bare} = {value}"))
     }
 
-    /// The key for a weight or limit under a name of cgroup v1, Docker or Kubernetes.
+    /// Returns the key for a weight or limit under a name of cgroup v1, Docker or Kubernetes.
     fn of_others(&self, name: &str) -> Option<String> {
         if !self.asked.contains(&"weight") || !self.asked.contains(&"max") {
             return None;

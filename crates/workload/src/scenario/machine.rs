@@ -135,7 +135,7 @@ const MHZ: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 /// 1 uW to 1 kW.
 const POWER_UW: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 
-/// A number in thousandths of its unit, such as MHz in kHz. None if it is no number.
+/// Returns a number in thousandths of its unit, such as MHz in kHz. None if it is no number.
 fn thousandths(value: &super::fields::Value<'_>) -> Option<u64> {
     match value.get_ref() {
         DeValue::Integer(number) => crate::units::scaled(number.as_str(), 1000),
@@ -223,7 +223,7 @@ fn capacities(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<u32>>> {
     Some(Spanned { value: entries.iter().filter_map(capacity).collect(), span: span_of(entries) })
 }
 
-/// A square table. The machine crate checks its size.
+/// Returns a square table. The machine crate checks its size.
 fn node_distances(fields: &mut Fields<'_, '_>) -> Option<Spanned<Vec<Vec<u32>>>> {
     const KEY: &str = "node_distances";
     let rows = fields.array(KEY, "a list of rows, one a NUMA node, such as [[10, 16], [16, 10]]")?;

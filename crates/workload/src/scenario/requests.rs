@@ -103,7 +103,7 @@ fn parse(
     Ok(queue.zip(arrivals).map(|(queue, arrivals)| Requests { queue, arrivals, start, count }))
 }
 
-/// The interval between requests, picoseconds.
+/// Returns the interval between requests, picoseconds.
 fn rate_of(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<u64> {
     let rate = match value.get_ref() {
         DeValue::Integer(digits) => i64::from_str_radix(digits.as_str(), digits.radix()).ok().map(|rate| rate as f64),

@@ -65,7 +65,8 @@ fn wrong(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
     fields.bad(value.span(), message, "expected 0 to 100 percent, or \"max\"", help);
 }
 
-/// The utilisation of a percentage or `max`, with the kernel's rounding: to hundredths of a percent, then to 1/1024.
+/// Returns the utilisation of a percentage or `max`, with the kernel's rounding: to hundredths of a percent, then to
+/// 1/1024.
 pub(crate) fn utilisation(text: &str) -> Option<u32> {
     if text == "max" {
         return Some(SCALE as u32);

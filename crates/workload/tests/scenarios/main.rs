@@ -90,10 +90,10 @@ fn a_period_makes_a_periodic_job() {
     }
     let wrong =
         |rest: &str| scenario::parse("t", format!("{TASK}{rest}\n").as_bytes(), &Options::default(), &mut files);
-    let told = |rest: &str| wrong(rest).map(|_| ()).unwrap_err().to_string();
-    assert!(told("period = \"10ms\"\nsleep = \"1ms\"").contains("both `sleep` and `period`"));
-    assert!(told("period = \"0ms\"").contains("`period`"));
-    assert!(told("[[task]]\nname = \"u\"\nperiod = \"1ms\"").contains("a `period` and no work"));
+    let error_of = |rest: &str| wrong(rest).map(|_| ()).unwrap_err().to_string();
+    assert!(error_of("period = \"10ms\"\nsleep = \"1ms\"").contains("both `sleep` and `period`"));
+    assert!(error_of("period = \"0ms\"").contains("`period`"));
+    assert!(error_of("[[task]]\nname = \"u\"\nperiod = \"1ms\"").contains("a `period` and no work"));
     let change = "duration = \"1s\"\n[[change]]\nat = \"1ms\"\ntask = \"t\"\nperiod = \"1ms\"\n";
     let error = scenario::parse(
         "t",
@@ -113,9 +113,9 @@ fn both_spellings_of_a_policy_are_read() {
     }
     let dated = policy("policy = \"deadline:2ms/9ms/10ms\"");
     assert_eq!(dated, policy("policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"\ndeadline = \"9ms\"\nperiod = \"10ms\""));
-    let told = |text: &str| refused(&format!("{TASK}{text}\n"));
-    assert!(told("policy = \"fifo:50\"\npriority = 3").contains("`priority` is given twice"));
-    assert!(told("policy = \"fifo:100\"").contains("1 to 99"));
+    let error_of = |text: &str| refused(&format!("{TASK}{text}\n"));
+    assert!(error_of("policy = \"fifo:50\"\npriority = 3").contains("`priority` is given twice"));
+    assert!(error_of("policy = \"fifo:100\"").contains("1 to 99"));
     let json = |policy: &str| {
         let text = format!("{{ \"tasks\" : {{ \"t\" : {{ {policy}, \"run\" : 1 }} }} }}");
         vruntime_workload::rtapp::parse("t.json", text.as_bytes(), &Options::default()).unwrap().workload.tasks[0]
@@ -152,7 +152,7 @@ fn names_of_limits_lead_to_the_key() {
     ] {
         let text = format!("[groups.\"/a\"]\n{key}\n{TASK}group = \"/a\"\n");
         let error = scenario::parse("t", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
-        assert!(error.help().is_some_and(|told| told.contains(help)), "{key}: {:?}", error.help());
+        assert!(error.help().is_some_and(|advice| advice.contains(help)), "{key}: {:?}", error.help());
     }
 }
 
@@ -303,8 +303,8 @@ fn quotas_have_an_upper_bound() {
     for text in ["\"17592186044416 100000\"", "[17592186044416, 100000]", "\"18446744073709551615\""] {
         let text = format!("{TASK}[groups.\"/a\"]\nmax = {text}\n");
         let errors = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files);
-        let told = format!("{:?}", errors.expect_err("it is above the kernel's"));
-        assert!(told.contains("`max` has a quota of ") && told.contains("1000 to 17592186044415 us"), "{told}");
+        let error = format!("{:?}", errors.expect_err("it is above the kernel's"));
+        assert!(error.contains("`max` has a quota of ") && error.contains("1000 to 17592186044415 us"), "{error}");
     }
 }
 
@@ -678,16 +678,16 @@ fn tasks_name_their_cpus_as_groups_do() {
 #[test]
 fn two_tasks_of_one_name_are_warned_of() {
     let scenario = read(&format!("{TASK}{TASK}"));
-    let told: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
-    assert_eq!(told, [("a second [[task]] is called `t`", Some((7, 8)))]);
+    let warnings: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
+    assert_eq!(warnings, [("a second [[task]] is called `t`", Some((7, 8)))]);
     assert!(read(TASK).warnings.is_empty());
 }
 
 #[test]
 fn features_that_are_turned_round_are_warned_of() {
     let scenario = read(&format!("features = [\"WA_BIAS\", \"NO_RUN_TO_PARITY\", \"NO_WA_BIAS\"]\n{TASK}"));
-    let told: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
-    assert_eq!(told, [("`WA_BIAS` has no effect: `NO_WA_BIAS` overrides it", Some((1, 13)))]);
+    let warnings: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
+    assert_eq!(warnings, [("`WA_BIAS` has no effect: `NO_WA_BIAS` overrides it", Some((1, 13)))]);
 }
 
 #[test]

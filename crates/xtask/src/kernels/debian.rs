@@ -98,7 +98,7 @@ fn entries(folder: &Path) -> miette::Result<Vec<PathBuf>> {
     entries.into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))
 }
 
-/// The kernel of a package: `boot/vmlinuz-VERSION`, 7.2+: `usr/lib/modules/VERSION/vmlinuz`.
+/// Returns the kernel of a package: `boot/vmlinuz-VERSION`, 7.2+: `usr/lib/modules/VERSION/vmlinuz`.
 fn image(folder: &Path) -> Option<PathBuf> {
     let is_image = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
     let in_boot = entries(&folder.join("boot")).ok().and_then(|paths| paths.into_iter().find(is_image));
@@ -109,7 +109,7 @@ fn image(folder: &Path) -> Option<PathBuf> {
     in_boot.or_else(beside_modules)
 }
 
-/// The version of an image, by its path.
+/// Returns the version of an image, by its path.
 pub(crate) fn version_of(image: &Path) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match name(image).strip_prefix("vmlinuz-") {
@@ -118,13 +118,13 @@ pub(crate) fn version_of(image: &Path) -> String {
     }
 }
 
-/// The configuration of a kernel, if its package has it.
+/// Returns the configuration of a kernel, if its package has it.
 pub(crate) fn config_of(image: &Path) -> Option<PathBuf> {
     let config = image.parent()?.join(format!("config-{}", version_of(image)));
     config.is_file().then_some(config)
 }
 
-/// The newest kernel for clouds, by the numbers in its name.
+/// Returns the newest kernel for clouds, by the numbers in its name.
 fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let numbers = |name: &str| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()

@@ -91,7 +91,7 @@ fn copy(from: &Path, to: &Path) -> miette::Result<()> {
     Ok(())
 }
 
-/// The libraries of a program, with the loader.
+/// Returns the libraries of a program, with the loader.
 fn libraries(program: &Path) -> miette::Result<Vec<String>> {
     let listed = output(command("ldd", [program]), "libc-bin")?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -102,13 +102,13 @@ fn libraries(program: &Path) -> miette::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The paths in `ldd`'s output: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
+/// Returns the paths in `ldd`'s output: `libc.so.6 => /lib/x/libc.so.6 (0x...)`, and the loader without an arrow.
 fn paths(listed: &str) -> Vec<String> {
     listed.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect()
 }
 
 impl Suite<'_> {
-    /// The commands that record it.
+    /// Returns the commands that record it.
     pub(crate) fn script(&self) -> String {
         let scenario =
             self.scenario.map_or_else(String::new, |part| format!(" --scenario '{}'", part.replace('\'', "")));
@@ -120,7 +120,7 @@ impl Suite<'_> {
     }
 }
 
-/// The first process, which runs the commands `run`.
+/// Returns the first process, which runs the commands `run`.
 fn script(run: &str) -> String {
     format!(
         "#!/bin/busybox sh\n\

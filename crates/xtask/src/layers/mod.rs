@@ -59,7 +59,7 @@ impl Layers {
     }
 }
 
-/// The module's path as in Rust.
+/// Returns the module's path as in Rust.
 pub(crate) fn name(module: &Module) -> String {
     if module.is_empty() { "crate".to_owned() } else { module.join("::") }
 }

@@ -36,7 +36,7 @@ impl Figure {
         }
     }
 
-    /// The figure's key in `vruntime run --json`.
+    /// Returns the figure's key in `vruntime run --json`.
     pub(super) fn json_key(self) -> &'static str {
         match self {
             Self::RoundTrip => "usecs_per_loop",

@@ -71,13 +71,13 @@ impl Counts {
         Self(self.0.iter().map(|(unit, count)| (unit.clone(), found.get(unit).min(*count))).collect())
     }
 
-    /// A line for each unit with too many findings.
+    /// Returns a line for each unit with too many findings.
     pub(crate) fn above(&self, found: &Self) -> Vec<String> {
         let above = found.0.iter().filter(|(unit, count)| **count > self.get(unit));
         above.map(|(unit, count)| format!("{unit}: {count} findings, at most {} are allowed", self.get(unit))).collect()
     }
 
-    /// A line for each unit with fewer findings than allowed.
+    /// Returns a line for each unit with fewer findings than allowed.
     pub(crate) fn below(&self, found: &Self) -> Vec<String> {
         let below = self.0.iter().filter(|(unit, count)| found.get(unit) < **count);
         below.map(|(unit, count)| format!("{unit}: {} findings, {count} are allowed", found.get(unit))).collect()

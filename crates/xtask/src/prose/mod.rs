@@ -84,7 +84,7 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// The findings by unit: a page, the help texts, or one kind of a crate's texts.
+    /// Returns the findings by unit: a page, the help texts, or one kind of a crate's texts.
     pub(crate) fn counts(&self) -> Counts {
         Counts::of(self.units.iter().cloned(), self.findings.iter().map(|finding| finding.unit.clone()))
     }
@@ -109,7 +109,7 @@ pub(crate) fn check(root: &Path) -> miette::Result<Checked> {
     Ok(checked)
 }
 
-/// The paths of all texts, in a fixed order.
+/// Returns the paths of all texts, in a fixed order.
 fn texts(root: &Path) -> miette::Result<Vec<String>> {
     const FRONT: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md"];
     let mut found: Vec<String> = FRONT.map(str::to_owned).into();

@@ -42,7 +42,7 @@ impl Block {
         self.text.push_str(text);
     }
 
-    /// The file's line of a position in the text.
+    /// Returns the file's line of a position in the text.
     pub(crate) fn line(&self, at: usize) -> usize {
         let mark = self.marks.iter().take_while(|(start, _)| *start <= at).last();
         mark.or(self.marks.first()).map_or(1, |(_, line)| *line)
@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The blocks of Markdown from line `first` on, and the line ranges of paragraphs and lists.
+/// Returns the blocks of Markdown from line `first` on, and the line ranges of paragraphs and lists.
 fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
     let starts: Vec<usize> = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) - 1 + first;
@@ -161,7 +161,7 @@ fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
     (blocks, breakable)
 }
 
-/// The documentation (`///`, `//!`) of a Rust file, each run of lines as Markdown.
+/// Returns the documentation (`///`, `//!`) of a Rust file, each run of lines as Markdown.
 fn documentation(text: &str) -> Vec<Block> {
     let of = |line: &'_ str| {
         let line = line.trim_start();
@@ -229,7 +229,7 @@ fn plain(kind: Kind, first: usize, text: &str) -> Block {
     block
 }
 
-/// The paragraphs of a help text in the tests' snapshots, without command lines. Each row of columns is a text.
+/// Returns the paragraphs of a help text in the tests' snapshots, without command lines. Each row of columns is a text.
 fn help(text: &str) -> Vec<Block> {
     let head = text.lines().skip(1).position(|line| line == "---").map_or(0, |at| at + 2);
     let is_command =

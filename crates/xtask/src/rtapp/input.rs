@@ -64,7 +64,7 @@ pub(super) fn adapted(text: &str, pace_ns: f64, seconds: u64) -> String {
     with_global(&text, "logdir", "\"./\"")
 }
 
-/// The duration of a file, seconds. None if missing or endless.
+/// Returns the duration of a file, seconds. None if missing or endless.
 pub(super) fn duration(text: &str) -> Option<u64> {
     let global = &text[text.find("\"global\"")?..];
     let behind = global.split("\"duration\"").nth(1)?.trim_start().strip_prefix(':')?.trim_start();

@@ -60,7 +60,7 @@ pub(super) fn percentile(values: impl Iterator<Item = f64>, percent: usize) -> O
     values.get(values.len().saturating_sub(1) * percent / 100).copied()
 }
 
-/// The figures of each class, averaged over its tasks.
+/// Returns the figures of each class, averaged over its tasks.
 pub(super) fn logs(folder: &Path, seconds: f64) -> miette::Result<BTreeMap<String, BTreeMap<usize, f64>>> {
     let mut sums: BTreeMap<String, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
     for entry in fs::read_dir(folder).into_diagnostic()? {

@@ -97,7 +97,7 @@ fn calls(body: &str, name: &str) -> bool {
     })
 }
 
-/// The text up to the brace that closes the first one.
+/// Returns the text up to the brace that closes the first one.
 fn braced(text: &str) -> &str {
     let mut depth = 0_usize;
     for (at, char) in text.char_indices() {
@@ -118,7 +118,7 @@ fn tests(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The cases of the tests in a `proptest!`.
+/// Returns the cases of the tests in a `proptest!`.
 fn cases(block: &str) -> u64 {
     let config = block.find("proptest_config(").map_or("", |at| block[at..].split("#[test]").next().unwrap_or(""));
     let number = ["cases: ", "with_cases(", "config(config("].iter().find_map(|before| {

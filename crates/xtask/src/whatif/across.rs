@@ -83,7 +83,7 @@ pub(super) fn run(options: &WhatIf, tool: &Tool) -> miette::Result<String> {
     Ok(page(&rows, &left_out, &kernels, options))
 }
 
-/// The series of the kernels on the command line.
+/// Returns the series of the kernels on the command line.
 fn wanted(options: &WhatIf) -> Vec<String> {
     let names = options.across.iter().filter_map(Release::to_possible_value);
     names.map(|name| name.get_name().to_owned()).collect()
@@ -197,13 +197,13 @@ fn recording(folder: &Path, program: &Program, run: u32) -> PathBuf {
     folder.join(format!("{}.{run}.dat", program.name))
 }
 
-/// The version without its third number: `6.12` of `6.12.107+deb13-cloud-amd64`.
+/// Returns the version without its third number: `6.12` of `6.12.107+deb13-cloud-amd64`.
 fn series(version: &str) -> &str {
     let end = version.match_indices(['.', '-', '+']).nth(1).map_or(version.len(), |(at, _)| at);
     &version[..end]
 }
 
-/// The files of all programs, by their paths here and there.
+/// Returns the files of all programs, by their paths here and there.
 fn files(programs: &[&Program]) -> miette::Result<Vec<(PathBuf, PathBuf)>> {
     let needs = programs.iter().flat_map(|program| program.needs).map(|(name, _)| *name).chain([HOG]);
     let names: BTreeSet<&str> = needs.collect();
@@ -242,7 +242,7 @@ fn python(files: &mut Vec<(PathBuf, PathBuf)>) -> miette::Result<()> {
     Ok(())
 }
 
-/// The part of the machine's script that records all programs.
+/// Returns the part of the machine's script that records all programs.
 fn script(programs: &[&Program], runs: u32, seconds: u32) -> String {
     // Debian's kernels differ in this default.
     let mut script = "echo 1 >/proc/sys/kernel/sched_autogroup_enabled\nmkdir -p /dev/shm\nmount -t tmpfs shm /dev/shm\nip link set lo up\n\

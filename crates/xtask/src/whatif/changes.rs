@@ -52,7 +52,7 @@ impl Change {
         matches!(self.make, Make::Nothing)
     }
 
-    /// The arguments of `vruntime replay`. A rule that begins with `--` is an option.
+    /// Returns the arguments of `vruntime replay`. A rule that begins with `--` is an option.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         let of_rule = |rule: &&'static str| match rule.split_once(' ') {
             Some((option, value)) if rule.starts_with("--") => [option, value],
@@ -229,7 +229,7 @@ fn confine(processes: &[u32], cpus: &str) -> miette::Result<()> {
     Ok(())
 }
 
-/// The mount of the `cpu` controller, and its kind of files.
+/// Returns the mount of the `cpu` controller, and its kind of files.
 fn hierarchy<'a>(
     new: &'a [(&'a str, String)],
     old: &'a [(&'a str, String)],

@@ -251,10 +251,10 @@ impl WhatIf {
                 wait(ADAPTATION_TIME, &ASKED)?;
                 let file = tool.run(program, &name, run);
                 let groups: Vec<_> = hogs.clients().chain([&running]).collect();
-                let lasts = Duration::from_secs(self.seconds.into());
-                let (done, speed) = written::during(program, &groups, lasts, || tool.record(&file, false));
+                let duration = Duration::from_secs(self.seconds.into());
+                let (done, speed) = written::during(program, &groups, duration, || tool.record(&file, false));
                 done?;
-                written::keep(&file, speed)?;
+                written::write(&file, speed)?;
             }
             if setting.is_some() {
                 drop((setting, running));
@@ -287,13 +287,13 @@ fn wait(time: Duration, asked: &AtomicBool) -> miette::Result<()> {
     }
 }
 
-/// What is measured of a program, with its name in files: nothing changed, then each change.
+/// Returns what is measured of a program, with its name in files: nothing changed, then each change.
 fn numbered(program: &'static Program) -> impl Iterator<Item = (String, &'static Change)> {
     let changes = changes(program).enumerate().map(|(number, change)| (number.to_string(), change));
     std::iter::once(("base".to_owned(), NOTHING)).chain(changes)
 }
 
-/// Every change, with its program unless it is for all.
+/// Returns every change, with its program unless it is for all.
 fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
     let of_all = changes::OF_HOGS.iter().map(|change| (change, String::new()));
     of_all
@@ -313,7 +313,7 @@ impl Tool {
         serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime printed no JSON")
     }
 
-    /// The recording of a change, by [`numbered`]'s name.
+    /// Returns the recording of a change, by [`numbered`]'s name.
     fn run(&self, program: &Program, name: &str, run: u32) -> PathBuf {
         self.folder.join(format!("{}.{name}.{run}.dat", program.name))
     }
@@ -336,7 +336,7 @@ impl Tool {
                 continue;
             }
             let written: Vec<Option<f64>> =
-                files.iter().map(|file| written::kept(file)).collect::<miette::Result<_>>()?;
+                files.iter().map(|file| written::read(file)).collect::<miette::Result<_>>()?;
             if change.is_nothing() {
                 let known: Vec<f64> = written.iter().flatten().copied().collect();
                 base = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
@@ -376,12 +376,12 @@ impl Tool {
         share(rows, json["span_ns"].as_u64(), program)
     }
 
-    /// A replay's verdict, and CPU time as recorded and after the change.
+    /// Returns a replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
         self.predicted_with(file, program, &change.arguments())
     }
 
-    /// A replay's verdict, and CPU time as recorded.
+    /// Returns a replay's verdict, and CPU time as recorded.
     fn replayed(&self, file: &Path, program: &Program) -> miette::Result<(String, Share)> {
         let nothing: [&str; 0] = [];
         let (verdict, replayed, _) = self.predicted_with(file, program, &nothing)?;

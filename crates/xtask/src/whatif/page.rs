@@ -36,7 +36,7 @@ impl Comparison {
         }
     }
 
-    /// The error of the prediction, as a part of the measured mean.
+    /// Returns the error of the prediction, as a part of the measured mean.
     fn off(self) -> f64 {
         (self.predicted - self.mean) / self.mean.max(LITTLE)
     }
@@ -108,7 +108,7 @@ pub(crate) fn machine() -> miette::Result<String> {
     Ok(format!("{cpus} CPUs under Linux {kernel}, {date}"))
 }
 
-/// The page. The largest errors are first.
+/// Returns the page. The largest errors are first.
 pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: u32, machine: &str) -> String {
     pairs.sort_by(|one, other| {
         (one.is_near(), other.worst()).partial_cmp(&(other.is_near(), one.worst())).unwrap_or(std::cmp::Ordering::Equal)
@@ -184,7 +184,7 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-/// The cells of the CPU time of program and hogs.
+/// Returns the cells of the CPU time of program and hogs.
 pub(super) fn cells(program: Comparison, hogs: Comparison) -> String {
     format!(
         "{:.1} | {} | {:+.0} % | {} | {:.1} | {} | {}",
@@ -198,7 +198,7 @@ pub(super) fn cells(program: Comparison, hogs: Comparison) -> String {
     )
 }
 
-/// The cells of a pair's throughput.
+/// Returns the cells of a pair's throughput.
 fn speed(pair: &Pair) -> String {
     pair.speed().map_or_else(
         || "- | - | -".to_owned(),

@@ -215,7 +215,7 @@ impl Program {
         lacks
     }
 
-    /// The script for `sh` that runs it.
+    /// Returns the script for `sh` that runs it.
     pub(crate) fn script_of(&self) -> &'static str {
         self.script
     }
@@ -240,7 +240,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// The search path for programs, with the daemons' folder, which only root's usually has.
+/// Returns the search path for programs, with the daemons' folder, which only root's usually has.
 fn path() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin");

@@ -1,7 +1,8 @@
 //! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
 //!
-//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts them, those
-//! of sockets included, and those of children that have ended. pgbench and the Java program write only for this.
+//! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts the bytes,
+//! also of sockets, and of children that have ended. pgbench and the Java program write only so that their
+//! work can be counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,38 +12,38 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::programs::{Group, Program};
 
-/// When the measurement begins after the start of a recording, and how long before its end it ends.
+/// Time from the start of a recording to that of the measurement, and from the measurement's end to the recording's.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// What `work` returns, and the bytes per second that `program` writes during it, if it writes any. `work` takes
-/// `lasts`.
+/// Runs `work`, which must take `duration`. Returns its result, and the bytes per second that `program` writes
+/// meanwhile. None: it writes nothing.
 pub(super) fn during<T: Send>(
     program: &Program,
     groups: &[&Group],
-    lasts: Duration,
+    duration: Duration,
     work: impl FnOnce() -> T,
 ) -> (T, Option<f64>) {
     std::thread::scope(|threads| {
-        let measures = threads.spawn(|| {
+        let measurement = threads.spawn(|| {
             std::thread::sleep(MARGIN);
             let (began, before) = (Instant::now(), written(program, groups));
-            std::thread::sleep(lasts.saturating_sub(2 * MARGIN));
+            std::thread::sleep(duration.saturating_sub(2 * MARGIN));
             let (elapsed, after) = (began.elapsed(), written(program, groups));
             (after > before).then(|| (after - before) as f64 / elapsed.as_secs_f64())
         });
         let result = work();
-        (result, measures.join().ok().flatten())
+        (result, measurement.join().ok().flatten())
     })
 }
 
-/// The bytes that `program` has written.
+/// Returns the bytes that `program` has written.
 fn written(program: &Program, groups: &[&Group]) -> u64 {
     let members = groups.iter().flat_map(|group| group.members());
     let writers = members.filter(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        program.writers.iter().any(|begins| name.starts_with(begins))
+        program.writers.iter().any(|prefix| name.starts_with(prefix))
     });
-    // A process may end in between. Its parent then has its bytes.
+    // A process may end before its file is read. Its parent's count then includes its bytes.
     writers.filter_map(|pid| wchar(&fs::read_to_string(format!("/proc/{pid}/io")).ok()?)).sum()
 }
 
@@ -50,20 +51,20 @@ fn wchar(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("wchar: "))?.parse().ok()
 }
 
-/// The file with the throughput during a recording.
-fn beside(recording: &Path) -> PathBuf {
+/// Returns the path of the file beside a recording that has the throughput.
+fn file_beside(recording: &Path) -> PathBuf {
     recording.with_extension("written")
 }
 
-/// Leaves the bytes per second beside a recording.
-pub(super) fn keep(recording: &Path, speed: Option<f64>) -> miette::Result<()> {
-    let (file, text) = (beside(recording), speed.map_or_else(String::new, |speed| format!("{speed:.0}\n")));
+/// Writes the bytes per second to the file beside a recording.
+pub(super) fn write(recording: &Path, speed: Option<f64>) -> miette::Result<()> {
+    let (file, text) = (file_beside(recording), speed.map_or_else(String::new, |speed| format!("{speed:.0}\n")));
     fs::write(&file, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))
 }
 
-/// The bytes per second during a recording, if they were measured.
-pub(super) fn kept(recording: &Path) -> miette::Result<Option<f64>> {
-    let file = beside(recording);
+/// Reads the bytes per second during a recording, if they were measured.
+pub(super) fn read(recording: &Path) -> miette::Result<Option<f64>> {
+    let file = file_beside(recording);
     let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
     match text.trim() {
         "" => Ok(None),
@@ -116,12 +117,12 @@ mod tests {
     fn throughput_is_kept_beside_a_recording() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("redis.0.1.dat");
-        assert_eq!(kept(&recording).unwrap(), None, "not measured");
-        keep(&recording, None).unwrap();
-        assert_eq!(kept(&recording).unwrap(), None, "nothing is written");
-        keep(&recording, Some(1234.4)).unwrap();
-        assert_eq!(kept(&recording).unwrap(), Some(1234.0));
-        fs::write(beside(&recording), "many").unwrap();
-        assert!(kept(&recording).unwrap_err().to_string().contains("many is no number"));
+        assert_eq!(read(&recording).unwrap(), None, "not measured");
+        write(&recording, None).unwrap();
+        assert_eq!(read(&recording).unwrap(), None, "nothing is written");
+        write(&recording, Some(1234.4)).unwrap();
+        assert_eq!(read(&recording).unwrap(), Some(1234.0));
+        fs::write(file_beside(&recording), "many").unwrap();
+        assert!(read(&recording).unwrap_err().to_string().contains("many is no number"));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
 }
 
 /// Returns the error of kernels between which no differences are known.
-pub(super) fn other_scheduler(from: &str, to: &str) -> miette::Report {
+pub(super) fn different_schedulers(from: &str, to: &str) -> miette::Report {
     let help = "choose two kernels from 2.6.15 to 2.6.22, or two from 3.10 on";
     miette!(help = help, "cannot bisect Linux {from} and Linux {to}: they have different schedulers")
 }
@@ -91,14 +91,14 @@ fn between_kernels(
     };
     let (from, to) = (planned(&bisect.from)?, planned(&bisect.to)?);
     let differences = from.config.kernel.differences(&to.config.kernel);
-    let mut differences = differences.ok_or_else(|| other_scheduler(&bisect.from, &bisect.to))?;
+    let mut differences = differences.ok_or_else(|| different_schedulers(&bisect.from, &bisect.to))?;
     // Both kernels have the interfaces that the workload uses.
     differences.retain(|difference| !difference.is_interface());
     let mut workload = input.workload.clone();
     let mut notes = Vec::new();
     if let Some(trace) = trace {
         // Fits programs of a trace to the machine.
-        super::replay_input::tell_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
+        super::replay_input::note_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
         let mut replayed = simulate::all(&[trace.job()]).into_iter();
         if let Some(replayed) = replayed.next() {
             notes.push(trace.check(&replayed?).summary());

@@ -8,7 +8,7 @@ use vruntime_report::counted;
 use vruntime_report::fidelity::{Against, cells};
 use vruntime_workload::recording::{self, Recording};
 
-use super::{Files, Judged, There, dotted, is_wanted, no_match, number, on_disk, recorded};
+use super::{Available, Compared, Files, dotted, is_wanted, no_match, number, on_disk, recorded};
 use crate::args::Fidelity;
 use crate::plan;
 
@@ -16,13 +16,13 @@ use crate::plan;
 type ByName = BTreeMap<(Vec<u32>, String), Recording>;
 
 /// Compares `files` with recordings of the same scenarios in the folder `again`.
-pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miette::Result<Judged> {
-    let mut there = There::new();
-    let first = parse(files, fidelity, &mut there)?;
+pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miette::Result<Compared> {
+    let mut available = Available::new();
+    let first = parse(files, fidelity, &mut available)?;
     if first.is_empty() {
-        return Err(no_match(&there, fidelity));
+        return Err(no_match(&available, fidelity));
     }
-    let second = parse(&on_disk(again)?, fidelity, &mut there)?;
+    let second = parse(&on_disk(again)?, fidelity, &mut available)?;
     let mut all = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut compared = 0;
@@ -45,15 +45,15 @@ pub(super) fn compare(files: &Files, again: &Path, fidelity: &Fidelity) -> miett
         return Err(miette!(help = help, "{}: no recording can be compared with one of there", again.display()));
     }
     let lead = format!("{compared} scenarios, each recorded again: {}.", again.display());
-    Ok(Judged { cells: all, lead, notes: Vec::new(), skipped, interrupted: false })
+    Ok(Compared { cells: all, lead, notes: Vec::new(), skipped, interrupted: false })
 }
 
-/// Reads the requested recordings, and adds all names to `there`.
-fn parse(files: &Files, fidelity: &Fidelity, there: &mut There) -> miette::Result<ByName> {
+/// Reads the requested recordings, and adds all names to `available`.
+fn parse(files: &Files, fidelity: &Fidelity, available: &mut Available) -> miette::Result<ByName> {
     let mut found = ByName::new();
     for (name, bytes) in files {
         let recording = recording::parse(name, bytes)?;
-        there.insert((number(&plan::series(&recording.kernel)), recording.name.clone()));
+        available.insert((number(&plan::series(&recording.kernel)), recording.name.clone()));
         if is_wanted(&recording, fidelity) {
             let kernel = number(&plan::series(&recording.kernel));
             found.insert((kernel, recording.name.clone()), recording);

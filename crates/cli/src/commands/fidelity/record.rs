@@ -17,8 +17,8 @@ use vruntime_workload::recording;
 
 use super::Files;
 use crate::args::{Fidelity, Suite};
-use crate::commands::leave;
 use crate::commands::real::results_of;
+use crate::commands::write_file;
 use crate::output_paths::OutputPaths;
 use crate::{complaint, interrupt, output};
 
@@ -103,7 +103,10 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         if names.iter().any(|name| name.contains(part)) {
             return Err(miette!(help = "leave --scenario out, or name another", "no scenario of the suite fits"));
         }
-        return Err(miette!(help = super::meant(part, &names), "no scenario of the suite has `{part}` in its name"));
+        return Err(miette!(
+            help = super::suggestion(part, &names),
+            "no scenario of the suite has `{part}` in its name"
+        ));
     }
     let folder = folder.join(format!("linux-{}", crate::plan::series(&host.kernel)));
     let files: Vec<String> = suite.values().map(|file| format!("{}.json", file.name)).collect();
@@ -140,7 +143,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
             }
             file.observed.push(observed_of(&parsed.workload, &results_of(&parsed.workload, &measured), &measured));
         }
-        leave(&folder, &format!("{name}.json"), &file.text()?)?;
+        write_file(&folder, &format!("{name}.json"), &file.text()?)?;
     }
     Ok(true)
 }

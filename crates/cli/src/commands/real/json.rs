@@ -1,5 +1,5 @@
-//! Results of `vruntime real` as JSON, in the format of `vruntime run --json`. Figures that only a simulation has are
-//! null, and so are figures that were not measured.
+//! Results of `vruntime real` as JSON, in the format of `vruntime run --json`. Settings of a simulation, seed and
+//! digest are absent. Figures that only a simulation has are null, and so are figures that were not measured.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
         }
         fields.insert("finished".to_owned(), runs.iter().filter(|run| !run.interrupted).count().into());
         if let Some(ended) = super::over_runs(runs, results) {
-            // The simulation's name.
+            // `run --json` has the same field.
             fields.insert("over_seeds".to_owned(), spread_json(&ended));
         }
     }
@@ -39,9 +39,9 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
 
 fn observed(run: &Measured, results: &Results) -> Value {
     let mut json = observed_json(results, 0, 0);
-    unmeasured(&mut json, results);
+    remove_unmeasured(&mut json, results);
     if let Value::Object(fields) = &mut json {
-        // Not repeatable, or unknown.
+        // A real run is not repeatable, and these accounts of CPUs are unknown.
         for absent in ["seed", "digest", "cpus", "machine"] {
             fields.remove(absent);
         }
@@ -54,7 +54,7 @@ fn observed(run: &Measured, results: &Results) -> Value {
 }
 
 /// Replaces the 0 of unmeasured values by null.
-fn unmeasured(json: &mut Value, results: &Results) {
+fn remove_unmeasured(json: &mut Value, results: &Results) {
     let tasks: BTreeMap<&str, Unmeasured> =
         results.tasks.iter().map(|task| (task.name.as_str(), task.account.unmeasured)).collect();
     let classes: BTreeMap<&str, Unmeasured> =
@@ -64,26 +64,26 @@ fn unmeasured(json: &mut Value, results: &Results) {
     }
     for (name, class) in entries(json, "classes") {
         of_task(class, classes.get(name.as_str()).copied().unwrap_or_default());
-        // By cause.
-        forget(class, &["migrations"]);
+        // `run` counts migrations by cause, and the kernel does not report causes.
+        set_null(class, &["migrations"]);
     }
     for (path, group) in entries(json, "groups") {
-        forget(group, &OF_GROUPS);
-        forget(&mut group["cpu.stat"], &["user_usec", "system_usec"]);
-        let same = |known: &&GroupResult| known.path.trim_start_matches('/') == path.trim_start_matches('/');
-        if results.groups.iter().find(same).is_some_and(|known| known.unmeasured.waits) {
-            forget(group, &["run_delay_ns"]);
+        set_null(group, &OF_GROUPS);
+        set_null(&mut group["cpu.stat"], &["user_usec", "system_usec"]);
+        let has_path = |group: &&GroupResult| group.path.trim_start_matches('/') == path.trim_start_matches('/');
+        if results.groups.iter().find(has_path).is_some_and(|group| group.unmeasured.waits) {
+            set_null(group, &["run_delay_ns"]);
         }
     }
 }
 
 fn of_task(json: &mut Value, unmeasured: Unmeasured) {
-    forget(json, &OF_TASKS);
+    set_null(json, &OF_TASKS);
     if unmeasured.waits {
-        forget(json, &["run_delay_ns", "sleeping_ns"]);
+        set_null(json, &["run_delay_ns", "sleeping_ns"]);
     }
     if unmeasured.migrations {
-        forget(json, &["nr_migrations"]);
+        set_null(json, &["nr_migrations"]);
     }
 }
 
@@ -91,7 +91,7 @@ fn entries<'a>(json: &'a mut Value, key: &str) -> impl Iterator<Item = (&'a Stri
     json[key].as_object_mut().into_iter().flatten()
 }
 
-fn forget(json: &mut Value, keys: &[&str]) {
+fn set_null(json: &mut Value, keys: &[&str]) {
     for key in keys {
         if let Some(value) = json.get_mut(*key) {
             *value = Value::Null;

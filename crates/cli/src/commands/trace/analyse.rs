@@ -74,7 +74,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
-    let leave = || {
+    let write_all = || {
         let path = arguments.reports.html.as_ref();
         let page = path.map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
         let asked = &arguments.reports.tables;
@@ -99,7 +99,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         }
     };
     // Prints the results before errors of writing.
-    let written = interrupt::leave_and_print(leave, print);
+    let written = interrupt::write_and_print(write_all, print);
     // The text has notes at its end, and JSON and tables in `notes`. `timehist` has no room for them.
     if !arguments.json && analyses.is_for_machines() {
         analyses.notes().iter().for_each(|note| output::note(note));

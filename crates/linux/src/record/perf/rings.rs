@@ -136,7 +136,7 @@ impl Rings {
         Ok((rings, total))
     }
 
-    /// The CPUs, in order.
+    /// Returns the CPUs, in order.
     pub(super) fn cpus(&self) -> Vec<u32> {
         self.cpus.iter().map(|cpu| cpu.cpu).collect()
     }

@@ -180,7 +180,7 @@ pub(super) fn comm(name: &[u8]) -> Comm {
     comm
 }
 
-/// The kernel's `prio`.
+/// Returns the kernel's `prio`.
 fn prio(task: &TaskState) -> i32 {
     match task.policy {
         "deadline" => -1,
@@ -258,7 +258,7 @@ pub(super) fn names() -> Vec<String> {
     EVENTS.iter().map(|event| format!("{}/{}", event.system, event.name)).collect()
 }
 
-/// The formats of the events, by system.
+/// Returns the formats of the events, by system.
 pub(super) fn formats() -> Vec<(String, Vec<Vec<u8>>)> {
     let of = |system: &str| {
         let events = EVENTS.iter().filter(|event| event.system == system);

@@ -41,18 +41,18 @@ impl ByStretch {
         Self { first, begins, items: sorted }
     }
 
-    /// The items of a stretch.
+    /// Returns the items of a stretch.
     pub(super) fn of(&self, thread: usize, stretch: usize) -> &[usize] {
         &self.items[self.range(self.first[thread] + stretch)]
     }
 
-    /// The last item of a thread before that stretch.
+    /// Returns the last item of a thread before that stretch.
     pub(super) fn before(&self, thread: usize, stretch: usize) -> Option<usize> {
         let first = self.first[thread];
         self.items[self.begins[first]..self.begins[first + stretch]].last().copied()
     }
 
-    /// The items of each stretch that has any, with its thread and number.
+    /// Returns the items of each stretch that has any, with its thread and number.
     pub(super) fn iter(&self) -> impl Iterator<Item = ((usize, usize), &[usize])> {
         let stretches = self.begins.len() - 1;
         let ends = self.first.iter().skip(1).copied().chain([stretches]);

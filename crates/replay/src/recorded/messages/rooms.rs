@@ -93,7 +93,7 @@ impl Traffic {
         self
     }
 
-    /// The messages that were on their way.
+    /// Returns the messages that were on their way.
     fn under_way(&self, at: u64) -> u64 {
         let until = |times: &[u64]| times.partition_point(|&time| time <= at) as u64;
         until(&self.sent).saturating_sub(until(&self.taken))

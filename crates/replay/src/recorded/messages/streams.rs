@@ -58,14 +58,14 @@ impl<'a> Streams<'a> {
         this
     }
 
-    /// The first transfer of a thread from that time on, in that stretch.
+    /// Returns the first transfer of a thread from that time on, in that stretch.
     fn next(&self, thread: usize, stretch: usize, at: u64) -> Option<usize> {
         let is_next = |index: usize| self.transfers[index].at >= at;
         let first = self.by_stretch.of(thread, stretch).iter().copied().find(|&index| is_next(index))?;
         (!self.by_stretch.before(thread, stretch).is_some_and(is_next)).then_some(first)
     }
 
-    /// The first transfer of a thread in a stretch.
+    /// Returns the first transfer of a thread in a stretch.
     pub(super) fn first(&self, thread: usize, stretch: usize) -> Option<&Transfer> {
         self.first_index(thread, stretch).map(|index| &self.transfers[index])
     }
@@ -122,7 +122,7 @@ impl<'a> Streams<'a> {
         links
     }
 
-    /// The least bytes that a receiver lacks at the start, if it never waited for that sender.
+    /// Returns the least bytes that a receiver lacks at the start, if it never waited for that sender.
     fn in_step(&self, from: usize, to: usize) -> Option<i64> {
         let (sent, received) = (self.sent.get(&from)?, self.received.get(&to)?);
         let mut there = 0;
@@ -159,7 +159,7 @@ impl<'a> Streams<'a> {
         received.iter().filter(after).count() * 100 >= received.len() * AFTER_PCT
     }
 
-    /// The messages of a link.
+    /// Returns the messages of a link.
     pub(super) fn messages(
         &self,
         threads: &[Thread],

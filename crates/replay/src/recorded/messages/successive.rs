@@ -71,7 +71,7 @@ mod tests {
     use super::super::Place;
     use super::*;
 
-    /// A message of a connection, with links of its own for both directions.
+    /// Returns a message of a connection, with links of its own for both directions.
     fn message((from, to): (usize, usize), connection: usize, sent: u64) -> Message {
         let place = |thread| Place { thread, stretch: 0, done: 0 };
         let link = 2 * connection + usize::from(from > to);

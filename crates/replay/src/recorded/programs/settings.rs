@@ -17,7 +17,7 @@ pub(super) struct Confined {
 }
 
 impl Builder<'_> {
-    /// Where a thread is confined, if it is.
+    /// Returns where a thread is confined, if it is.
     pub(super) fn confined(&self, thread: usize) -> Option<Confined> {
         let this = self.life(thread);
         if let Some(cpus) = self.narrowed(thread) {
@@ -39,7 +39,7 @@ impl Builder<'_> {
         (waited && !held).then(|| Confined { cpus: vec![stay.cpu], since: stay.stretch, known: false })
     }
 
-    /// The CPUs to which the machine confines a thread.
+    /// Returns the CPUs to which the machine confines a thread.
     pub(super) fn narrowed(&self, thread: usize) -> Option<&[u32]> {
         let cpus = self.allowed[thread].as_ref()?.cpus.as_slice();
         (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
@@ -51,7 +51,7 @@ impl Builder<'_> {
         self.life(thread).stay.is_some_and(of)
     }
 
-    /// A thread's settings in that stretch.
+    /// Returns a thread's settings in that stretch.
     pub(super) fn settings(&self, thread: usize, stretch: usize) -> Settings {
         self.settings_of(thread, stretch, self.confined(thread).as_ref())
     }

@@ -87,7 +87,7 @@ impl Rules {
         for rule in &self.rules {
             let is_there = rule.who.cgroup.as_ref().is_some_and(|glob| paths.iter().any(|path| glob.is_match(path)));
             if rule.who.tasks(all).is_empty() && !(rule.is_of_groups() && is_there) {
-                return Err(rule.of_nobody(origin, all, &paths));
+                return Err(rule.without_match(origin, all, &paths));
             }
             if rule.what.group.is_none() && rule.what.limits != Limits::default() && !is_there {
                 let (message, label, help) = match origin {
@@ -193,7 +193,7 @@ impl Rule {
     }
 
     /// Returns the error of a rule without a task or group.
-    fn of_nobody(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &BTreeSet<&str>) -> Error {
+    fn without_match(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &BTreeSet<&str>) -> Error {
         let names: BTreeSet<&str> = all.iter().map(|candidate| candidate.names[1]).collect();
         let cgroups: BTreeSet<&str> =
             all.iter().filter_map(|candidate| candidate.cgroup).chain(groups.iter().copied()).collect();

@@ -168,7 +168,7 @@ impl Rules {
         Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))
     }
 
-    /// The groups with a table (`[groups."/path"]`).
+    /// Returns the groups with a table (`[groups."/path"]`).
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| group.path.as_str())
     }
@@ -184,7 +184,7 @@ impl Rules {
         })
     }
 
-    /// Each rule, and each group with a table, in a line.
+    /// Returns each rule, and each group with a table, in a line.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().map(|rule| rule.text.as_str());
         rules.chain(self.groups.iter().map(|group| group.text.as_str()))

@@ -292,7 +292,7 @@ impl Rule {
     }
 }
 
-/// A table's key with its value as text.
+/// Returns a table's key with its value as text.
 fn entry<'a>(
     source: &Source,
     key: &'a toml::Spanned<std::borrow::Cow<'_, str>>,
@@ -330,7 +330,7 @@ fn colon(text: &str) -> Option<usize> {
     last(&begins).or_else(|| last(&spaced))
 }
 
-/// The words of a part of `text`.
+/// Returns the words of a part of `text`.
 fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = None;

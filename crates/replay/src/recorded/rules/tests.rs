@@ -162,8 +162,8 @@ fn two_rules_for_one_limit_are_known() {
     }
     rules.add_file("map.toml", b"[groups.\"/b\"]\nburst = \"1ms\"\nmax = \"500m\"\n").unwrap();
     let overruled = rules.overruled(&applied(&texts).unwrap().workload.groups);
-    let told: Vec<_> = overruled.iter().map(|one| (one.group.as_str(), one.key, one.first.as_str())).collect();
-    assert_eq!(told, [("/a", "max", texts[0]), ("/b", "max", texts[1])]);
+    let known: Vec<_> = overruled.iter().map(|one| (one.group.as_str(), one.key, one.first.as_str())).collect();
+    assert_eq!(known, [("/a", "max", texts[0]), ("/b", "max", texts[1])]);
     assert!(overruled[0].second == texts[2] && overruled[1].second.starts_with("[groups."), "{overruled:?}");
 }
 
@@ -274,7 +274,7 @@ fn the_error_of_a_policy_names_its_rule() {
     let recorded = recorder().finish(&Lateness::default());
     let at = |name: &str| {
         let thread = recorded.threads.iter().position(|thread| thread.comm == name).expect("it is there");
-        rules.wrong_policy(&recorded.threads, thread, "no", "mend it").map(|error| told(&error))
+        rules.wrong_policy(&recorded.threads, thread, "no", "mend it").map(|error| message_of(&error))
     };
     assert_eq!(at("web-client").as_deref(), Some("no | deadline:2ms/10ms | requested here | mend it"));
     assert_eq!(at("web server").as_deref(), Some("no | fifo:3 | requested here | mend it"));
@@ -282,7 +282,7 @@ fn the_error_of_a_policy_names_its_rule() {
 }
 
 /// An error's message, its text, and its help.
-fn told(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     let span = error.span().expect("it has a place");
     let at = error.source_text().text()[span].to_owned();
     format!("{} | {at} | {} | {}", error.message(), error.label(), error.help().unwrap_or_default())
@@ -316,7 +316,7 @@ fn errors_have_their_place() {
         "web*: nice=abc",
     ];
     let all: Vec<String> =
-        texts.iter().map(|text| format!("{text}\n    {}", told(&applied(&[text]).unwrap_err()))).collect();
+        texts.iter().map(|text| format!("{text}\n    {}", message_of(&applied(&[text]).unwrap_err()))).collect();
     insta::assert_snapshot!(all.join("\n"));
 }
 
@@ -337,7 +337,7 @@ fn errors_in_a_file_have_their_place() {
         .iter()
         .map(|text| {
             let error = Rules::default().add_file("rules.toml", text.as_bytes()).unwrap_err();
-            format!("{}\n    {}", text.replace('\n', " / "), told(&error))
+            format!("{}\n    {}", text.replace('\n', " / "), message_of(&error))
         })
         .collect();
     insta::assert_snapshot!(all.join("\n"));

@@ -216,7 +216,7 @@ fn burst(text: &str) -> Result<u64, Wrong> {
     burst.ok_or_else(|| (format!("`{text}` is no burst"), EXPECTED))
 }
 
-/// The kernel's part of [`cpu_max`].
+/// Returns the kernel's part of [`cpu_max`].
 fn max(text: &str) -> Result<CpuMax, Wrong> {
     const EXPECTED: &str = "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5, 2 or 500m/10ms";
     let wrong = || (format!("`{text}` is no limit"), EXPECTED);

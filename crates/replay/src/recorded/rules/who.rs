@@ -46,7 +46,7 @@ pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Candidate<'a>> {
     threads.iter().map(candidate).collect()
 }
 
-/// The tasks of a written workload, with names and groups, but no ids yet.
+/// Returns the tasks of a written workload, with names and groups, but no ids yet.
 pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Candidate<'a>> {
     let candidate = |(index, task): (usize, &'a Task)| {
         let cgroup = workload.groups.get(task.settings.group.unwrap_or(0)).map(|group| group.path.as_str());
@@ -65,7 +65,7 @@ impl Who {
         (0..all.len()).filter(fits).collect()
     }
 
-    /// Their indices in [`Workload::tasks`].
+    /// Returns their indices in [`Workload::tasks`].
     pub(super) fn tasks(&self, all: &[Candidate<'_>]) -> Vec<usize> {
         self.chosen(all).into_iter().filter_map(|index| all[index].task).collect()
     }

@@ -15,7 +15,7 @@ pub(super) struct Guess {
 impl Activity {
     /// Handles a task's action on a CPU that seems idle. It got the CPU without an event, after the last idle sighting
     /// and its own wakeup.
-    pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
+    pub(super) fn add_arrival(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         let idle = self.cpus[cpu].current == Current::Idle;
         if !idle && !self.is_replaced(cpu, event) {
             return;
@@ -73,7 +73,7 @@ impl Activity {
             self.rested(cpu, since);
         }
         let prio = self.threads[thread].stretches.last().map_or(120, |last| last.prio);
-        self.comes(since, cpu, task, prio);
+        self.switch_in(since, cpu, task, prio);
         self.cpus[cpu].guess = guess;
     }
 

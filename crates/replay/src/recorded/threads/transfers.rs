@@ -51,7 +51,7 @@ impl Sockets {
         }
     }
 
-    /// The number of sockets.
+    /// Returns the number of sockets.
     pub(in crate::recorded) fn count(&self) -> usize {
         self.all
     }

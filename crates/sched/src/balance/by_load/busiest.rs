@@ -225,7 +225,7 @@ impl<P: Policy> Asking<'_, P> {
         !settled
     }
 
-    /// The CPU of a group with the highest load for its power, unless its only task is too large
+    /// Returns the CPU of a group with the highest load for its power, unless its only task is too large
     /// (`find_busiest_queue`).
     fn busiest_queue(&self, group: &SchedGroup, amount: u64, excluded: &CpuMask) -> Option<CpuId> {
         let mut best: Option<(CpuId, u64, u64)> = None;
@@ -247,7 +247,7 @@ impl<P: Policy> Asking<'_, P> {
     }
 }
 
-/// The load to move (`calculate_imbalance`).
+/// Returns the load to move (`calculate_imbalance`).
 fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u64) -> u64 {
     let uneven = if typed { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
     let per_task = if uneven { busiest.load_per_task.min(mean) } else { busiest.load_per_task };

@@ -1,4 +1,4 @@
-//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to 5.5's rewrite), which compares loads.
+//! The balancer of 3.10 to 5.4 (mainline: from group scheduling to 5.5's rewrite), which compares loads.
 //!
 //! A CPU's load is its queued weight (3.10), or its runnable part's average (`runnable_load_avg`, 3.11+), averaged over
 //! ticks ([`loads`]). The balancer compares load relative to power, and relieves the busiest group down to the mean. If
@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | 3.10 | those with more tasks than they have capacity for, and uneven ones | it has no task too many, and at least as many idle CPUs but one |
 //! | 3.12 | the same; uneven are those where affinity kept a lower level from balancing | it has no task too many, and more idle CPUs |
-//! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
+//! | 3.17 | overloaded before uneven before any other with load | the same, which is rarely true there |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
 //! So in 3.17, an idle CPU finds a busier group whenever a task runs elsewhere. The stopper pushes the running task,
@@ -39,7 +39,7 @@ const SCALE: u64 = 1024;
 /// Power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// The load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the present load.
+/// Returns the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the present load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -49,19 +49,19 @@ fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     }
 }
 
-/// A low estimate, for a CPU to pull from.
+/// Returns a low estimate, for a CPU to pull from.
 fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     loads::source_load(shared, cpu, index, now)
 }
 
-/// A high estimate, for a CPU to move tasks to.
+/// Returns a high estimate, for a CPU to move tasks to.
 fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     loads::target_load(shared, cpu, index, now)
 }
 
-/// The power that higher classes leave; for a thread, of its part of the core's.
+/// Returns the power that higher classes leave; for a thread, of its part of the core's.
 fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     let whole = u64::from(shared.cpu(cpu).capacity_of());
     let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);

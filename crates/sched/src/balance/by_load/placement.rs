@@ -76,8 +76,8 @@ fn wake_affine<P: Policy>(
     balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
 }
 
-/// An idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core, searching larger
-/// levels first.
+/// Returns an idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core, searching
+/// larger levels first.
 fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
@@ -132,8 +132,8 @@ pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, 
     cpu
 }
 
-/// The idlest CPU of a group by load (`find_idlest_cpu`). 3.18+: of idle CPUs that in the shallowest state, then that
-/// idle for the shortest time.
+/// Returns the idlest CPU of a group by load (`find_idlest_cpu`). 3.18+: of idle CPUs, the one in the shallowest
+/// state, then the one that is idle for the shortest time.
 fn idlest_cpu<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,

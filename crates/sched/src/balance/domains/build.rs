@@ -22,7 +22,7 @@ const RECLAIM_DISTANCE: u32 = 30;
 
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
-/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes
+/// Returns the levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes
 /// (`OLD_LOST_DOMAINS`).
 pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> {
     let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The part of a span in the CPU's root domain.
+    /// Returns the part of a span in the CPU's root domain.
     fn within(&self, cpu: CpuId, span: CpuMask) -> CpuMask {
         if self.roots.is_whole() { span } else { span.and(&self.roots.balanced_with(cpu)) }
     }
@@ -111,7 +111,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The domain of a span from the view of `cpu`, created if missing.
+    /// Returns the domain of a span from the view of `cpu`, created if missing.
     fn domain(&mut self, level: Level, cpu: CpuId, span: CpuMask, span_of: &dyn Fn(CpuId) -> CpuMask) -> u32 {
         let Self { topology, chains, all, .. } = self;
         // Where lower spans overlap, their CPUs see different groups.

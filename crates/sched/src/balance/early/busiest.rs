@@ -12,8 +12,8 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// The power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: the CPUs of a core or package
-/// count as one, so that each gets one task first.
+/// Returns the power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: the CPUs of a core or
+/// package count as one, so that each gets one task first.
 pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &SchedGroup) -> u64 {
     let count = |same: fn(&crate::topology::CpuPlace) -> u32| {
         let mut ids: Vec<u32> = group.cpus.iter().map(|&cpu| same(shared.topology.place(cpu))).collect();
@@ -41,7 +41,7 @@ struct Group {
     index: usize,
 }
 
-/// The group of `domain` from which `cpu`, of the group `own`, should pull, and the load.
+/// Returns the group of `domain` from which `cpu`, of the group `own`, should pull, and the load.
 pub(super) fn find_busiest_group<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,

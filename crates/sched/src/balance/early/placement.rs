@@ -36,7 +36,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
         let common = domains.of(on).map(|(_, domain)| domain).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             let load = P::Balance::task_load(rq, shared, task);
-            if comes(shared, params(domain.level), load, prev, on, wake, now) {
+            if moves_to_waker(shared, params(domain.level), load, prev, on, wake, now) {
                 target = on;
             }
         }
@@ -45,7 +45,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
 }
 
 /// Whether a waking task moves to the waker's CPU.
-fn comes<P: Policy>(
+fn moves_to_waker<P: Policy>(
     shared: &Shared<P>,
     params: &Params,
     task: u64,
@@ -70,7 +70,7 @@ fn comes<P: Policy>(
         || 100 * (left + task) <= imbalance * load
 }
 
-/// An idle thread of the core of `cpu`, if `cpu` is busy.
+/// Returns an idle thread of the core of `cpu`, if `cpu` is busy.
 fn wake_idle<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, cpu: CpuId) -> CpuId {
     if shared.cpu(cpu).is_idle() {
         return cpu;

@@ -18,7 +18,7 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// The `prio` of the most urgent task of the policy.
+/// Returns the `prio` of the most urgent task of the policy.
 fn best_prio<P: Policy>(rq: &Rq<P>) -> i16 {
     rq.listed().map(|task| P::Balance::dynamic_prio(rq, task)).min().unwrap_or(i16::MAX)
 }
@@ -261,7 +261,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.next_balance = rq.balance.next_balance.min(next);
     }
 
-    /// The next balance of a domain by `cpu`.
+    /// Returns the next balance of a domain by `cpu`.
     fn early_due(&mut self, cpu: CpuId, position: usize, idle: bool) -> u64 {
         let Some(domain) = self.shared.domains.at(cpu, position).map(|domain| params(domain.level)) else {
             return u64::MAX;

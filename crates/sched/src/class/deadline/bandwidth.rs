@@ -126,7 +126,7 @@ pub struct Reclaim {
 }
 
 impl RootDomain {
-    /// A domain of CPUs of these capacities (1..=1024) without reservations.
+    /// Returns a domain of CPUs of these capacities (1..=1024) without reservations.
     pub fn new(capacities: impl Iterator<Item = u32>, limit: GlobalLimit) -> Self {
         let (mut cpus, mut capacity) = (0, 0);
         for each in capacities {
@@ -143,7 +143,7 @@ impl RootDomain {
         }
     }
 
-    /// Its limit.
+    /// Returns its limit.
     pub fn limit(&self) -> GlobalLimit {
         self.limit
     }

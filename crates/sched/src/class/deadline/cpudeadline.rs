@@ -21,7 +21,7 @@ pub struct CpuDeadline {
 }
 
 impl CpuDeadline {
-    /// A tournament of free CPUs.
+    /// Returns a tournament of free CPUs.
     pub fn new(cpus: usize) -> Self {
         let this = Self {
             deadlines: (0..cpus).map(|_| AtomicU64::new(FREE)).collect(),
@@ -61,7 +61,7 @@ impl CpuDeadline {
         }
     }
 
-    /// The earliest deadline of a CPU.
+    /// Returns the earliest deadline of a CPU.
     #[inline]
     pub fn earliest(&self, cpu: CpuId) -> Option<u64> {
         Some(self.deadlines[cpu.index()].load(Relaxed)).filter(|&deadline| deadline != FREE)
@@ -73,7 +73,7 @@ impl CpuDeadline {
         deadline < self.deadlines[cpu.index()].load(Relaxed)
     }
 
-    /// The CPU with the latest deadline, or a free one.
+    /// Returns the CPU with the latest deadline, or a free one.
     pub fn latest(&self) -> CpuId {
         CpuId(if self.deadlines.len() > 1 { self.winner(1) } else { 0 })
     }

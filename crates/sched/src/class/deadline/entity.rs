@@ -237,7 +237,7 @@ impl DlEntity {
         }
     }
 
-    /// When its runtime would be used up at its own bandwidth, which is then free.
+    /// Returns when its runtime would be used up at its own bandwidth, which is then free.
     pub fn zero_lag(&self) -> i128 {
         let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
         i128::from(self.deadline) - used

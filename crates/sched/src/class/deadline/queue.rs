@@ -159,13 +159,13 @@ impl DlRq {
         self.queue.is_empty()
     }
 
-    /// The earliest deadline's entity; of equals, the first queued.
+    /// Returns the earliest deadline's entity; of equals, the first queued.
     #[inline]
     pub fn first(&self) -> Option<u32> {
-        self.queue.first().map(|&(_, _, who)| who)
+        self.queue.first().map(|&(_, _, id)| id)
     }
 
-    /// The earliest deadline (`earliest_dl.curr`).
+    /// Returns the earliest deadline (`earliest_dl.curr`).
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         self.queue.first().map(|&(deadline, _, _)| deadline)
@@ -189,8 +189,8 @@ impl DlRq {
     }
 
     /// `switched_from_dl`. The task's bandwidth in `domain` becomes free at its 0-lag time, or now.
-    pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
-        self.remove(se, who);
+    pub fn step_out(&mut self, se: &mut DlEntity, id: u32, now: u64, domain: &RootDomain) {
+        self.remove(se, id);
         self.sub_running_bw(se);
         self.sub_rq_bw(se);
         (se.non_contending, se.donor, se.offer, se.job) = (false, None, None, None);
@@ -202,13 +202,13 @@ impl DlRq {
             se.inactive_at = None;
             se.clear();
         }
-        self.sync_timers(se, who);
+        self.sync_timers(se, id);
     }
 
     /// Removes an ended task. Its bandwidth becomes free as in [`Self::step_out`]. Until then it counts on this CPU,
     /// unless the task had left the class.
-    pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
-        self.remove(se, who);
+    pub fn depart(&mut self, se: &mut DlEntity, id: u32, now: u64, domain: &RootDomain) {
+        self.remove(se, id);
         let zero_lag = se.zero_lag();
         let waits = se.bw > 0 && zero_lag > i128::from(now);
         let counted = waits && se.active;
@@ -223,7 +223,7 @@ impl DlRq {
         self.sub_rq_bw(se);
         self.running_bw += stays;
         self.this_bw += stays;
-        self.forget_timers(se, who);
+        self.forget_timers(se, id);
         self.timers_changed = true;
     }
 
@@ -254,22 +254,22 @@ impl DlRq {
         }
     }
 
-    /// The first timer, if due at `now`. The caller then calls [`Self::fired`].
+    /// Returns the first timer, if due at `now`. The caller then calls [`Self::fired`].
     pub fn due_timer(&self, now: u64) -> Option<(u32, DlTimer)> {
-        self.timers.first().filter(|(at, _, _)| *at <= now).map(|&(_, who, timer)| (who, timer))
+        self.timers.first().filter(|(at, _, _)| *at <= now).map(|&(_, id, timer)| (id, timer))
     }
 
     /// Removes a timer that has fired.
-    pub fn fired(&mut self, se: &mut DlEntity, who: u32, timer: DlTimer) {
+    pub fn fired(&mut self, se: &mut DlEntity, id: u32, timer: DlTimer) {
         match timer {
             DlTimer::Replenish => se.replenish_at = None,
             DlTimer::Inactive => se.inactive_at = None,
         }
-        self.sync_timers(se, who);
+        self.sync_timers(se, id);
     }
 
     /// Arms and cancels timers as the entity's fields say.
-    pub fn sync_timers(&mut self, se: &mut DlEntity, who: u32) {
+    pub fn sync_timers(&mut self, se: &mut DlEntity, id: u32) {
         let wanted = [(se.replenish_at, DlTimer::Replenish), (se.inactive_at, DlTimer::Inactive)];
         for (armed, (at, timer)) in se.armed.iter_mut().zip(wanted) {
             if *armed == at {
@@ -277,20 +277,20 @@ impl DlRq {
             }
             self.timers_changed = true;
             if let Some(old) = armed.take() {
-                self.timers.remove(&(old, who, timer));
+                self.timers.remove(&(old, id, timer));
             }
             if let Some(at) = at {
-                self.timers.insert((at, who, timer));
+                self.timers.insert((at, id, timer));
                 *armed = Some(at);
             }
         }
     }
 
     /// Cancels the timers of an entity that leaves this CPU.
-    pub fn forget_timers(&mut self, se: &mut DlEntity, who: u32) {
+    pub fn forget_timers(&mut self, se: &mut DlEntity, id: u32) {
         for (armed, timer) in se.armed.iter_mut().zip([DlTimer::Replenish, DlTimer::Inactive]) {
             if let Some(at) = armed.take() {
-                self.timers.remove(&(at, who, timer));
+                self.timers.remove(&(at, id, timer));
                 self.timers_changed = true;
             }
         }
@@ -338,25 +338,25 @@ impl DlRq {
         }
     }
 
-    fn insert(&mut self, se: &mut DlEntity, who: u32) {
+    fn insert(&mut self, se: &mut DlEntity, id: u32) {
         debug_assert!(se.key.is_none());
         self.arrivals += 1;
         se.key = Some((se.deadline, self.arrivals));
-        self.queue.insert((se.deadline, self.arrivals, who));
+        self.queue.insert((se.deadline, self.arrivals, id));
     }
 
-    fn remove(&mut self, se: &mut DlEntity, who: u32) {
-        self.set_pushable(se, who, false);
+    fn remove(&mut self, se: &mut DlEntity, id: u32) {
+        self.set_pushable(se, id, false);
         if let Some((deadline, arrival)) = se.key.take() {
-            self.queue.remove(&(deadline, arrival, who));
+            self.queue.remove(&(deadline, arrival, id));
         }
     }
 
     /// Notes whether another CPU could now run a queued entity.
-    pub fn set_pushable(&mut self, se: &mut DlEntity, who: u32, pushable: bool) {
+    pub fn set_pushable(&mut self, se: &mut DlEntity, id: u32, pushable: bool) {
         let Some((deadline, arrival)) = se.key else { return };
         if core::mem::replace(&mut se.pushable, pushable) != pushable {
-            self.pushable.set((deadline, arrival, who), pushable);
+            self.pushable.set((deadline, arrival, id), pushable);
         }
     }
 
@@ -372,7 +372,7 @@ impl DlRq {
 
     /// Keeps a sleeper's bandwidth active until its 0-lag time (`task_non_contending`). Returns false if that has
     /// passed.
-    pub fn non_contending(&mut self, se: &mut DlEntity, who: u32, now: u64) -> bool {
+    pub fn non_contending(&mut self, se: &mut DlEntity, id: u32, now: u64) -> bool {
         if se.attrs.runtime == 0 {
             return true;
         }
@@ -381,7 +381,7 @@ impl DlRq {
         if waits {
             se.non_contending = true;
             se.inactive_at = Some(zero_lag as u64);
-            self.sync_timers(se, who);
+            self.sync_timers(se, id);
         } else {
             self.sub_running_bw(se);
         }
@@ -389,13 +389,13 @@ impl DlRq {
     }
 
     /// Enqueues an entity, or returns false if it waits for its next period.
-    pub fn enqueue(&mut self, se: &mut DlEntity, who: u32, why: DlEnqueue, env: &Env) -> bool {
-        let joined = self.try_enqueue(se, who, why, env);
-        self.sync_timers(se, who);
+    pub fn enqueue(&mut self, se: &mut DlEntity, id: u32, why: DlEnqueue, env: &Env) -> bool {
+        let joined = self.try_enqueue(se, id, why, env);
+        self.sync_timers(se, id);
         joined
     }
 
-    fn try_enqueue(&mut self, se: &mut DlEntity, who: u32, why: DlEnqueue, env: &Env) -> bool {
+    fn try_enqueue(&mut self, se: &mut DlEntity, id: u32, why: DlEnqueue, env: &Env) -> bool {
         let replenishes = matches!(why, DlEnqueue::Replenish | DlEnqueue::RestoreReplenish);
         if !se.throttled && !se.attrs.is_implicit() {
             se.check_constrained(env.now);
@@ -432,16 +432,16 @@ impl DlRq {
             se.defer_armed = false;
             se.throttled = false;
         }
-        self.insert(se, who);
+        self.insert(se, id);
         true
     }
 
     /// Dequeues an entity.
-    pub fn dequeue(&mut self, se: &mut DlEntity, who: u32, why: DlDequeue, now: u64) {
-        self.remove(se, who);
+    pub fn dequeue(&mut self, se: &mut DlEntity, id: u32, why: DlDequeue, now: u64) {
+        self.remove(se, id);
         match why {
             DlDequeue::Sleep => {
-                self.non_contending(se, who, now);
+                self.non_contending(se, id, now);
             }
             DlDequeue::Save => {
                 self.sub_running_bw(se);
@@ -451,7 +451,7 @@ impl DlRq {
         }
     }
 
-    /// The runtime that `delta` ns on the CPU use up.
+    /// Returns the runtime that `delta` ns on the CPU use up.
     pub fn scaled(&self, se: &DlEntity, delta: u64, env: &Env) -> u64 {
         if se.attrs.reclaim {
             env.grub.used(delta, se.bw, self.this_bw - self.running_bw, env.reclaim)
@@ -463,35 +463,35 @@ impl DlRq {
     }
 
     /// Charges the running entity, or lets it yield (`update_curr_dl_se`).
-    pub fn charge(&mut self, se: &mut DlEntity, who: u32, delta: u64, env: &Env) -> Charged {
+    pub fn charge(&mut self, se: &mut DlEntity, id: u32, delta: u64, env: &Env) -> Charged {
         se.runtime -= self.scaled(se, delta, env) as i64;
-        self.throttle_if_exceeded(se, who, env)
+        self.throttle_if_exceeded(se, id, env)
     }
 
-    pub(super) fn throttle_if_exceeded(&mut self, se: &mut DlEntity, who: u32, env: &Env) -> Charged {
+    pub(super) fn throttle_if_exceeded(&mut self, se: &mut DlEntity, id: u32, env: &Env) -> Charged {
         if !se.exceeded() && !se.yielded {
             return Charged::Runs;
         }
         se.throttled = true;
         se.overrun |= se.exceeded() && se.attrs.overrun_signal;
-        self.dequeue(se, who, DlDequeue::Throttle, env.now);
+        self.dequeue(se, id, DlDequeue::Throttle, env.now);
         if se.donor.is_some() || !se.start_timer(env.now) {
-            if who == SERVER && env.server.waits {
+            if id == SERVER && env.server.waits {
                 se.new_period(env.now);
                 se.start_timer(env.now);
-                self.sync_timers(se, who);
+                self.sync_timers(se, id);
                 return Charged::Throttled;
             }
-            let queued = self.enqueue(se, who, DlEnqueue::Replenish, env);
+            let queued = self.enqueue(se, id, DlEnqueue::Replenish, env);
             return if queued { Charged::Renewed } else { Charged::Throttled };
         }
-        self.sync_timers(se, who);
+        self.sync_timers(se, id);
         Charged::Throttled
     }
 
     /// Enqueues an entity with a new runtime, after its timer.
-    pub fn replenished(&mut self, se: &mut DlEntity, who: u32, env: &Env) -> bool {
-        self.enqueue(se, who, DlEnqueue::Replenish, env)
+    pub fn replenished(&mut self, se: &mut DlEntity, id: u32, env: &Env) -> bool {
+        self.enqueue(se, id, DlEnqueue::Replenish, env)
     }
 
     /// Handles the inactive timer.
@@ -511,32 +511,32 @@ impl DlRq {
         let mut this_bw = self.departed.values().filter(|gone| gone.counted).map(|gone| gone.bw).sum::<u64>();
         let mut running_bw = this_bw;
         let server = self.server().map(|server| (SERVER, server.entity()));
-        for (who, se) in entities.chain(server) {
+        for (id, se) in entities.chain(server) {
             this_bw += if se.counted { se.bw } else { 0 };
             running_bw += if se.active { se.bw } else { 0 };
             if se.active && !se.counted {
-                return Err(format!("entity {who} is active but does not count"));
+                return Err(format!("entity {id} is active but does not count"));
             }
             if se.non_contending && (!se.active || se.inactive_at.is_none()) {
                 return Err(format!(
-                    "entity {who} waits for its 0-lag time: active {}, timer {:?}",
+                    "entity {id} waits for its 0-lag time: active {}, timer {:?}",
                     se.active, se.inactive_at
                 ));
             }
             if let Some((deadline, arrival)) = se.key {
                 queued += 1;
-                if se.throttled || deadline != se.deadline || !self.queue.contains(&(deadline, arrival, who)) {
-                    return Err(format!("entity {who} is queued at {deadline}: {se:?}"));
+                if se.throttled || deadline != se.deadline || !self.queue.contains(&(deadline, arrival, id)) {
+                    return Err(format!("entity {id} is queued at {deadline}: {se:?}"));
                 }
                 if se.pushable {
                     pushable += 1;
-                    if !self.pushable.entries().contains(&(deadline, arrival, who)) {
-                        return Err(format!("entity {who} can be pushed but is not listed"));
+                    if !self.pushable.entries().contains(&(deadline, arrival, id)) {
+                        return Err(format!("entity {id} can be pushed but is not listed"));
                     }
                 }
             }
             if se.armed != [se.replenish_at, se.inactive_at] {
-                return Err(format!("entity {who}: its timers are not those that are armed: {se:?}"));
+                return Err(format!("entity {id}: its timers are not those that are armed: {se:?}"));
             }
             timers += usize::from(se.replenish_at.is_some()) + usize::from(se.inactive_at.is_some());
         }

@@ -44,7 +44,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its entity, for observers.
+    /// Returns its entity, for observers.
     pub fn entity(&self) -> &DlEntity {
         &self.se
     }
@@ -62,7 +62,7 @@ impl DlRq {
         self.server = Some(Box::new(Server { se, active: false }));
     }
 
-    /// The server, if this CPU has one.
+    /// Returns the server, if this CPU has one.
     pub fn server(&self) -> Option<&Server> {
         self.server.as_deref()
     }

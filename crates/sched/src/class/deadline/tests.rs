@@ -50,12 +50,12 @@ impl Cpu {
         }
     }
 
-    fn job(self, who: u32, release: u64, work: u64) -> Self {
-        self.job_of(who, release, work * UNIT)
+    fn job(self, id: u32, release: u64, work: u64) -> Self {
+        self.job_of(id, release, work * UNIT)
     }
 
-    fn job_of(mut self, who: u32, release: u64, work: u64) -> Self {
-        self.jobs.insert((release * UNIT, who), work);
+    fn job_of(mut self, id: u32, release: u64, work: u64) -> Self {
+        self.jobs.insert((release * UNIT, id), work);
         self
     }
 
@@ -64,11 +64,11 @@ impl Cpu {
     }
 
     fn next_end(&self) -> Option<u64> {
-        let who = self.running? as usize;
-        let se = &self.tasks[who];
+        let id = self.running? as usize;
+        let se = &self.tasks[id];
         // The least time that uses up the rest, by search: reclaiming has no inverse.
         let env = self.env();
-        let (mut low, mut high) = (0, self.work[who]);
+        let (mut low, mut high) = (0, self.work[id]);
         while low < high {
             let middle = u64::midpoint(low, high);
             if self.rq.scaled(se, middle, &env) as i64 >= se.runtime { high = middle } else { low = middle + 1 }
@@ -78,26 +78,26 @@ impl Cpu {
 
     fn advance(&mut self, to: u64) {
         let delta = to - self.now;
-        if let Some(who) = self.running
+        if let Some(id) = self.running
             && delta > 0
         {
             let env = self.env();
             self.now = to;
             let env = Env { now: to, ..env };
-            self.work[who as usize] -= delta;
-            let done = self.work[who as usize] == 0;
-            let se = &mut self.tasks[who as usize];
-            let charged = self.rq.charge(se, who, delta, &env);
+            self.work[id as usize] -= delta;
+            let done = self.work[id as usize] == 0;
+            let se = &mut self.tasks[id as usize];
+            let charged = self.rq.charge(se, id, delta, &env);
             if done {
-                self.rq.dequeue(se, who, DlDequeue::Sleep, to);
+                self.rq.dequeue(se, id, DlDequeue::Sleep, to);
             }
             if done || charged == Charged::Throttled {
                 self.running = None;
             }
             let from = to - delta;
             match self.schedule.last_mut() {
-                Some((last, _, end)) if *last == who && *end == from => *end = to,
-                _ => self.schedule.push((who, from, to)),
+                Some((last, _, end)) if *last == id && *end == from => *end = to,
+                _ => self.schedule.push((id, from, to)),
             }
         }
         self.now = to;
@@ -114,25 +114,25 @@ impl Cpu {
                 return self;
             }
             self.advance(next.max(self.now));
-            while let Some((&(at, who), &work)) = self.jobs.first_key_value()
+            while let Some((&(at, id), &work)) = self.jobs.first_key_value()
                 && at <= self.now
             {
-                self.jobs.remove(&(at, who));
-                let asleep = self.work[who as usize] == 0;
-                self.work[who as usize] += work;
+                self.jobs.remove(&(at, id));
+                let asleep = self.work[id as usize] == 0;
+                self.work[id as usize] += work;
                 if asleep {
                     let env = self.env();
-                    self.rq.enqueue(&mut self.tasks[who as usize], who, DlEnqueue::Wakeup, &env);
+                    self.rq.enqueue(&mut self.tasks[id as usize], id, DlEnqueue::Wakeup, &env);
                 }
             }
-            while let Some((who, timer)) = self.rq.due_timer(self.now) {
+            while let Some((id, timer)) = self.rq.due_timer(self.now) {
                 let env = self.env();
-                let se = &mut self.tasks[who as usize];
-                self.rq.fired(se, who, timer);
+                let se = &mut self.tasks[id as usize];
+                self.rq.fired(se, id, timer);
                 match timer {
                     DlTimer::Inactive => self.rq.became_inactive(se),
-                    DlTimer::Replenish if se.throttled && self.work[who as usize] > 0 => {
-                        self.rq.replenished(se, who, &env);
+                    DlTimer::Replenish if se.throttled && self.work[id as usize] > 0 => {
+                        self.rq.replenished(se, id, &env);
                     }
                     DlTimer::Replenish if se.throttled => se.replenish(self.now),
                     DlTimer::Replenish => {}
@@ -220,13 +220,13 @@ fn a_grub_schedule_by_hand() {
             (2, 36, 38), // C: q = 15/4 - 1/2 at 19, 0-lag time 32 - 13/4 * 16/4 = 19
         ];
         let cpu = start().run(24);
-        assert_eq!(cpu.schedule, expected.map(|(who, from, to)| (who, from * half, to * half)), "{grub:?}");
+        assert_eq!(cpu.schedule, expected.map(|(id, from, to)| (id, from * half, to * half)), "{grub:?}");
         assert_eq!(cpu.rq.running_bw(), 0);
         // Active: (until, of 1/4 CPU); and the rest when no task runs.
         for (until, active) in [(1, 4), (3, 2), (6, 2), (9, 1), (11, 3), (13, 3), (15, 1), (18, 2), (20, 0)] {
             assert_eq!(start().run(until).rq.running_bw(), active * BW_UNIT / 4, "{grub:?} at {until}");
         }
-        let left = |until, who: usize| start().run(until).tasks[who].runtime;
+        let left = |until, id: usize| start().run(until).tasks[id].runtime;
         let quarter = UNIT as i64 / 4;
         assert_eq!(
             [left(1, 0), left(6, 1), left(10, 2), left(15, 0), left(20, 1), left(20, 2)],
@@ -236,7 +236,7 @@ fn a_grub_schedule_by_hand() {
 }
 
 fn units(spans: &[(u32, u64, u64)]) -> Vec<(u32, u64, u64)> {
-    spans.iter().map(|&(who, from, to)| (who, from * UNIT, to * UNIT)).collect()
+    spans.iter().map(|&(id, from, to)| (id, from * UNIT, to * UNIT)).collect()
 }
 
 /// Implicit deadlines with a utilisation of 1 are met under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6, all with C =
@@ -244,16 +244,16 @@ fn units(spans: &[(u32, u64, u64)]) -> Vec<(u32, u64, u64)> {
 #[test]
 fn a_full_cpu_misses_nothing() {
     let mut cpu = Cpu::new(NO_LIMIT, &[attrs(1, 2), attrs(1, 3), attrs(1, 6)]);
-    for (who, period) in [(0, 2), (1, 3), (2, 6)] {
+    for (id, period) in [(0, 2), (1, 3), (2, 6)] {
         for release in (0..12).step_by(period) {
-            cpu = cpu.job(who, release, 1);
+            cpu = cpu.job(id, release, 1);
         }
     }
     let cpu = cpu.run(12);
     let mut got = Vec::new();
-    for (who, from, to) in cpu.schedule {
+    for (id, from, to) in cpu.schedule {
         assert_eq!((from % UNIT, to % UNIT), (0, 0));
-        got.extend((from / UNIT..to / UNIT).map(|at| (who, at, at + 1)));
+        got.extend((from / UNIT..to / UNIT).map(|at| (id, at, at + 1)));
     }
     assert_eq!(got.len(), 12);
     for (index, period) in [2, 3, 6].into_iter().enumerate() {

@@ -376,8 +376,8 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     (rq.dl.armed_for, rq.dl.timers_changed) = (None, true);
     rq.dl.free_departed(env.now, |root, bw| shared.dl.domain(root).release(bw));
-    while let Some((who, timer)) = rq.dl.due_timer(env.now) {
-        match (who, timer) {
+    while let Some((id, timer)) = rq.dl.due_timer(env.now) {
+        match (id, timer) {
             (SERVER, _) => {
                 rq.dl.server_fired(timer);
                 match timer {

@@ -4,8 +4,8 @@
 //! task. If it does not fit, its load is published as `misfit_task_load`, and an idle larger CPU's balancer has the
 //! stopper push it there. Machines of equal CPUs never use this.
 //!
-//! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
-//! 6.10+ (here 6.12): only if it may run on a larger CPU (`max_allowed_capacity`).
+//! Up to 6.9, a task that fits no CPU is marked even if there is no larger CPU; `check_misfit_status` filters it later.
+//! 6.10+: only if it may run on a larger CPU (`max_allowed_capacity`).
 
 use super::discipline::{Discipline, FairCpu, FairShared};
 use super::placement::Free;

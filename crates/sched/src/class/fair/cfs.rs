@@ -49,7 +49,7 @@ fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOr
     slice_of_period(rq, shared, se, rq.se(se).parent)
 }
 
-/// The entity's part of the period of `cfs`, through all levels up, wall-clock ns.
+/// Returns the entity's part of the period of `cfs`, through all levels up, wall-clock ns.
 fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se, cfs: u32) -> u64 {
     let features = shared.config.features;
     let tunables = &shared.config.tunables;

@@ -17,7 +17,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// Whether the weighted average of vruntimes is needed.
     const AVERAGES: bool;
 
-    /// The sort key of an entity.
+    /// Returns the sort key of an entity.
     fn key(se: &Entity) -> u64;
 
     /// Places a joining entity in virtual time, before it counts as queued: `curr` before the update of its accounts,

@@ -5,12 +5,12 @@
 //! slice, divided by its weight.
 //!
 //! What kernels do differently:
-//! - **6.6**: RUN_TO_PARITY protects the running entity until its slice is used up. Sleeping entities keep their lag,
-//!   limited to two slices.
+//! - **6.6**: RUN_TO_PARITY protects the running entity until its slice is used up, or it is not eligible. Sleeping
+//!   entities keep their lag, limited to two slices.
 //! - **6.12**: an entity that sleeps in debt stays queued until picked (DELAY_DEQUEUE). Tasks may request a slice. A
 //!   shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A non-idle waker ends an idle
 //!   entity's protection; in 6.6 it only requests a reschedule.
-//! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
+//! - **6.17**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
 //!   Then every update of the running entity requests a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is
 //!   compared with the first awake pick. Earlier kernels stop at a sleeping entity and preempt nothing. Every wakeup
@@ -38,7 +38,7 @@ const REBASE: i64 = 1 << 28;
 /// Distance behind vruntime of an ended protection, virtual ns.
 const LONG_PAST: u64 = 1 << 62;
 
-/// The virtual time, rounded down so that it is never ahead of itself.
+/// Returns the virtual time, rounded down so that it is never ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {
@@ -118,7 +118,7 @@ where
     }
 }
 
-/// 6.18: `cancel_protect_slice`.
+/// Ends the protection (6.17+: `cancel_protect_slice`).
 fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
@@ -289,8 +289,8 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// 6.18: places the reweighted running entity as if it joined with its old vruntime and new weight. Its distance from
-/// the average grows, by a quarter if it weighs as much as all others.
+/// 6.13 to 7.0: places the reweighted running entity as if it joined with its old vruntime and new weight. Its distance
+/// from the average grows, by a quarter if it weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);

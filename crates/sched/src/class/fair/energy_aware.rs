@@ -1,13 +1,13 @@
-//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, waking tasks go where they cost the least
-//! energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, waking tasks are placed where they cost
+//! the least energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
 //! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
 //! free capacity. Their cost follows from the frequency that `schedutil` would choose, and the domain's busy time. The
 //! cheapest is chosen; of equals, the previous CPU.
 //!
 //! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. Otherwise load
-//! is not balanced. Wakeups and ticks check the CPU; balancing of the topmost domain clears the flag. 6.10+ (here
-//! 6.12): a task too large for its CPU is moved in any case.
+//! is not balanced. Wakeups and ticks check the CPU; balancing of the topmost domain clears the flag. 6.3+: a task
+//! too large for its CPU is moved in any case.
 //!
 //! One difference from 6.1: a CPU that cannot satisfy a lower clamp ranks before one that is too small, as in later
 //! kernels.
@@ -109,7 +109,7 @@ struct Wakee {
 }
 
 impl Wakee {
-    /// `task_util_est`.
+    /// Returns the larger of average and estimate (`task_util_est`).
     fn util(&self) -> u64 {
         self.util_avg.max(self.util_est)
     }
@@ -228,13 +228,13 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// A CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as running.
-    /// 7.2+, 6.12.117 and 7.1.13 include the task's own wait; others compare first, and then add or subtract its
-    /// utilisation.
+    /// Returns a CPU's fair utilisation with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting counts as
+    /// running. 7.2+, 6.12.117 and 7.1.13 include the task's own wait; others compare first, and then add or subtract
+    /// its utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
-        let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
-        let moved = |whole: u64, own: u64| match (sleeps_here, comes) {
+        let (is_target, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
+        let moved = |whole: u64, own: u64| match (sleeps_here, is_target) {
             (true, false) => whole.saturating_sub(own),
             (false, true) => whole + own,
             _ => whole,
@@ -247,7 +247,7 @@ impl<P: Policy> View<'_, P> {
         } else {
             moved(used.max(published.runnable()), wakee.util_avg)
         };
-        let expected = usage.util_est() + if comes { self.wakee.util_est } else { 0 };
+        let expected = usage.util_est() + if is_target { self.wakee.util_est } else { 0 };
         util.max(expected).min(u64::from(published.capacity()))
     }
 

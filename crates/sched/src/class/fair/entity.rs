@@ -75,10 +75,10 @@ pub struct Entity {
     pub(crate) custom_slice: bool,
     /// SCHED_IDLE, or a group with `cpu.idle`.
     pub(crate) idle: bool,
-    /// 6.18: in limbo; and to be throttled at the return to user mode.
+    /// 6.18+: whether it is in limbo, and whether it is throttled at the return to user mode.
     pub(crate) throttled: bool,
     pub(crate) throttle_work: bool,
-    /// 6.12: whether the protection is in force.
+    /// 6.6 to 6.16: whether the protection is in force.
     pub(crate) protected: bool,
     /// Groups: runnable tasks below at the last update.
     pub(crate) runnable_weight: u32,
@@ -304,18 +304,18 @@ pub(crate) struct Entities {
 
 impl Entities {
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
-        let nobody = || Entity::new(0, false);
+        let empty = || Entity::new(0, false);
         if let Some(group) = se.as_group()
             && group as usize >= self.middle
         {
             // All others move up. The room grows in proportion.
             let more = group as usize + 1 - self.middle + self.middle / 8;
-            self.table.splice(0..0, core::iter::repeat_with(nobody).take(more));
+            self.table.splice(0..0, core::iter::repeat_with(empty).take(more));
             self.middle += more;
         }
         let place = self.place(se);
         if place >= self.table.len() {
-            self.table.resize_with(place + 1, nobody);
+            self.table.resize_with(place + 1, empty);
         }
         self.table[place] = entity;
     }

@@ -19,8 +19,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
     }
 
-    /// The balancer's load of a queue: its weight (3.10), its queued entities' averages (`runnable_load_avg`, up to
-    /// 3.18), or its average, with sleeping entities.
+    /// Returns the balancer's load of a queue: its weight (3.10), its queued entities' averages (`runnable_load_avg`,
+    /// up to 5.4), or its average, with sleeping entities.
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;

@@ -1,4 +1,5 @@
-//! Checks counts and sums of the fair class on a CPU (ARCHITECTURE.md, "Always true", 1).
+//! Checks counts and sums of the fair class on a CPU (ARCHITECTURE.md, "Always true", 1). Each queue's stored values
+//! must equal those of its entities, with deferred changes (`quiet`) added.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,7 +12,7 @@ use crate::task::{SchedPolicy, TaskState};
 use crate::tunables::Tunables;
 use crate::weight;
 
-/// Sums recomputed from the parts.
+/// Counts and sums of a queue, recomputed from its entities or as the queue stores them.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Sums {
     weight: u64,
@@ -42,7 +43,7 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
         let zero = rq.class.groups[entity.parent].cfs.zero;
         let is_curr = rq.class.groups[entity.parent].cfs.curr == Some(se);
         if is_curr == entity.ticket.is_some() {
-            return Err(format!("CPU {}: {se:?} must be either running or in the timeline", rq.cpu));
+            return Err(format!("CPU {}: {se:?} is both running and in the timeline, or neither", rq.cpu));
         }
         let sum = sums.entry(entity.parent).or_default();
         sum.weight += entity.weight;
@@ -79,35 +80,41 @@ pub(crate) fn check<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>) -> Result<(
     }
     for (index, group) in rq.class.groups.iter() {
         let cfs = &group.cfs;
-        let put_off = rq.put_off(index);
-        let kept = Sums {
+        let deferred = rq.deferred_counts(index);
+        let stored = Sums {
             weight: cfs.weight,
             nr_queued: cfs.nr_queued,
-            h_nr_queued: cfs.h_nr_queued.wrapping_add_signed(put_off[0]),
-            h_nr_runnable: cfs.h_nr_runnable.wrapping_add_signed(put_off[1]),
-            h_nr_idle: cfs.h_nr_idle.wrapping_add_signed(put_off[2]),
+            h_nr_queued: cfs.h_nr_queued.wrapping_add_signed(deferred[0]),
+            h_nr_runnable: cfs.h_nr_runnable.wrapping_add_signed(deferred[1]),
+            h_nr_idle: cfs.h_nr_idle.wrapping_add_signed(deferred[2]),
             sum_wv: cfs.sum_wv,
             sum_w: cfs.sum_w,
         };
-        if kept != sums[&index] {
+        if stored != sums[&index] {
             return Err(format!(
-                "CPU {} group {}: kept {kept:?}, but its parts are {:?}",
+                "CPU {} group {}: stored {stored:?}, but its entities have {:?}",
                 rq.cpu, group.id, sums[&index]
             ));
         }
-        let in_order = cfs.timeline.len() as u32 + u32::from(cfs.curr.is_some_and(|curr| rq.se(curr).on_rq));
-        if in_order != cfs.nr_queued {
-            return Err(format!("CPU {} group {}: {} queued, {in_order} in order", rq.cpu, group.id, cfs.nr_queued));
+        let present = cfs.timeline.len() as u32 + u32::from(cfs.curr.is_some_and(|curr| rq.se(curr).on_rq));
+        if present != cfs.nr_queued {
+            return Err(format!(
+                "CPU {} group {}: {} entities are queued, but the timeline and the CPU have {present}",
+                rq.cpu, group.id, cfs.nr_queued
+            ));
         }
-        let wanted = cfs.nr_queued > 0 && !cfs.is_off();
+        let should_be_queued = cfs.nr_queued > 0 && !cfs.is_off();
         let se = &rq.class.entities[Se::group(index)];
-        if index != ROOT && se.on_rq != wanted && !se.delayed {
+        if index != ROOT && se.on_rq != should_be_queued && !se.delayed {
             return Err(format!("CPU {} group {}: queued entity of an empty group, or the reverse", rq.cpu, group.id));
         }
         if index != ROOT && se.delayed && (cfs.nr_queued > 0 || !se.on_rq) {
-            return Err(format!("CPU {} group {}: delayed though not empty, or not queued", rq.cpu, group.id));
+            return Err(format!(
+                "CPU {} group {}: its delayed entity has queued children, or is not queued",
+                rq.cpu, group.id
+            ));
         }
-        rq.check_local(index)?;
+        rq.check_limits(index)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ impl Leaves {
         self.len == 1
     }
 
-    /// The group must not be there.
+    /// Adds a group, which must not be there.
     pub(crate) fn add(&mut self, group: u32, depth: u32) {
         let depth = depth as usize;
         if depth >= self.by_depth.len() {
@@ -36,7 +36,7 @@ impl Leaves {
         self.by_depth.iter().rev().flat_map(|groups| groups.iter().rev().copied())
     }
 
-    /// The root must stay.
+    /// Keeps only the groups for which `keep` is true. The root must be one of these.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
         self.by_depth.iter_mut().for_each(|groups| groups.retain(|&group| keep(group)));
         self.len = self.by_depth.iter().map(Vec::len).sum();

@@ -62,7 +62,7 @@ pub(crate) struct Avg {
     pub(crate) last_update: u64,
     /// Counted part of the present period, of 1024.
     pub(crate) period_contrib: u32,
-    /// Estimate, of 1024; 6.1 and 6.6 without UTIL_EST_FASTUP: also the average behind it.
+    /// Estimate, of 1024. Up to 6.7, without UTIL_EST_FASTUP: also the average behind it.
     pub(crate) util_est: u16,
     pub(crate) util_est_ewma: u16,
     pub(crate) load_sum: u64,
@@ -110,7 +110,7 @@ impl Avg {
         false
     }
 
-    /// Without load the entity has left: neither runnable nor running.
+    /// Adds `contrib` to the sums. Without load, the entity has left, and nothing is added.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -134,7 +134,7 @@ impl Avg {
         }
     }
 
-    /// `total`: us since the start of the open period.
+    /// Ends the open period, and begins others. `total`: us since the start of the open period.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);
@@ -163,11 +163,11 @@ impl Avg {
         debug_assert!(self.last_update + (step.micros << 10) == step.last_update, "not in step");
         self.last_update = step.last_update;
         self.period_contrib = step.rest;
-        let put_off = if load > 0 { step.put_off } else { 0 };
+        let deferred = if load > 0 { step.deferred } else { 0 };
         let running = u64::from(running);
-        self.load_sum = decay(self.load_sum + load * put_off, step.periods);
+        self.load_sum = decay(self.load_sum + load * deferred, step.periods);
         self.runnable_sum = decay(self.runnable_sum + if load > 0 { runnable_micros << 10 } else { 0 }, step.periods);
-        self.util_sum = decay(self.util_sum + ((running * put_off) << 10), step.periods);
+        self.util_sum = decay(self.util_sum + ((running * deferred) << 10), step.periods);
         if load > 0 {
             self.load_sum += load * step.contrib;
             self.runnable_sum += (runnable * step.contrib) << 10;
@@ -193,7 +193,7 @@ impl Avg {
 pub(crate) struct Step {
     micros: u64,
     /// Deferred part of `micros`, in the present period.
-    put_off: u64,
+    deferred: u64,
     periods: u64,
     contrib: u64,
     rest: u32,
@@ -202,21 +202,21 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// `put_off` microseconds within the period of `avg`, and `micros`, which end it.
-    pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
-        let open = u64::from(avg.period_contrib) + put_off;
+    /// `deferred` microseconds within the period of `avg`, and `micros`, which end it.
+    pub(crate) fn new(avg: &Avg, deferred: u64, micros: u64) -> Self {
+        let open = u64::from(avg.period_contrib) + deferred;
         let total = open + micros;
         debug_assert!(open < 1024 && total >= 1024);
         let (periods, rest) = (total / 1024, total % 1024);
         let whole = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024;
         Self {
-            micros: put_off + micros,
-            put_off,
+            micros: deferred + micros,
+            deferred,
             periods,
             contrib: decay(1024 - open, periods) + whole + rest,
             rest: rest as u32,
             divider: LOAD_AVG_MAX - 1024 + rest,
-            last_update: avg.last_update + ((put_off + micros) << 10),
+            last_update: avg.last_update + ((deferred + micros) << 10),
         }
     }
 

@@ -486,7 +486,7 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     stats
 }
 
-/// `update_pick_idlest`.
+/// Whether `group` is idler than `best` (`update_pick_idlest`).
 fn is_idler<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, best: &GroupStats<'_>) -> bool {
     if group.kind != best.kind {
         return group.kind < best.kind;

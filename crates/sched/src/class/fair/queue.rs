@@ -79,7 +79,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         &mut self.class.entities[se]
     }
 
-    /// The group on whose queue `se` is; None: the root.
+    /// Returns the group on whose queue `se` is; None: the root.
     #[inline]
     pub(crate) fn parent(&self, se: Se) -> Option<Se> {
         let parent = self.se(se).parent;

@@ -33,7 +33,7 @@ pub(super) enum Buddy {
 }
 
 /// No group: all levels are up to date.
-const NOBODY: u32 = u32::MAX;
+const NO_GROUP: u32 = u32::MAX;
 
 /// A group with unchanged levels above, and their deferred updates.
 #[derive(Clone, Debug)]
@@ -71,8 +71,8 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     pub(crate) const NONE: Self = Self {
-        leaf: NOBODY,
-        top: NOBODY,
+        leaf: NO_GROUP,
+        top: NO_GROUP,
         root: false,
         at: 0,
         micros: 0,
@@ -93,7 +93,7 @@ impl Quiet {
 
 impl Quiet {
     #[inline]
-    fn put_off(&mut self, micros: u64) {
+    fn defer(&mut self, micros: u64) {
         self.at += micros << 10;
         self.micros += micros;
         self.runnable_micros += i64::from(self.runnable) * micros as i64;
@@ -112,7 +112,7 @@ impl Quiet {
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
-        if self.class.quiet.leaf != NOBODY {
+        if self.class.quiet.leaf != NO_GROUP {
             self.tell_levels(shared);
         }
     }
@@ -120,7 +120,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Catches up before the entity of `task` changes.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
-        if self.class.quiet.leaf != NOBODY {
+        if self.class.quiet.leaf != NO_GROUP {
             self.catch_up_queue(shared, self.class.entities[Se::task(task)].parent);
         }
     }
@@ -137,7 +137,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Catches up unless the switch is within the group.
     #[inline]
     pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
-        if self.class.quiet.leaf != NOBODY {
+        if self.class.quiet.leaf != NO_GROUP {
             let queue = |se: Option<Se>| se.map_or(ROOT, |se| self.se(se).parent);
             if queue(prev) != queue(next) {
                 self.tell_levels(shared);
@@ -201,9 +201,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Returns the deferred part of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
-    pub(super) fn put_off(&self, group: u32) -> [i32; 3] {
+    pub(super) fn deferred_counts(&self, group: u32) -> [i32; 3] {
         let quiet = &self.class.quiet;
-        let mut above = if quiet.leaf == NOBODY { ROOT } else { self.class.groups[quiet.leaf].parent };
+        let mut above = if quiet.leaf == NO_GROUP { ROOT } else { self.class.groups[quiet.leaf].parent };
         while above != ROOT {
             if above == group {
                 return [quiet.queued, quiet.runnable, quiet.idle];
@@ -239,7 +239,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return false;
         }
         if self.class.quiet.micros + micros < self.class.quiet.period {
-            self.class.quiet.put_off(micros);
+            self.class.quiet.defer(micros);
         } else {
             self.begin_period(shared, micros);
         }
@@ -263,13 +263,13 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
         let (queued_then, below_then) = (quiet.runnable_micros, quiet.below_micros);
-        let (more_queued, more_below, put_off) = (quiet.runnable, quiet.below, quiet.micros);
+        let (more_queued, more_below, deferred) = (quiet.runnable, quiet.below, quiet.micros);
         let runnable_then = |stored: u32, then: i64, more: i32| {
-            let put_off = (u64::from(stored) * put_off).saturating_add_signed(then);
-            (put_off, u64::from(stored.wrapping_add_signed(more)))
+            let deferred = (u64::from(stored) * deferred).saturating_add_signed(then);
+            (deferred, u64::from(stored.wrapping_add_signed(more)))
         };
         let mut se = Se::group(quiet.leaf);
-        let step = Step::new(&self.se(se).avg, put_off, micros);
+        let step = Step::new(&self.se(se).avg, deferred, micros);
         loop {
             let (entity, queue) = self.class.both(se);
             let (parent, running) = (entity.parent, queue.curr == Some(se));
@@ -397,7 +397,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Starts to defer updates above `leaf`, not the root, if the conditions hold.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
-        if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {
+        if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NO_GROUP {
             return;
         }
         let loads = shared.group_loads();

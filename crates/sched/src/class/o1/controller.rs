@@ -123,7 +123,7 @@ impl Stat {
         self.used.store(0, Relaxed);
     }
 
-    /// The load with the used ticks, as if a slice was over.
+    /// Returns the load with the used ticks, as if a slice was over.
     pub(super) fn folded(&self, rules: CpuRc, since: u64) -> u64 {
         let used = self.used.load(Relaxed) * rules.load_scale;
         let (period, since) = (rules.spread_period, since.max(1));

@@ -131,7 +131,7 @@ impl CpuRc {
     }
 }
 
-/// The class of the group, or of its ancestor right below the root.
+/// Returns the class of the group, or of its ancestor right below the root.
 #[expect(clippy::expect_used, reason = "with a controller every group below the root is made with a class")]
 pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) -> &Class {
     let mut found = shared.group(group);

@@ -111,7 +111,7 @@ impl Interactivity {
         i64::from(prio) <= i64::from(static_prio) - self.delta(static_prio)
     }
 
-    /// The sleep that makes a task interactive, nanoseconds.
+    /// Returns the sleep that makes a task interactive, nanoseconds.
     fn interactive_sleep(self, static_prio: u8) -> u64 {
         let max = self.max_sleep_avg as i64;
         let ticks = max * (MAX_BONUS / 2 + self.delta(static_prio) + 1) / MAX_BONUS - 1;
@@ -124,13 +124,13 @@ impl Interactivity {
         (self.granularity << missing) * cpus
     }
 
-    /// The average after a run, which costs less at a higher bonus.
+    /// Returns the average after a run, which costs less at a higher bonus.
     pub(super) fn ran(self, sleep_avg: u64, ns: u64) -> u64 {
         let ns = ns.min(self.ns_max_sleep_avg());
         sleep_avg.saturating_sub(ns / self.current_bonus(sleep_avg).max(1) as u64)
     }
 
-    /// The average and kind of wakeup after a sleep of `ns` (0 for a batch task).
+    /// Returns the average and kind of wakeup after a sleep of `ns` (0 for a batch task).
     pub(super) fn slept(self, static_prio: u8, sleep_avg: u64, activated: Activated, ns: u64) -> (u64, Activated) {
         let max = self.ns_max_sleep_avg();
         let mut ns = ns.min(max);
@@ -158,7 +158,7 @@ impl Interactivity {
         ((sleep_avg + ns).min(max), activated)
     }
 
-    /// The part of a wait of `ns` on the run queue that counts as sleep.
+    /// Returns the part of a wait of `ns` on the run queue that counts as sleep.
     pub(super) const fn waited(activated: Activated, ns: u64) -> Option<u64> {
         match activated {
             Activated::Not | Activated::NonInteractive => None,
@@ -167,7 +167,7 @@ impl Interactivity {
         }
     }
 
-    /// A parent's average after a fork: rounded down to its bonus.
+    /// Returns a parent's average after a fork: rounded down to its bonus.
     pub(super) fn forked_parent(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg))
     }
@@ -181,7 +181,7 @@ impl Interactivity {
         bonus as u64 * self.max_sleep_avg / MAX_BONUS as u64 * self.tick_ns
     }
 
-    /// A parent's average after the exit of a child, which may lower it.
+    /// Returns a parent's average after the exit of a child, which may lower it.
     pub(super) fn reaped(parent: u64, child: u64) -> u64 {
         if child >= parent { parent } else { parent / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child / (EXIT_WEIGHT + 1) }
     }

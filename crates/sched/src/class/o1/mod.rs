@@ -238,7 +238,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rc.recalc(shared, now);
     }
 
-    /// The child gets half of the rest of the parent's slice, and its average.
+    /// Gives the child half of the rest of the parent's slice, and the parent's average.
     fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);

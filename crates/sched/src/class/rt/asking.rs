@@ -1,4 +1,4 @@
-//! Requests of real-time tasks by interrupt, as `rounds` orders them.
+//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). `rounds` has the order of the CPUs.
 
 use crate::attrs::ClassKind;
 use crate::host::{Host, Timer};
@@ -8,7 +8,7 @@ use crate::rq::Rqs;
 use crate::scheduler::view::Scheduler;
 use crate::shared::Shared;
 
-/// Returns the first other CPU in the root domain of `this`, from `from` on, that has tasks for others.
+/// Returns the first other CPU in the root domain of `this`, from `from` on, that has pushable tasks.
 fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId> {
     if from as usize >= shared.nr_cpus() {
         return None;
@@ -20,7 +20,7 @@ fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId
 /// Requests tasks for `cpu`, which is about to run a less urgent task.
 #[inline(never)]
 pub(crate) fn ask_for_tasks<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, cpu: CpuId) {
-    // No other CPU has any.
+    // No other CPU has pushable tasks.
     if offers(shared, cpu, 0).is_none() {
         return;
     }

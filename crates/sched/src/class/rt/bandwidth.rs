@@ -1,11 +1,11 @@
 //! The real-time class's limit on each CPU, against runaway tasks.
 //!
-//! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
+//! Up to 6.11, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
 //! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the period's end, even on an idle CPU. The
 //! next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend unused runtime (`share`). 0 means no limit. With
 //! scheduling of groups, this is the root's limit (`limits`).
 //!
-//! 3.14 to 6.6: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
+//! 3.14 to 6.11: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
 //!
 //! 6.12+ ([`Behaviour::FairServer`]): a deadline server runs starved fair tasks instead.
 
@@ -61,7 +61,7 @@ impl RtBandwidth {
     }
 }
 
-/// The class's runtime in a period, if there is a limit.
+/// Returns the class's runtime in a period, if there is a limit.
 pub(super) fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();

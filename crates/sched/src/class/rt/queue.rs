@@ -66,7 +66,7 @@ impl RtRq {
         self.nr_running
     }
 
-    /// Whether the class is throttled on this CPU until the next period (up to 6.6).
+    /// Whether the class is throttled on this CPU until the next period (up to 6.11).
     #[inline]
     pub fn throttled(&self) -> bool {
         self.throttled

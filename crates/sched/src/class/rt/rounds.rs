@@ -1,6 +1,6 @@
 //! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU about to run a less urgent task interrupts
 //! the root domain's first CPU with pushable tasks. That CPU pushes what it can, and passes the interrupt on. CPUs
-//! that become free at once thus do not all lock one run queue.
+//! that become free simultaneously thus do not all lock one run queue.
 //!
 //! Each root domain has one interrupt. A request while it is on its way starts another round.
 
@@ -18,10 +18,10 @@ pub(super) struct Round {
     /// start of its round (`rto_loop`).
     at: AtomicU64,
     /// Number of requests (`rto_loop_next`).
-    asked: AtomicU32,
+    requests: AtomicU32,
 }
 
-/// By root domain.
+/// The interrupts of all root domains: by the domain's number, then that of isolated CPUs.
 #[derive(Debug)]
 pub(super) struct Rounds(Vec<Round>);
 
@@ -56,8 +56,8 @@ impl Rounds {
 }
 
 impl Round {
-    /// Returns the first CPU from a number on that `offers` tasks. Without one or a new request, the round ends
-    /// (`rto_next_cpu`).
+    /// Returns the next value of [`Self::at`], and the next CPU with tasks to push (`rto_next_cpu`). `offers` finds the
+    /// first such CPU from a number on. If there is none, and no new request, the round ends.
     fn next(&self, at: u64, offers: impl Fn(u32) -> Option<CpuId>) -> (u64, Option<CpuId>) {
         let (mut from, mut served) = unpack(at);
         loop {
@@ -65,38 +65,38 @@ impl Round {
                 return (pack(cpu.0 + 1, served), Some(cpu));
             }
             from = 0;
-            let asked = self.asked.load(Relaxed);
-            if served == asked {
+            let requests = self.requests.load(Relaxed);
+            if served == requests {
                 return (pack(0, served), None);
             }
-            served = asked;
+            served = requests;
         }
     }
 
     /// Requests tasks. Returns the CPU to interrupt, unless the interrupt is on its way (`tell_cpu_to_push`).
     pub(super) fn ask(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
-        self.asked.fetch_add(1, Relaxed);
-        let mut to = None;
+        self.requests.fetch_add(1, Relaxed);
+        let mut target = None;
         let begin = |at| {
             let (after, _) = unpack(at);
             let next;
-            (next, to) = if after == 0 { self.next(at, &offers) } else { (at, None) };
+            (next, target) = if after == 0 { self.next(at, &offers) } else { (at, None) };
             Some(next)
         };
         let _ = self.at.fetch_update(Relaxed, Relaxed, begin);
-        to
+        target
     }
 
-    /// Returns the next CPU, after one has pushed what it could.
+    /// Returns the next CPU to interrupt, after the last one has pushed what it could.
     pub(super) fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
-        let mut to = None;
-        let go_on = |at| {
+        let mut target = None;
+        let advance = |at| {
             let next;
-            (next, to) = self.next(at, &offers);
+            (next, target) = self.next(at, &offers);
             Some(next)
         };
-        let _ = self.at.fetch_update(Relaxed, Relaxed, go_on);
-        to
+        let _ = self.at.fetch_update(Relaxed, Relaxed, advance);
+        target
     }
 }
 

@@ -43,7 +43,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// A group's `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+    /// Returns a group's `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub fn group_rt(&self, group: GroupId) -> RtLimit {
         limit(self.shared, group)
     }

@@ -2,14 +2,14 @@
 
 use super::{Block, Kind, plain, runs};
 
-/// The string literals of a Rust file that are sentences or phrases, up to its tests.
+/// Returns the string literals of a Rust file that are sentences or phrases, up to its tests.
 pub(super) fn messages(text: &str) -> Vec<Block> {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     let literals = literals(&text[..end], "//", &['"']);
     literals.into_iter().filter(|(_, literal)| is_prose(literal)).map(|(line, literal)| block(line, &literal)).collect()
 }
 
-/// The comments and phrases of a page's HTML, style or script.
+/// Returns the comments and phrases of a page's HTML, style or script.
 pub(super) fn page(text: &str) -> Vec<Block> {
     let of = |line: &'_ str| {
         let script = line.split_once("//").filter(|(before, _)| !before.ends_with(':'));
@@ -21,7 +21,7 @@ pub(super) fn page(text: &str) -> Vec<Block> {
     comments.chain(inside.map(|(line, literal)| block(line, &literal))).collect()
 }
 
-/// The comments of a scenario.
+/// Returns the comments of a scenario.
 pub(super) fn toml(text: &str) -> Vec<Block> {
     let of = |line: &'_ str| {
         let whole = line.trim_start().strip_prefix('#');
@@ -61,7 +61,7 @@ pub(super) fn python(text: &str) -> Python {
     found
 }
 
-/// The paragraphs and fields of a docstring that begins in line `first`, without its examples.
+/// Returns the paragraphs and fields of a docstring that begins in line `first`, without its examples.
 fn paragraphs(docstring: &str, first: usize) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     // The paragraph that a line continues, and whether the line is in an example.
@@ -87,7 +87,7 @@ fn paragraphs(docstring: &str, first: usize) -> Vec<Block> {
     found
 }
 
-/// A line with each ``piece of code`` and each :func:`reference` as one character.
+/// Returns a line with each ``piece of code`` and each :func:`reference` as one character.
 fn without_code(line: &str) -> String {
     let line = line.replace("``", "`");
     let mut text = String::new();
@@ -134,7 +134,8 @@ fn is_prose(literal: &str) -> bool {
     literal.split_whitespace().collect::<Vec<_>>().windows(3).any(|words| words.iter().all(is_word))
 }
 
-/// The string literals of code with these quotes, and their lines. A backslash at the end of a line continues it.
+/// Returns the string literals of code with these quotes, and their lines. A backslash at the end of a line continues
+/// it.
 fn literals(text: &str, comment: &str, quotes: &[char]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut line, mut rest) = (1, text);
@@ -158,7 +159,7 @@ fn literals(text: &str, comment: &str, quotes: &[char]) -> Vec<(usize, String)> 
     found
 }
 
-/// The text of a literal up to its closing quote, and its length in the source.
+/// Returns the text of a literal up to its closing quote, and its length in the source.
 fn literal(source: &str, quote: char) -> (String, usize) {
     let mut text = String::new();
     let mut letters = source.char_indices();
@@ -182,7 +183,7 @@ fn literal(source: &str, quote: char) -> (String, usize) {
     (text, source.len())
 }
 
-/// The length of a raw string at the start of the code.
+/// Returns the length of a raw string at the start of the code.
 fn raw(code: &str) -> Option<usize> {
     let hashes = code.strip_prefix('r')?;
     let count = hashes.len() - hashes.trim_start_matches('#').len();
@@ -191,7 +192,7 @@ fn raw(code: &str) -> Option<usize> {
     Some(1 + count + 1 + body.find(&close)? + close.len())
 }
 
-/// The length of a character at the start of the code, in contrast to a lifetime.
+/// Returns the length of a character at the start of the code, in contrast to a lifetime.
 fn character(code: &str) -> Option<usize> {
     let body = code.strip_prefix('\'')?;
     let escaped = body.strip_prefix('\\');

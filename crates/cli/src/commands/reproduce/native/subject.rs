@@ -1,5 +1,5 @@
-//! Subjects of measurements: a benchmark under a kernel, at a depth of groups. A [`Side`] is a subject with its script,
-//! the recorded calls of the scheduler.
+//! Subjects of measurements: a benchmark under a kernel, at a depth of groups. A [`Side`] is a subject with its script.
+//! A script has the calls of the scheduler in a simulation.
 
 use miette::miette;
 use vruntime_sim::{Config, MachineSpec, parse_topology};
@@ -18,9 +18,9 @@ pub(crate) struct Subject {
     pub(crate) command: String,
     /// Levels of groups above the tasks.
     pub(crate) depth: usize,
-    /// Whether tunables are constants.
+    /// Whether tunables are compiled in as constants.
     pub(crate) constant: bool,
-    /// Whether switches are counted by group.
+    /// Whether the scheduler counts switches by group.
     pub(crate) counts: bool,
 }
 
@@ -29,13 +29,14 @@ impl Subject {
         Self { kernel: kernel.to_owned(), command: command.to_owned(), depth: 0, constant: false, counts: false }
     }
 
-    /// Returns the script, with at most `most` calls. Sides with equal benchmark, kernel and depth have equal scripts.
-    pub(crate) fn script(&self, most: usize) -> miette::Result<Script> {
+    /// Returns the script, with at most `max_calls` calls. Sides with equal benchmark, kernel and depth have equal
+    /// scripts.
+    pub(crate) fn script(&self, max_calls: usize) -> miette::Result<Script> {
         let kernel = vruntime_sched::kernel(&self.kernel).map_err(|error| miette!("{error}"))?;
         let topology = parse_topology("1").map_err(|error| miette!("{}", error.message))?;
         let mut config = Config::new(at_constants(kernel), MachineSpec::new(topology));
-        config.duration = Some(most as u64 * CALL_NS);
-        script(&self.workload()?, &config, most)
+        config.duration = Some(max_calls as u64 * CALL_NS);
+        script(&self.workload()?, &config, max_calls)
     }
 
     pub(crate) fn workload(&self) -> miette::Result<Workload> {
@@ -48,7 +49,7 @@ impl Subject {
     }
 }
 
-/// Moves all tasks `depth` groups down.
+/// Adds a chain of `depth` groups below the workload's last group, and moves all tasks into the deepest.
 pub(crate) fn nested(mut workload: Workload, depth: usize) -> Workload {
     for level in 1..=depth {
         let parent = workload.groups.len() - 1;
@@ -91,13 +92,13 @@ mod tests {
         assert!(Script::read(b"[]").is_err());
     }
 
-    /// Each script plays with the recorded decisions: `script` checks this, with knobs.
+    /// `script` plays each script once, with tunables in memory, and fails if a decision is not the recorded one.
     #[test]
     fn every_benchmark_can_be_played() {
         for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {
             for command in ["lat_ctx -s 0 2", "lat_ctx -s 0 50", "pipe-test", "hackbench -pipe 1 process 4000"] {
                 if command.starts_with("hackbench") && kernel != "3.10" {
-                    // Few switches; not measured.
+                    // hackbench hardly switches under other kernels, so `reproduce` does not measure it there.
                     continue;
                 }
                 for depth in if kernel.starts_with('2') { vec![0] } else { vec![0, 3] } {
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_what_the_knobs_say() {
+    fn constants_equal_the_knobs() {
         for kernel in ["6.12", "2.6.23"] {
             let kernel = at_constants(vruntime_sched::kernel(kernel).unwrap());
             let (knobs, constant) = (kernel.tunables(1, 250), super::super::Constant);
@@ -154,13 +155,13 @@ mod tests {
             let mut player = Player::<P>::new(&script, tunables(script.kernel.tunables(1, script.hz)), true);
             player.play(&script.steps);
             let mut running = Running::Idle;
-            let mut left = 0;
+            let mut switches = 0;
             for step in &script.steps {
                 if let Call::Schedule(_, next) = step.call {
-                    left += u64::from(std::mem::replace(&mut running, next) != Running::Idle);
+                    switches += u64::from(std::mem::replace(&mut running, next) != Running::Idle);
                 }
             }
-            assert_eq!(player.group_switches(), vec![left; 4], "{kernel}");
+            assert_eq!(player.group_switches(), vec![switches; 4], "{kernel}");
         }
         counted::<Cfs>("3.10", |knobs| knobs);
         counted::<Eevdf<Turnable>>("6.12", Turnable);

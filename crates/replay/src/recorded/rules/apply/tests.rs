@@ -62,7 +62,7 @@ fn group<'a>(workload: &'a Workload, path: &str) -> &'a Group {
     workload.groups.iter().find(|group| group.path == path).expect("it is there")
 }
 
-fn told(rules: &[&str]) -> String {
+fn message_of(rules: &[&str]) -> String {
     let error = changed(rules).expect_err("it is wrong");
     format!("{error}; {}", error.help().unwrap_or_default())
 }
@@ -78,7 +78,7 @@ fn groups_are_changed_with_tasks_in_them_or_without() {
     // A group that a rule makes exists for later rules.
     let workload = changed(&["web: group=/new/one", "cgroup=/new: weight=30"]).unwrap();
     assert_eq!(group(&workload, "/new").weight, 30);
-    assert!(told(&["cgroup=/new: weight=30", "web: group=/new"]).starts_with("no task group of app.toml fits"));
+    assert!(message_of(&["cgroup=/new: weight=30", "web: group=/new"]).starts_with("no task group of app.toml fits"));
 }
 
 /// As when `cpu.max` is written, but that the kernel would refuse a burst above the quota.
@@ -134,11 +134,13 @@ fn a_task_stays_in_the_group_of_its_rule() {
 
 #[test]
 fn rules_that_match_no_task_or_only_traces_are_errors() {
-    assert!(told(&["cgroup=/apps: weight=3"]).contains("did you mean `/app`? the groups are /app, /app/web, /other;"));
-    assert!(told(&["wbe: nice=3"]).contains("did you mean `web`? the tasks are mover, web;"));
-    let nobody = told(&["comm=mover cgroup=/app/web: nice=3"]);
-    assert!(nobody.starts_with("no task of app.toml fits this rule; the tasks are mover, web;"), "{nobody}");
-    assert!(told(&["pid=3: nice=3"]).starts_with("`pid` is of traces: app.toml is none"));
-    assert!(told(&["web: remove"]).starts_with("`remove` is of traces"));
-    assert!(told(&["cgroup=/: weight=3"]).starts_with("the root group has no weight and no limit"));
+    assert!(
+        message_of(&["cgroup=/apps: weight=3"]).contains("did you mean `/app`? the groups are /app, /app/web, /other;")
+    );
+    assert!(message_of(&["wbe: nice=3"]).contains("did you mean `web`? the tasks are mover, web;"));
+    let no_task = message_of(&["comm=mover cgroup=/app/web: nice=3"]);
+    assert!(no_task.starts_with("no task of app.toml fits this rule; the tasks are mover, web;"), "{no_task}");
+    assert!(message_of(&["pid=3: nice=3"]).starts_with("`pid` is of traces: app.toml is none"));
+    assert!(message_of(&["web: remove"]).starts_with("`remove` is of traces"));
+    assert!(message_of(&["cgroup=/: weight=3"]).starts_with("the root group has no weight and no limit"));
 }

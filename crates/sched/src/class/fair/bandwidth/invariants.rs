@@ -1,4 +1,4 @@
-//! Invariants of limits.
+//! Checks a group's CPU limit on a CPU: throttling, tasks in limbo, and groups below.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,16 +10,17 @@ use crate::rq::Rq;
 use crate::tunables::Tunables;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    pub(crate) fn check_local(&self, cfs: u32) -> Result<(), String> {
+    /// Returns the first violation by the limit of group `cfs`, in words.
+    pub(crate) fn check_limits(&self, cfs: u32) -> Result<(), String> {
         let group = &self.class.groups[cfs];
         let wrong = |what: &str| Err(format!("CPU {} group {}: {what}", self.cpu, group.id));
         let above = self.class.groups[group.parent].cfs.bandwidth.as_ref();
         let Some(local) = &group.cfs.bandwidth else {
-            return if above.is_some() { wrong("below a limit, and knows nothing of it") } else { Ok(()) };
+            return if above.is_some() { wrong("has no state of the limit above it") } else { Ok(()) };
         };
         let count = above.map_or(0, |above| above.throttle_count) + u32::from(local.throttled);
         if local.throttle_count != count {
-            return wrong("counts other limits as used up than are");
+            return wrong("its count of used-up limits is wrong");
         }
         if local.off && !local.throttled {
             return wrong("kept off its parent's queue without being throttled");
@@ -49,7 +50,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let below = self.class.groups.iter().filter(|(index, _)| self.is_below(*index, cfs)).count();
         if below != local.below.len() {
-            return wrong("does not know all groups below it");
+            return wrong("its list lacks groups below it");
         }
         Ok(())
     }

@@ -8,10 +8,10 @@
 //! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with its period. Each CPU keeps up to 1 ms, so groups
 //!   with little work on many CPUs lose quota.
 //! - **3.17**, **3.18**: the CPU that was throttled last is unthrottled first, so a small quota starves others.
-//! - **6.1**: throttling dequeues the group's entity, with all below, and stops its PELT clock. A queue throttled while
-//!   empty counts as throttled time.
-//! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
-//! - **6.18**: a task is throttled at its return to user mode, so one that holds a kernel lock continues. It waits in
+//! - **Up to 6.17**: throttling dequeues the group's entity, with all below, and stops its PELT clock.
+//! - **Up to 6.5**: a queue throttled while empty counts as throttled time. Later it does not.
+//! - **6.4+**: the periods of groups have different phases.
+//! - **6.18+**: a task is throttled at its return to user mode, so one that holds a kernel lock continues. It waits in
 //!   the group's *limbo*. The PELT clock stops when the last task has left.
 //!
 //! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). No timer is late, so periods
@@ -86,7 +86,7 @@ impl CfsRq {
         self.bandwidth.as_ref().map_or((false, 0), |local| (local.throttled, local.throttle_count))
     }
 
-    /// Its PELT clock, which stands still while it is throttled. `now` is the CPU's.
+    /// Returns its PELT clock, which stands still while it is throttled. `now` is the CPU's.
     #[inline]
     pub(crate) fn pelt_clock(&self, now: u64) -> u64 {
         match &self.bandwidth {
@@ -205,7 +205,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `throttle_cfs_rq`. Returns false if the pool had runtime after all.
+    /// Throttles a queue, unless the pool has runtime (`throttle_cfs_rq`). Returns whether it did.
     fn throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         if self.assign_runtime(shared, cfs, 1) {
             return false;
@@ -329,7 +329,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// `unthrottle_cfs_rq`.
+    /// Unthrottles a queue (`unthrottle_cfs_rq`).
     fn unthrottle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let (cpu, now) = (self.cpu, self.clock.now());
         let local = self.local_mut(cfs);
@@ -371,7 +371,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Throttling task by task (6.18).
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `throttle_cfs_rq_work`, for the running task.
+    /// Throttles the running task at its return to user mode (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         self.class.entities[Se::task(task)].throttle_work = false;
         let parent = self.class.entities[Se::task(task)].parent;
@@ -494,7 +494,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The queues above that need state must have it already.
+    /// Gives a queue its state of limits. The queues above that need state must have it already.
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };

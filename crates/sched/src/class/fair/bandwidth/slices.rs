@@ -29,7 +29,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         with(&mut pool.lock())
     }
 
-    /// `account_cfs_rq_runtime`.
+    /// Charges `delta` ns to a queue's runtime (`account_cfs_rq_runtime`).
     pub(super) fn account_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
         let local = self.local_mut(cfs);
         if !local.runtime_enabled {
@@ -87,7 +87,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         local.runtime_remaining > 0
     }
 
-    /// `check_cfs_rq_runtime`.
+    /// Throttles a queue that has used up its runtime (`check_cfs_rq_runtime`). Returns whether it is throttled.
     pub(super) fn check_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         let local = self.local(cfs);
         // A throttled queue has a running task if that was moved here.

@@ -114,7 +114,7 @@ fn a_woken_task_moves_to_its_waker_only_if_that_is_no_worse() {
     let rq = &mut rqs[prev.index()];
     assert_eq!(rq.task_h_load(&shared, index), 1023);
     let domain = shared.domains.at(prev, 0).unwrap();
-    let mut comes = |here: (u32, u64), there: (u32, u64), wake: Wake| {
+    let mut moves = |here: (u32, u64), there: (u32, u64), wake: Wake| {
         for (cpu, (tasks, load)) in [(on, here), (prev, there)] {
             shared.cpu(cpu).publish_core(tasks, tasks == 0);
             let stats = FairStats { load, h_nr_runnable: tasks, h_nr_queued: tasks, ..FairStats::default() };
@@ -124,13 +124,13 @@ fn a_woken_task_moves_to_its_waker_only_if_that_is_no_worse() {
     };
     let usual = Wake::default();
     let sync = |waker_load| Wake { sync: true, waker_load, ..usual };
-    assert!(comes((0, 0), (1, 1024), usual) && !comes((0, 0), (0, 1024), usual));
-    assert!(comes((1, 9000), (1, 1024), sync(0)) && !comes((1, 9000), (1, 1024), usual));
-    assert!(!comes((2, 0), (0, 9000), usual));
-    assert_eq!([1970, 1971].map(|there| comes((2, 0), (2, there), usual)), [false, true]);
+    assert!(moves((0, 0), (1, 1024), usual) && !moves((0, 0), (0, 1024), usual));
+    assert!(moves((1, 9000), (1, 1024), sync(0)) && !moves((1, 9000), (1, 1024), usual));
+    assert!(!moves((2, 0), (0, 9000), usual));
+    assert_eq!([1970, 1971].map(|there| moves((2, 0), (2, there), usual)), [false, true]);
     // 1080 * 100 here, 1000 * 108 there.
-    assert!(!comes((2, 57), (2, 2023), usual) && comes((2, 57), (2, 2023), sync(0)));
-    assert!(comes((2, 57), (2, 1024), sync(58)) && !comes((2, 57), (2, 1024), sync(57)));
+    assert!(!moves((2, 57), (2, 2023), usual) && moves((2, 57), (2, 2023), sync(0)));
+    assert!(moves((2, 57), (2, 1024), sync(58)) && !moves((2, 57), (2, 1024), sync(57)));
 }
 
 struct Quiet;

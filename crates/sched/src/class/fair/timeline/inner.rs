@@ -171,7 +171,7 @@ impl Inner {
         Some(self.nodes[at])
     }
 
-    /// The node must not be full.
+    /// Inserts a child. The node must not be full.
     pub(super) fn insert(&mut self, at: usize, child: Child) {
         let len = self.len();
         self.fence_keys.copy_within(at..len, at + 1);
@@ -210,7 +210,7 @@ impl Inner {
         self.nodes[at] = child.node;
     }
 
-    /// The child must not be the only one.
+    /// Removes a child, which must not be the only one.
     pub(super) fn remove(&mut self, at: usize) -> Child {
         let child = self.child(at);
         let len = self.len();

@@ -97,7 +97,7 @@ impl Leaf {
         Some(zero.trailing_zeros() as usize / 4)
     }
 
-    /// The leaf must not be full.
+    /// Inserts an entry. The leaf must not be full.
     #[inline]
     pub(super) fn insert(&mut self, place: usize, entry: Entry) {
         debug_assert!(place <= self.len() && self.len() < SLOTS);
@@ -156,7 +156,7 @@ impl Leaf {
         (0..self.len()).find(|&place| eligible(self.vruntimes[self.slot(place)])).map(|place| self.entry(place))
     }
 
-    /// The leaf must not be empty.
+    /// Returns the summary. The leaf must not be empty.
     pub(super) fn summary(&self) -> Summary {
         Summary { min_vruntime: self.min_vruntime(), min_slice: self.min_slice(), max_slice: self.max_slice() }
     }
@@ -175,7 +175,7 @@ impl Leaf {
         summary
     }
 
-    /// The leaf must not be empty.
+    /// Returns the least vruntime. The leaf must not be empty.
     #[inline]
     pub(super) fn min_vruntime(&self) -> u64 {
         // Distances from any vruntime compare as signed numbers. Four chains of comparisons are shorter than one.

@@ -51,7 +51,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The virtual deadline (EEVDF) or vruntime (CFS) at insertion.
+    /// Returns the virtual deadline (EEVDF) or vruntime (CFS) at insertion.
     #[inline]
     pub const fn key(self) -> u64 {
         self.key
@@ -130,12 +130,12 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline. Allocates nothing.
+    /// Returns an empty timeline. Allocates nothing.
     pub const fn new() -> Self {
         Self { shape: Shape::Few(Vec::new()), seq: 0 }
     }
 
-    /// The number of queued entities.
+    /// Returns the number of queued entities.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.shape {
@@ -201,7 +201,7 @@ impl Timeline {
         }
     }
 
-    /// The entity with the smallest key. O(1).
+    /// Returns the entity with the smallest key. O(1).
     #[inline]
     pub fn first(&self) -> Option<u32> {
         match &self.shape {
@@ -210,7 +210,7 @@ impl Timeline {
         }
     }
 
-    /// The entity after [`first`](Self::first). O(1).
+    /// Returns the entity after [`first`](Self::first). O(1).
     #[inline]
     pub fn second(&self) -> Option<u32> {
         match &self.shape {
@@ -219,7 +219,7 @@ impl Timeline {
         }
     }
 
-    /// The entity with the largest key. O(log n).
+    /// Returns the entity with the largest key. O(log n).
     #[inline]
     pub fn last(&self) -> Option<u32> {
         match &self.shape {
@@ -228,7 +228,7 @@ impl Timeline {
         }
     }
 
-    /// The entity after the one with this ticket, if both are queued. O(log n).
+    /// Returns the entity after the one with this ticket, if both are queued. O(log n).
     #[inline]
     pub fn next_after(&self, ticket: Ticket) -> Option<u32> {
         let seq = ticket.seq.get();
@@ -241,7 +241,7 @@ impl Timeline {
         }
     }
 
-    /// The first entity whose vruntime is eligible, which is EEVDF's choice. O(log n).
+    /// Returns the first entity whose vruntime is eligible, which is EEVDF's choice. O(log n).
     ///
     /// `eligible` must be monotone: true for all vruntimes before a true one.
     #[inline]
@@ -252,7 +252,7 @@ impl Timeline {
         }
     }
 
-    /// The earliest queued vruntime. O(1).
+    /// Returns the earliest queued vruntime. O(1).
     #[inline]
     pub fn min_vruntime(&self) -> Option<u64> {
         match &self.shape {
@@ -261,7 +261,7 @@ impl Timeline {
         }
     }
 
-    /// The shortest queued slice. O(1).
+    /// Returns the shortest queued slice. O(1).
     #[inline]
     pub fn min_slice(&self) -> Option<u64> {
         match &self.shape {
@@ -270,7 +270,7 @@ impl Timeline {
         }
     }
 
-    /// The longest queued slice. O(1).
+    /// Returns the longest queued slice. O(1).
     #[inline]
     pub fn max_slice(&self) -> Option<u64> {
         match &self.shape {
@@ -279,7 +279,7 @@ impl Timeline {
         }
     }
 
-    /// The entities in order.
+    /// Returns the entities in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let (few, tree) = match &self.shape {
             Shape::Few(few) => (few.as_slice(), None),

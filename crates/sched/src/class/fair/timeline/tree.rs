@@ -50,7 +50,7 @@ struct Path {
 }
 
 impl Tree {
-    /// The entries are in order: at least one, at most a leaf.
+    /// Makes a tree of at least one entry, and at most a leaf of them. The entries are in order.
     pub(super) fn of(entries: &[Entry]) -> Self {
         let mut head = Leaf::EMPTY;
         for &entry in entries {

@@ -66,7 +66,7 @@ impl Tree {
         (len, all)
     }
 
-    /// The first or last entry below a node.
+    /// Returns the first or last entry below a node.
     fn edge(&self, node: u32, levels: u32, last: bool) -> Entry {
         let mut node = node;
         for _ in 0..levels {
