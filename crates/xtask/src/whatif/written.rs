@@ -1,8 +1,8 @@
 //! A program's throughput for real: the bytes that its processes write, as the kernel counts them.
 //!
 //! A server writes its replies, a compiler its files, a pool its results. `wchar` in `/proc/PID/io` counts the bytes,
-//! also of sockets, and of children that have ended. pgbench and the Java program write only so that their
-//! work can be counted.
+//! also of sockets. The bytes of children that have ended count, too. pgbench and the Java program write only so that
+//! their work can be counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
