@@ -79,7 +79,7 @@ pub enum Invalid {
     Hotplug,
     /// It requests no CPUs.
     Empty,
-    /// Some of its CPUs were isolated at boot (6.12+).
+    /// Some of its CPUs were isolated at boot (6.7+).
     Housekeeping,
 }
 
