@@ -9,9 +9,10 @@ use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config;
 use vruntime_sched::event::{Event, MigrateCause, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::{
-    CpuMask, CpusetError, GroupWeight, Host, HotplugError, Partition, Rq, SchedAttr, SchedPolicy, Scheduler, Shared,
-    TaskAttrs, Timer, Topology, invariants, kernel,
+    CpuMask, CpusetError, GroupWeight, Host, HotplugError, Kernel, Partition, Rq, SchedAttr, SchedPolicy, Scheduler,
+    Shared, TaskAttrs, Timer, Topology, invariants, kernel,
 };
 
 const MS: u64 = 1_000_000;
@@ -61,8 +62,12 @@ fn list(mask: &CpuMask) -> Vec<u32> {
 
 impl Machine {
     fn new(name: &str, cpus: usize, isolated: &[u32]) -> Self {
+        Self::of(&kernel(name).unwrap(), cpus, isolated)
+    }
+
+    fn of(kernel: &Kernel, cpus: usize, isolated: &[u32]) -> Self {
         let topology = Topology::flat(cpus);
-        let mut config = Config::new(&kernel(name).unwrap(), &topology, 250);
+        let mut config = Config::new(kernel, &topology, 250);
         config.isolated = mask(isolated);
         let shared = Shared::new(topology, config);
         let mut machine = Self { rqs: Rq::all(&shared), shared, host: Wishes::default(), now: MS };
@@ -252,8 +257,17 @@ fn hotplug_takes_from_partitions_and_gives_back() {
 
 #[test]
 fn what_a_task_asked_for_is_forgotten_by_6_1_only() {
-    for (name, after) in [("6.1", vec![1, 2]), ("6.6", vec![2]), ("6.18", vec![2])] {
-        let mut machine = Machine::new(name, 4, &[]);
+    let forgets = Behaviour::CpusetForgets;
+    for (name, forced, after) in [
+        ("6.1", None, vec![1, 2]),
+        ("6.6", None, vec![2]),
+        ("6.18", None, vec![2]),
+        ("6.1", Some(false), vec![2]),
+        ("6.18", Some(true), vec![1, 2]),
+    ] {
+        let mut kernel = kernel(name).unwrap();
+        forced.into_iter().for_each(|on| kernel.force(forgets, on));
+        let mut machine = Machine::of(&kernel, 4, &[]);
         let a = machine.group(ROOT);
         machine.cpus(a, &[2, 3]);
         let task = machine.task(SchedPolicy::Normal, a, Some(&[2]));
@@ -394,7 +408,7 @@ fn isolated_cpus_run_only_tasks_that_ask_for_them_and_are_not_balanced() {
     machine.sched().cpu_down(CpuId(1)).unwrap();
     machine.obey();
     assert_eq!(machine.sched().cpu_down(CpuId(0)), Err(HotplugError::LastHousekeeping(CpuId(0))));
-    // 6.12+: a partition of such CPUs can only be isolated.
+    // `CPUSET_EXCLUSIVE`: a partition of such CPUs can only be isolated.
     machine.sched().cpu_up(CpuId(1)).unwrap();
     machine.obey();
     let a = machine.group(ROOT);
@@ -402,7 +416,9 @@ fn isolated_cpus_run_only_tasks_that_ask_for_them_and_are_not_balanced() {
     let text = "root invalid (partition config conflicts with housekeeping setup)";
     assert_eq!(machine.partition(a, Partition::Root), text);
     assert_eq!(machine.partition(a, Partition::Isolated), "isolated");
-    let mut old = Machine::new("6.6", 4, &[2, 3]);
+    let mut without = kernel("6.12").unwrap();
+    without.force(Behaviour::ExclusiveCpusets, false);
+    let mut old = Machine::of(&without, 4, &[2, 3]);
     let a = old.group(ROOT);
     old.cpus(a, &[1, 2]);
     assert_eq!(old.partition(a, Partition::Root), "root");

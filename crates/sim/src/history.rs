@@ -156,12 +156,12 @@ impl Had<'_> {
                 return Err(Error::Nested { group: group.path.clone(), kernel: self.kernel.name });
             }
             self.ask(group.weight != Group::default().weight, &WEIGHT, &who)?;
-            self.ask(group.max.is_some(), &LIMITS, &who)?;
-            self.ask(group.rt.is_some(), &RT_GROUPS, &who)?;
         } else {
             self.ask(true, &GROUPS, &who)?;
             self.guarantee(group.guarantee.is_some(), Some(group))?;
         }
+        self.ask(group.max.is_some(), &LIMITS, &who)?;
+        self.ask(group.rt.is_some(), &RT_GROUPS, &who)?;
         self.ask(group.idle, &IDLE_GROUP, &who)?;
         self.ask(group.max.is_some_and(|limit| limit.burst > 0), &BURST, &who)?;
         self.ask(group.uclamp.is_some(), &GROUP_CLAMPS, &who)?;

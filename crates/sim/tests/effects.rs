@@ -198,21 +198,21 @@ const OWN_TESTS: &[&str] = &[
     "WAKE_CLUSTER_FIRST", "INIT_UTIL_SCALE", "MISFIT_DOES_NOT_COUNT", "CLAMPS_LAST", "YIELD_FORFEITS",
     "FORK_COUNTS_FORBIDDEN", "SPARES_BIG_CPUS", "WAKEUP_SHORTENS_PROTECTION", "IDLE_NOT_BESIDE_IDLE",
     "LAZY_PREEMPTION", "SCHED_BATCH", "SCHED_IDLE", "AUTOGROUPS", "SCHED_DEADLINE", "DEADLINE_RECLAIMS",
-    "DEADLINE_OVERRUN_SIGNALS", "VCPU_PACK",
+    "DEADLINE_OVERRUN_SIGNALS", "VCPU_PACK", "WAKE_WIDE_OF_BOTH", "NEWIDLE_COST_FADES", "FORK_TO_SHALLOWEST",
+    "ABSENT_LOAD_DECAYS", "CLASS_CHANGE_MOVES_LOAD", "GROUP_MOVE_PLACES", "RT_TIMER_AT_ONCE",
+    "RECORDS_PINNED_WAKEES", "SLICE_LIMITED", "PRIO_CHANGE_LOOKS", "GROUP_MOVE_RESCHEDULES",
+    "IDLE_ONLY_BALANCES_SOON", "SMT_IGNORES_HEAT", "PER_CPU_KTHREADS_STAY", "REDUCED_IS_MISFIT", "GRUB_BOUNDED",
+    "CPUSET_EXCLUSIVE", "IDLE_LOSES_PROTECTION", "GROUPS_BEFORE_POLICIES", "FAIR_SERVER",
+    "UTIL_EST_IGNORES_BIGGER", "NARROW_RUNNABLE_SUM", "SERVER_WAITS_PERIOD", "SERVER_FORGETS_DEADLINE",
+    "TASK_GROUPS", "RT_GROUPS", "GROUP_LIMITS", "CPUSET_PARTITIONS", "UTIL_CLAMPS", "GROUP_UTIL_CLAMPS",
+    "LIMIT_BURSTS", "DEBUG_FOLDER", "SERVER_STAYS_ON_IDLE", "ENERGY_MOVES_MISFITS",
 ];
 
 /// Behaviours that no test shows. The list may only become shorter.
 #[rustfmt::skip]
 const NOT_SHOWN: &[&str] = &[
-    "WAKE_WIDE_OF_BOTH", "NEWIDLE_COST_FADES", "NEWIDLE_RETRIES", "FORK_TO_SHALLOWEST", "ABSENT_LOAD_DECAYS",
-    "CLASS_CHANGE_MOVES_LOAD", "GROUP_MOVE_PLACES", "RT_TIMER_AT_ONCE", "RECORDS_PINNED_WAKEES", "SLICE_LIMITED",
-    "PRIO_CHANGE_LOOKS", "GROUP_MOVE_RESCHEDULES", "IDLE_ONLY_BALANCES_SOON", "SMT_IGNORES_HEAT",
-    "PER_CPU_KTHREADS_STAY", "REDUCED_IS_MISFIT", "GRUB_BOUNDED", "CPUSET_EXCLUSIVE", "ENERGY_MOVES_MISFITS",
-    "IDLE_LOSES_PROTECTION", "GROUPS_BEFORE_POLICIES", "FAIR_SERVER", "REWEIGHT_STRETCHES_SLEEPERS",
-    "UTIL_EST_IGNORES_BIGGER", "NARROW_RUNNABLE_SUM", "SERVER_WAITS_PERIOD", "SERVER_FORGETS_DEADLINE",
-    "SERVER_STAYS_ON_IDLE", "BUDDY_IF_PROTECTED", "BOOST_MOVES_WAITING", "FORK_COUNTS_MIGRATIONS", "DEBUG_FOLDER",
-    "TASK_GROUPS", "RT_GROUPS", "GROUP_LIMITS", "CPUSET_PARTITIONS", "UTIL_CLAMPS", "GROUP_UTIL_CLAMPS",
-    "LIMIT_BURSTS",
+    "NEWIDLE_RETRIES", "REWEIGHT_STRETCHES_SLEEPERS",
+    "BUDDY_IF_PROTECTED", "BOOST_MOVES_WAITING", "FORK_COUNTS_MIGRATIONS",
 ];
 
 /// Hashes all events.
@@ -276,4 +276,46 @@ fn the_lists_have_every_behaviour_once() {
     let all: BTreeSet<&str> = BEHAVIOURS.iter().map(|row| row.name).collect();
     assert_eq!(names.iter().copied().collect::<BTreeSet<_>>(), all);
     assert_eq!(names.len(), all.len(), "one is twice there");
+}
+
+/// The texts of the tests of `sched` and `sim` but this file: those of `tests/`, and what follows `#[cfg(test)]`.
+fn texts_of_tests() -> String {
+    fn read(folder: &Path, whole: bool, texts: &mut String) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                read(&path, whole || name == "tests", texts);
+            } else if path.extension().is_some_and(|end| end == "rs") && name != "effects.rs" {
+                let text = fs::read_to_string(&path).unwrap();
+                let tests = if whole || name == "tests.rs" { Some(0) } else { text.find("#[cfg(test)]") };
+                texts.push_str(tests.map_or("", |from| &text[from..]));
+            }
+        }
+    }
+    let mut texts = String::new();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for name in ["sched", "sim"] {
+        read(&crates.join(name).join("src"), false, &mut texts);
+        read(&crates.join(name).join("tests"), true, &mut texts);
+    }
+    texts
+}
+
+/// Whether a text has a word, not only a part of one.
+fn names(text: &str, word: &str) -> bool {
+    let part = |next: Option<char>| next.is_some_and(|next| next.is_alphanumeric() || next == '_');
+    text.match_indices(word)
+        .any(|(at, _)| !part(text[..at].chars().next_back()) && !part(text[at + word.len()..].chars().next()))
+}
+
+#[test]
+fn tests_name_the_behaviours_that_they_show() {
+    let texts = texts_of_tests();
+    let named = |name: &str| {
+        let variant = format!("Behaviour::{:?}", Behaviour::named(name).unwrap());
+        names(&texts, name) || names(&texts, &variant)
+    };
+    let missing: Vec<&&str> = OWN_TESTS.iter().filter(|name| !named(name)).collect();
+    assert!(missing.is_empty(), "no test names {missing:?}");
 }

@@ -6,6 +6,7 @@ use support::*;
 use vruntime_sched::energy::{EnergyError, EnergyModel, PerfDomain, PerfState};
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::CpuId;
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
 use vruntime_sim::{Config, Error, Outcome};
 use vruntime_trace::NoSink;
@@ -229,18 +230,40 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
 /// in 6.12, after it.
 #[test]
 fn overutilisation_is_checked_before_or_after_clamps_count() {
-    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {
+    let releases = [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)];
+    let releases = releases.map(|(name, after)| (name, juno(name), after));
+    let forced = [("6.12 without", false), ("6.12 with", true)].map(|(name, on)| {
+        let mut config = juno("6.12");
+        config.kernel.force(Behaviour::ClampsLast, on);
+        (name, config, on)
+    });
+    for (kernel, config, after) in releases.into_iter().chain(forced) {
         let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(heavy, &[1]), 300)];
-        let alone = with_changes(tasks.clone(), Vec::new(), &juno(kernel));
+        let alone = with_changes(tasks.clone(), Vec::new(), &config);
         let asleep = alone.pick(|at, event| match event {
             Event::Switch { prev_state: PrevState::Sleeping, .. } if at > 900 * MS => Some(at + 500 * US),
             _ => None,
         })[0];
-        let log =
-            with_changes(tasks, vec![moved(asleep, 0, &[0])], &Config { duration: Some(1100 * MS), ..juno(kernel) });
+        let log = with_changes(tasks, vec![moved(asleep, 0, &[0])], &Config { duration: Some(1100 * MS), ..config });
         assert_eq!(cpus_from(&log, "capped", 1010 * MS), [0], "{kernel}");
         let raised = overutilized(&log).iter().any(|&(at, on)| on && at > asleep);
         assert_eq!(raised, after, "{kernel}");
     }
+}
+
+/// `ENERGY_MOVES_MISFITS`: a task whose clamp asks for a big CPU computes on a small one, as it had to begin there. No CPU
+/// is overutilised. An idle big CPU pulls it. Without the behaviour, it stays up to its next wakeup.
+#[test]
+fn a_misfit_task_moves_although_wakeups_go_by_energy() {
+    let big_cpu = |on| {
+        let mut config = juno("6.12");
+        config.kernel.force(Behaviour::EasMovesMisfit, on);
+        let mut needy = pinned(once("t", vec![Op::Sleep { time: 500 * MS }, run(15_000)]), &[0]);
+        needy.settings.util_min = Some(1024);
+        let log = with_changes(vec![needy], vec![moved(505 * MS, 0, &[0, 1, 2, 3, 4, 5])], &config);
+        assert_eq!(overutilized(&log), [], "{on}");
+        cpus_from(&log, "t", 506 * MS).iter().any(|&cpu| cpu >= 4)
+    };
+    assert_eq!((big_cpu(true), big_cpu(false)), (true, false));
 }

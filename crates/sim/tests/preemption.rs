@@ -7,6 +7,7 @@ mod support;
 use seed::any_seed;
 use support::*;
 use vruntime_sched::event::{Event, Running};
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::{Config, Preempt};
 use vruntime_workload::program::*;
 
@@ -63,7 +64,7 @@ fn ticks_come_when_they_are_said_to() {
 /// idle one. Kernels before 6.13 lack this model.
 #[test]
 fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
-    let late = |kernel: &str, preempt, policy, hogged: bool| {
+    let late = |config: Config, preempt, policy, hogged: bool| {
         let mut hog = pinned(once("hog", vec![run(40_000)]), &[1]);
         hog.settings.policy = Some(Policy::Idle);
         let waker = pinned(once("waker", vec![sleep(5_000), Op::SemPost(0)]), &[0]);
@@ -72,21 +73,25 @@ fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
         let mut workload = workload(if hogged { vec![waker, woken, hog] } else { vec![waker, woken] });
         workload.semaphores = vec![Semaphore { name: "s".to_owned(), initial: 0 }];
         let mut log = Log::default();
-        let config = Config { preempt, duration: Some(30 * MS), ..exact(kernel, "2") };
+        let config = Config { preempt, duration: Some(30 * MS), ..config };
         simulate(&workload, &config, &mut log).unwrap();
         (log.exit("woken").unwrap() - log.exit("waker").unwrap()) / US
     };
     let fair = Policy::Other { nice: 0, slice: None };
     let urgent = Policy::Fifo { priority: 1 };
     // Posted at 5 ms, with a tick every 4 ms: 3 ms until the next.
-    assert_eq!(late("6.18", Preempt::Lazy, fair, true), 3_010);
-    assert_eq!(late("6.18", Preempt::Lazy, urgent, true), 10);
-    assert_eq!(late("6.18", Preempt::Lazy, fair, false), 10);
-    assert_eq!(late("6.18", Preempt::None, fair, true), 10);
-    assert_eq!(late("6.12", Preempt::Lazy, fair, true), 10);
+    assert_eq!(late(exact("6.18", "2"), Preempt::Lazy, fair, true), 3_010);
+    assert_eq!(late(exact("6.18", "2"), Preempt::Lazy, urgent, true), 10);
+    assert_eq!(late(exact("6.18", "2"), Preempt::Lazy, fair, false), 10);
+    assert_eq!(late(exact("6.18", "2"), Preempt::None, fair, true), 10);
+    assert_eq!(late(exact("6.12", "2"), Preempt::Lazy, fair, true), 10);
+    for (on, after) in [(true, 3_010), (false, 10)] {
+        let config = forced("6.18", "2", Behaviour::LazyPreemption, on);
+        assert_eq!(late(config, Preempt::Lazy, fair, true), after, "{on}");
+    }
     // 7.0+: only lazy and full are left.
     for (preempt, after) in [(Preempt::None, 3_010), (Preempt::Voluntary, 3_010), (Preempt::Full, 10)] {
-        assert_eq!(late("7.0", preempt, fair, true), after, "{preempt:?}");
+        assert_eq!(late(exact("7.0", "2"), preempt, fair, true), after, "{preempt:?}");
     }
 }
 

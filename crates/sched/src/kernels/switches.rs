@@ -137,6 +137,27 @@ mod tests {
         assert_eq!(limit.switch(&loose, &strict, 4), "leave sched_rt_runtime_us at its default");
     }
 
+    /// `DEBUG_FOLDER`: without it, the commands write to a file of features, and to sysctls.
+    #[test]
+    fn features_and_tunables_are_in_one_folder() {
+        let commands = |on| {
+            let mut kernel = kernel("5.15").unwrap();
+            kernel.force(Behaviour::DebugFolder, on);
+            [kernel.switch_feature(Feature::SisProp, false), kernel.write("migration_cost_ns", 1)]
+        };
+        assert_eq!(
+            commands(true),
+            [
+                "echo NO_SIS_PROP > /sys/kernel/debug/sched/features",
+                "echo 1 > /sys/kernel/debug/sched/migration_cost_ns"
+            ]
+        );
+        assert_eq!(
+            commands(false),
+            ["echo NO_SIS_PROP > /sys/kernel/debug/sched_features", "sysctl -w kernel.sched_migration_cost_ns=1"]
+        );
+    }
+
     /// No bare paths or assignments.
     #[test]
     fn switches_of_behaviours_are_commands() {

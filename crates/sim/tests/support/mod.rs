@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::kernel;
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::{Config, Costs, Error, MachineSpec, Outcome, parse_topology, run_dyn};
 use vruntime_trace::{GroupInfo, Sink, TaskInfo};
 use vruntime_workload::program::*;
@@ -23,6 +24,19 @@ pub fn exact(kernel_name: &str, machine: &str) -> Config {
     spec.costs = Costs::ZERO;
     spec.timer_slack_ns = 0;
     Config::new(kernel(kernel_name).unwrap(), spec)
+}
+
+/// As `exact`, with a behaviour switched on or off.
+pub fn forced(kernel_name: &str, machine: &str, behaviour: Behaviour, on: bool) -> Config {
+    let mut config = exact(kernel_name, machine);
+    config.kernel.force(behaviour, on);
+    config.kernel.check().unwrap();
+    config
+}
+
+/// A group below the root.
+pub fn group(path: &str, weight: u32) -> Group {
+    Group { path: path.to_owned(), parent: Some(0), weight, ..Group::default() }
 }
 
 pub fn phase(ops: Vec<Op>, repeat: Repeat) -> Phase {

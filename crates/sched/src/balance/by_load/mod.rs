@@ -32,7 +32,7 @@ use crate::policy::Policy;
 use crate::shared::Shared;
 
 pub(super) use busiest::find;
-pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec};
+pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec, wake_wide};
 
 /// The load of a nice-0 task, and the power of a CPU.
 const SCALE: u64 = 1024;

@@ -38,7 +38,10 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, tas
 
 /// Whether waker and wakee are a master and one of many workers, which should spread (`wake_wide`). 4.3+: either may be
 /// the master.
-fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
+pub(crate) fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
+    if !shared.config.has(Behaviour::WakeWide) {
+        return false;
+    }
     let factor = shared.domains.llc_size(on);
     let wakee = rq.tasks[task].wakee_flips;
     if shared.config.has(Behaviour::WakeWideFlips) {
@@ -57,7 +60,7 @@ fn wake_affine<P: Policy>(
     on: CpuId,
     wake: Wake,
 ) -> bool {
-    if shared.config.has(Behaviour::WakeWide) && wake_wide(rq, shared, task, on, wake) {
+    if wake_wide(rq, shared, task, on, wake) {
         return false;
     }
     let (prev, now) = (rq.cpu, rq.clock.now());

@@ -57,7 +57,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         // An idle previous CPU in another node is not checked.
         let same = shared.topology.place(on).node == shared.topology.place(prev).node;
         target = if same { prev } else { on };
-    } else if on != prev && rq.tasks[task].allowed(on) && !wake_wide(rq, shared, task, on, wake) {
+    } else if on != prev && rq.tasks[task].allowed(on) && !by_load::wake_wide(rq, shared, task, on, wake) {
         let common = shared.domains.near(on).find(|domain| domain.span.contains(prev));
         if let Some(domain) = common {
             target = wake_affine(rq, shared, domain, task, on, wake);
@@ -137,20 +137,6 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     let expected = rq.class.util_est.saturating_sub(u64::from(avg.util_est));
     let runs = OwnShare { cpu: rq.cpu, load, util_without: util.max(expected), runnable: avg.runnable_avg };
     find_idlest(rq, shared, task, rq.cpu, Some(&runs))
-}
-
-/// Whether waker and wakee are a master and one of many workers, which should spread.
-fn wake_wide<D: Discipline, T: Tunables>(
-    rq: &Rq<Fair<D, T>>,
-    shared: &Shared<Fair<D, T>>,
-    task: u32,
-    on: CpuId,
-    wake: Wake,
-) -> bool {
-    let factor = shared.domains.llc_size(on);
-    let wakee = rq.tasks[task].wakee_flips;
-    let (master, slave) = if wake.waker_flips < wakee { (wakee, wake.waker_flips) } else { (wake.waker_flips, wakee) };
-    slave >= factor && u64::from(master) >= u64::from(slave) * u64::from(factor)
 }
 
 /// Returns the waker's CPU (`on`) or the previous one, by the first applicable rule.
