@@ -1,9 +1,9 @@
 //! Ctrl-C stops the run, which prints its results so far. A second one, or the first during input, ends the program.
 //!
-//! Long work polls [`asked`]. If nothing does within [`PATIENCE`] (a library reads a file), the program ends, unless
-//! results are finished or the machine is changed. Printing results, tables and pages do not poll: after [`BUSY`], the
-//! program ends with what is printed and written until then. Results of complete runs are always printed, unless the
-//! user interrupts the writing of files.
+//! Long work polls [`asked`]. If nothing does within [`PATIENCE`] (a library reads a file), the program ends with a
+//! note, unless results are finished or the machine is changed. Printing results, tables and pages do not poll: after
+//! [`BUSY`], the program ends with what is printed and written until then. Results of complete runs are always printed,
+//! unless the user interrupts the writing of files.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,6 +19,8 @@ static FINISHED: AtomicUsize = AtomicUsize::new(0);
 const PATIENCE: Duration = Duration::from_millis(700);
 /// The CPU time, and the least time, that results, tables and pages may take after a request.
 const BUSY: Duration = Duration::from_millis(600);
+/// Files are being written, before results are printed.
+static WRITING: AtomicBool = AtomicBool::new(false);
 /// Input is being read, maybe from a pipe without a writer.
 static READING: AtomicBool = AtomicBool::new(false);
 
@@ -37,7 +39,11 @@ pub(crate) fn install() {
         std::thread::sleep(PATIENCE);
         let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
         if !NOTICED.load(Ordering::Relaxed) && !keeps {
-            end();
+            end_with_note(if WRITING.load(Ordering::Relaxed) {
+                "interrupted while files were written: the results are left out"
+            } else {
+                "interrupted before there were results"
+            });
         }
     };
     end_with_parent();
@@ -61,8 +67,7 @@ fn watch() {
             begin = times();
         }
         if times().into_iter().zip(begin).all(|(now, begin)| now.saturating_sub(begin) > BUSY) {
-            crate::output::note("interrupted: further results would take more than a second, and are left out");
-            end();
+            end_with_note("interrupted: further results would take more than a second, and are left out");
         }
     };
     // No result depends on this thread. Without it, the program ends later.
@@ -115,7 +120,9 @@ pub(crate) fn write_and_print<T>(write: impl FnOnce() -> T, print: impl FnOnce()
         return write();
     }
     let runs = FINISHED.swap(0, Ordering::Relaxed);
+    WRITING.store(true, Ordering::Relaxed);
     let written = write();
+    WRITING.store(false, Ordering::Relaxed);
     FINISHED.store(runs, Ordering::Relaxed);
     print();
     all_finished();
@@ -137,6 +144,18 @@ pub(crate) fn finished() {
 /// Notes that no complete run must be printed any more.
 pub(crate) fn all_finished() {
     FINISHED.store(0, Ordering::Relaxed);
+}
+
+/// Prints a note, and ends the program. Does not wait for a standard error that takes no text.
+fn end_with_note(text: &'static str) -> ! {
+    let noting = std::thread::Builder::new().spawn(move || crate::output::note(text));
+    for _ in 0..10 {
+        if noting.as_ref().is_ok_and(std::thread::JoinHandle::is_finished) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    end();
 }
 
 /// Removes incomplete files, and ends the program.

@@ -1,12 +1,12 @@
 //! Removes files of an earlier run of the same command, which would look like results of this run.
 //!
 //! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. All commands
-//! that write to `--out` count as one writer. Tables in another format have another writer, and stay.
+//! that write to `--out` count as one writer. So do the tables of one command, in any format.
 //!
 //! Files may be in a subfolder. The list has the length and the time of each such file: a file that changed since is
 //! the user's, and stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
@@ -20,6 +20,8 @@ use crate::{inputs, output_file};
 pub(crate) const LIST: &str = ".vruntime-files";
 /// The end of the names of writers to `--out`.
 const OUT: &str = " --out";
+/// What stands between the command and the format in the names of writers of tables.
+const TABLES: &str = " --tables ";
 
 /// Removes files of `writer` in `folder` that are not in `written`, and lists the files in `written`.
 ///
@@ -27,7 +29,30 @@ const OUT: &str = " --out";
 ///
 /// If a file cannot be removed, or the list cannot be read or written.
 pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -> io::Result<()> {
-    update(folder, writer, written, false)
+    update(folder, writer, written, false).map(drop)
+}
+
+/// As [`replace`], for the tables of `command` in files that end in `ending`. Returns each other command with tables
+/// that stay in the folder, and the number of these tables.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub(crate) fn replace_tables(
+    folder: &Path,
+    command: &str,
+    ending: &str,
+    written: &BTreeSet<String>,
+) -> io::Result<BTreeMap<String, usize>> {
+    let mut others = BTreeMap::new();
+    for (by, name) in update(folder, &format!("{command}{TABLES}{ending}"), written, false)? {
+        if let Some((command, _)) = by.split_once(TABLES)
+            && folder.join(name).exists()
+        {
+            *others.entry(command.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(others)
 }
 
 /// Removes what any command left in its folder of `--out`, after `command` wrote the files in `written`. These may be
@@ -38,17 +63,21 @@ pub(crate) fn replace(folder: &Path, writer: &str, written: &BTreeSet<String>) -
 /// As [`replace`].
 pub(crate) fn replace_out(folder: &Path, command: &str, written: &BTreeSet<String>) -> miette::Result<()> {
     update(folder, &format!("{command}{OUT}"), written, true)
+        .map(drop)
         .into_diagnostic()
         .wrap_err_with(|| format!("cannot remove the files of an earlier run from {}", folder.display()))
 }
 
-/// Whether both are one writer: the names are equal, or both commands write to `--out`.
+/// Whether both are one writer: the names are equal, both commands write to `--out`, or one command writes tables.
 fn is_same(a: &str, b: &str) -> bool {
-    a == b || a.ends_with(OUT) && b.ends_with(OUT)
+    let tables_of = |writer: &str| writer.split_once(TABLES).map(|(command, _)| command.to_owned());
+    a == b || a.ends_with(OUT) && b.ends_with(OUT) || tables_of(a).is_some_and(|command| tables_of(b) == Some(command))
 }
 
+/// Removes and lists files. Returns writer and name of other writers' files.
+///
 /// `stamped`: the new files are complete, and the list gets their stamps.
-fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool) -> io::Result<()> {
+fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool) -> io::Result<Vec<(String, String)>> {
     let list = folder.join(LIST);
     let before = match fs::read_to_string(&list) {
         Ok(text) => text,
@@ -78,20 +107,24 @@ fn update(folder: &Path, writer: &str, written: &BTreeSet<String>, stamped: bool
         }
     }
     let others = others.into_iter().filter(|(_, (name, _))| !written.contains(*name));
-    let others = others.map(|(by, (name, stamp))| (by, name, stamp.map(str::to_owned)));
+    let others: Vec<_> = others.map(|(by, (name, stamp))| (by, name, stamp.map(str::to_owned))).collect();
+    let stay = others.iter().map(|&(by, name, _)| (by.to_owned(), name.to_owned())).collect();
     let new = written.iter().map(|name| {
         let stamp = if stamped { stamp(&folder.join(name)) } else { None };
         (writer, name.as_str(), stamp)
     });
     let mut text = String::new();
-    for (by, name, stamp) in others.chain(new) {
+    for (by, name, stamp) in others.into_iter().chain(new) {
         text.extend([by, "\t", name]);
         if let Some(stamp) = stamp {
             text.extend(["\t", &stamp]);
         }
         text.push('\n');
     }
-    if text == before { Ok(()) } else { output_file::write(&list, text.as_bytes()) }
+    if text != before {
+        output_file::write(&list, text.as_bytes())?;
+    }
+    Ok(stay)
 }
 
 /// Names the file of an error.
@@ -146,6 +179,32 @@ mod tests {
         fs::write(path.join(LIST), "run csv\t../outside\nrun csv\t/tmp\n").unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert!(outside.exists());
+    }
+
+    #[test]
+    fn tables_of_one_command_are_removed_in_any_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        let left = |command: &str, files: &[&str]| {
+            let ending = files[0].rsplit_once('.').unwrap().1;
+            let others = replace_tables(path, command, ending, &names(files)).unwrap();
+            for file in files {
+                fs::write(path.join(file), "").unwrap();
+            }
+            others.into_iter().collect::<Vec<_>>()
+        };
+        assert!(left("run", &["cpus.csv", "tasks.csv"]).is_empty());
+        assert_eq!(left("trace analyse", &["latency.csv"]), [("run".to_owned(), 2)]);
+        // The lists of earlier versions have the same lines.
+        let list = fs::read_to_string(path.join(LIST)).unwrap();
+        assert!(list.starts_with("run --tables csv\tcpus.csv\n"), "{list}");
+        assert_eq!(left("run", &["tasks.json"]), [("trace analyse".to_owned(), 1)]);
+        let there = |name: &str| path.join(name).exists();
+        assert!(!there("cpus.csv") && !there("tasks.csv") && there("tasks.json") && there("latency.csv"));
+        fs::remove_file(path.join("latency.csv")).unwrap();
+        assert!(left("run", &["tasks.parquet"]).is_empty(), "no note about a file that is gone");
+        assert!(!there("tasks.json"));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Cell, DataTable, notes_data, printable};
 
 use crate::args::{TableFormat, Tables};
-use crate::leftovers;
 use crate::output_file::OutputFile;
+use crate::{leftovers, output};
 
 /// The names of all tables, for checks of output paths before the run.
 const NAMES: [&str; 34] = [
@@ -82,17 +82,20 @@ impl From<Vec<DataTable>> for Part {
 }
 
 /// Writes each table of `command`, and a table of the notes, to `DIR/PREFIXNAME.csv`, or in another format. Removes
-/// other tables of earlier runs.
+/// tables of earlier runs of the command, in any format, and notes those of other commands.
 pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: &[String]) -> miette::Result<()> {
     let Some(folder) = &asked.folder else { return Ok(()) };
     parts.extend(notes_data(notes).map(|table| Part::from(vec![table])));
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
     let all = parts.iter().flat_map(|part| part.tables.iter().map(|table| (part.prefix.as_str(), table)));
     let names = all.clone().map(|(prefix, table)| file_name(prefix, table.name, asked.format));
-    let writer = format!("{command} --tables {}", ending(asked.format));
-    leftovers::replace(folder, &writer, &names.collect())
+    let others = leftovers::replace_tables(folder, command, ending(asked.format), &names.collect())
         .into_diagnostic()
         .wrap_err_with(|| format!("cannot remove the tables of an earlier run from {}", folder.display()))?;
+    for (other, count) in others {
+        let tables = if count == 1 { "table" } else { "tables" };
+        output::note(&format!("{}: {count} {tables} of an earlier `vruntime {other}` stay there", folder.display()));
+    }
     for (prefix, table) in all {
         debug_assert!(NAMES.contains(&table.name), "`{}` is missing in NAMES", table.name);
         let format = asked.format;
@@ -194,10 +197,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        for format in [TableFormat::Csv, TableFormat::Json] {
+        for (format, command) in [(TableFormat::Csv, "one"), (TableFormat::Json, "another")] {
             let asked = Tables { folder: Some(folder.path().to_owned()), format };
             let part = Part { prefix: "x-".to_owned(), tables: vec![table()] };
-            write(&asked, "test", vec![part], &["cut off".to_owned()]).unwrap();
+            write(&asked, command, vec![part], &["cut off".to_owned()]).unwrap();
             let notes = fs::read_to_string(folder.path().join(file_name("", "notes", format))).unwrap();
             assert!(notes.contains("cut off"), "{notes}");
         }

@@ -216,6 +216,33 @@ fn many_tasks_begin_in_time() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// Ctrl-C while 100,000 tasks are made: a note says that there are no results, unless the run has begun.
+#[test]
+fn an_interrupted_start_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "machine = 'core:8'\nduration = '100s'\n\
+                [[task]]\nname = 't'\ninstance = 100000\nrun = '1ms'\nsleep = '10ms'\n";
+    fs::write(folder.path().join("many.toml"), text).unwrap();
+    for command in [&["run"][..], &["compare", "--kernel", "3.12", "--kernel", "6.1"]] {
+        let files = ["out", "err"].map(|name| folder.path().join(name));
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
+            .current_dir(folder.path())
+            .args(command)
+            .arg("many.toml")
+            .stdout(fs::File::create(&files[0]).unwrap())
+            .stderr(fs::File::create(&files[1]).unwrap())
+            .spawn()
+            .unwrap();
+        (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let status = end_of(&mut child, FOR_EVER).expect("it ends");
+        let [out, err] = files.map(|file| fs::read_to_string(file).unwrap());
+        assert_eq!(status.code(), Some(130), "{err}");
+        assert!(!out.is_empty() || err.contains("interrupted"), "{command:?} printed nothing");
+    }
+}
+
 /// Complete runs are printed, also if that takes longer than other results may. The test interrupts before the runs,
 /// between them, and while all are printed.
 #[test]

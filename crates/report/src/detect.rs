@@ -89,8 +89,12 @@ struct Task {
     waited: u64,
     woken: Woken,
     sched_idle: bool,
-    /// Whether its wait began when a task of another policy, woken on its CPU, preempted it. Only for SCHED_IDLE.
+    /// Whether its wait began when a task of another policy, woken on its CPU, preempted it, or one that is `exiled`.
+    /// Only for SCHED_IDLE.
     displaced: bool,
+    /// Whether balancing moved it, displaced, to a CPU that ran another SCHED_IDLE task, and not away since. Only for
+    /// SCHED_IDLE.
+    exiled: bool,
 }
 
 impl Task {
@@ -207,7 +211,7 @@ impl Detector {
         it.since = now;
         it.waited += waited;
         let (cpu, woken) = (it.cpu as usize, it.woken != Woken::Elsewhere);
-        let by_sched_idle = it.displaced || it.woken == Woken::BesideSchedIdle;
+        let by_sched_idle = it.displaced || it.exiled || it.woken == Woken::BesideSchedIdle;
         let cpu = self.cpu_mut(cpu);
         cpu.waited += waited;
         cpu.waited_sched_idle += if by_sched_idle { waited } else { 0 };

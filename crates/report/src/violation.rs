@@ -58,7 +58,10 @@ impl Pattern {
                 "tasks woke up on CPUs of SCHED_IDLE tasks, and share them since; a wakeup treats a CPU that runs only \
                  SCHED_IDLE tasks as idle (5.4+), even beside CPUs that run nothing"
             }
-            Self::Other => "balancing found an imbalance and did not remove it: affinities, or a tolerated difference",
+            Self::Other => {
+                "balancing found an imbalance and did not remove it: it tolerates small differences, and affinities of \
+                 other tasks can mislead it"
+            }
         }
     }
 }

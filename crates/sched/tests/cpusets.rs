@@ -266,7 +266,9 @@ fn what_a_task_asked_for_is_forgotten_by_6_1_only() {
         ("6.18", Some(true), vec![1, 2]),
     ] {
         let mut kernel = kernel(name).unwrap();
-        forced.into_iter().for_each(|on| kernel.force(forgets, on));
+        if let Some(on) = forced {
+            kernel.force(forgets, on);
+        }
         let mut machine = Machine::of(&kernel, 4, &[]);
         let a = machine.group(ROOT);
         machine.cpus(a, &[2, 3]);

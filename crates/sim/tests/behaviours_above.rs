@@ -65,8 +65,8 @@ fn a_server_keeps_time_for_starving_fair_tasks() {
     assert_eq!((fair(true), fair(false)), (200, 0));
 }
 
-/// `SERVER_WAITS_PERIOD`: a deadline task delays the server, which uses up its 9 ms of 10 when its next period has begun.
-/// The next turn is a whole period later, not at once.
+/// `SERVER_WAITS_PERIOD`: a deadline task delays the server, which uses up its 9 ms of 10 when its next period has
+/// begun. The next turn is a whole period later, not at once.
 #[test]
 fn a_late_server_waits_for_a_whole_period() {
     let urgent =
@@ -94,8 +94,9 @@ fn awaking(wakes: u64, rt_at: u64) -> Workload {
     ])
 }
 
-/// `SERVER_FORGETS_DEADLINE`: the server finds no task at 950 ms. A fair task wakes at 1110 ms: a new period begins, and
-/// the server has its turn 950 ms later. Without the behaviour, it has what is left until its old deadline, at once.
+/// `SERVER_FORGETS_DEADLINE`: the server finds no task at 950 ms. A fair task wakes at 1110 ms: a new period begins,
+/// and the server has its turn 950 ms later. Without the behaviour, it has what is left until its old deadline, at
+/// once.
 #[test]
 fn a_server_that_returns_begins_a_new_period() {
     let work = awaking(1_110, 2);
@@ -106,9 +107,9 @@ fn a_server_that_returns_begins_a_new_period() {
     assert_eq!((runs(true), runs(false)), (2_060, 1_110));
 }
 
-/// `SERVER_STAYS_ON_IDLE`: the CPU is idle at the server's turn at 950 ms, and its runtime counts as used. The server is
-/// still queued when the fair task wakes at 1010 ms, and the first charge ends its period. So its next turn is at the end
-/// of the next period. Without the behaviour, the server has stopped, and its turn is 950 ms after 1012 ms.
+/// `SERVER_STAYS_ON_IDLE`: the CPU is idle at the server's turn at 950 ms, and its runtime counts as used. The server
+/// is still queued when the fair task wakes at 1010 ms, and the first charge ends its period. So its next turn is at
+/// the end of the next period. Without the behaviour, the server has stopped, and its turn is 950 ms after 1012 ms.
 #[test]
 fn a_server_in_vain_stays_on_an_idle_cpu() {
     let work = awaking(1_010, 1_012);

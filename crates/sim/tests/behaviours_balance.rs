@@ -123,8 +123,9 @@ fn pinned_wakees_count_as_partners() {
     assert!(with == 0 && without > 90, "{with} % {without} %");
 }
 
-/// `FORK_TO_SHALLOWEST`: of the idle CPUs in the other cache, CPU 4 became idle last. Without the behaviour, the first is
-/// chosen, CPU 3. The level below then compares the chosen CPU with the others, and takes the first idle one of these.
+/// `FORK_TO_SHALLOWEST`: of the idle CPUs in the other cache, CPU 4 became idle last. Without the behaviour, the first
+/// is chosen, CPU 3. The level below then compares the chosen CPU with the others, and takes the first idle one of
+/// these.
 #[test]
 fn a_new_task_enters_by_the_cpu_that_became_idle_last() {
     let mut tasks: Vec<Task> = (0..3).map(|cpu| pinned(hog(&format!("h{cpu}")), &[cpu])).collect();

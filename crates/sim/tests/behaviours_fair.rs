@@ -149,8 +149,8 @@ fn a_sleep_does_not_count_in_the_next_group() {
     assert!(without > 700 * MS as i64, "{without}");
 }
 
-/// Three tasks take turns on one CPU, the last in a group. `change` is made 1.5 ms after a turn's begin, for the running
-/// and a waiting task of the root. Returns how long such turns last, microseconds.
+/// Three tasks take turns on one CPU, the last in a group. `change` is made 1.5 ms after a turn's begin, for the
+/// running and a waiting task of the root. Returns how long such turns last, microseconds.
 fn turns_with(config: &Config, change: impl Fn(u64, usize, usize) -> Change) -> Vec<u64> {
     let mut work = workload(["a", "b", "c"].map(hog).to_vec());
     work.groups.push(group("/g", 100));
@@ -209,8 +209,8 @@ fn a_woken_task_never_waits_for_an_idle_one() {
     assert_eq!(late(false).last(), Some(&998_000));
 }
 
-/// `GROUPS_BEFORE_POLICIES`: between groups, a SCHED_IDLE task is like any other, and a woken SCHED_BATCH task waits for
-/// a tick. Without the behaviour, it preempts the SCHED_IDLE task of the other group.
+/// `GROUPS_BEFORE_POLICIES`: between groups, a SCHED_IDLE task is like any other, and a woken SCHED_BATCH task waits
+/// for a tick. Without the behaviour, it preempts the SCHED_IDLE task of the other group.
 #[test]
 fn an_idle_task_has_the_rights_of_its_group() {
     let idle = with_policy(hog("idle"), Policy::Idle);
@@ -244,8 +244,8 @@ fn utilisation_from_a_bigger_cpu_is_no_sample() {
     assert!(before > 900 && kept == before && fell < before, "{before}: {kept} or {fell}");
 }
 
-/// `NARROW_RUNNABLE_SUM`: the sum of a hundred runnable tasks needs more than 32 bits. When one joins, the upper ones get
-/// lost, and the group's entity seems to have few.
+/// `NARROW_RUNNABLE_SUM`: the sum of a hundred runnable tasks needs more than 32 bits. When one joins, the upper ones
+/// get lost, and the group's entity seems to have few.
 #[test]
 fn the_runnable_sum_of_a_crowd_overflows() {
     let mut work = workload((0..100).map(|index| hog(&format!("t{index}"))).collect());

@@ -252,8 +252,8 @@ fn overutilisation_is_checked_before_or_after_clamps_count() {
     }
 }
 
-/// `ENERGY_MOVES_MISFITS`: a task whose clamp asks for a big CPU computes on a small one, as it had to begin there. No CPU
-/// is overutilised. An idle big CPU pulls it. Without the behaviour, it stays up to its next wakeup.
+/// `ENERGY_MOVES_MISFITS`: a task whose clamp asks for a big CPU computes on a small one, as it had to begin there. No
+/// CPU is overutilised. An idle big CPU pulls it. Without the behaviour, it stays up to its next wakeup.
 #[test]
 fn a_misfit_task_moves_although_wakeups_go_by_energy() {
     let big_cpu = |on| {

@@ -114,6 +114,11 @@ impl GroupTree {
         parent
     }
 
+    /// Returns the index of the group at `path`, if it exists.
+    pub fn find(&self, path: &str) -> Option<usize> {
+        self.by_path.get(path).copied()
+    }
+
     /// Returns the paths of all groups, by index.
     pub fn paths(&self) -> Vec<String> {
         self.groups.iter().map(|group| group.path.clone()).collect()

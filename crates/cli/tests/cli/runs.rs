@@ -321,10 +321,15 @@ fn tables_of_an_earlier_run_are_removed() {
     fs::write(folder.path().join("mine.csv"), "").unwrap();
     well(&["run", "logged.json", "--tables", path, "--analyse", "latency"]);
     assert!(there("latency.csv") && there("classes.csv"));
-    well(&["run", "logged.json", "--tables", path, "--format", "json"]);
-    assert!(there("latency.csv"), "that is another format");
     well(&["run", "logged.json", "--tables", path]);
-    assert!(!there("latency.csv") && there("classes.csv") && there("classes.json") && there("mine.csv"));
+    assert!(!there("latency.csv") && there("classes.csv"));
+    well(&["run", "logged.json", "--tables", path, "--format", "json"]);
+    assert!(!there("classes.csv") && there("classes.json") && there("mine.csv"), "also in another format");
+    // Tables of another command stay, with a note.
+    let output = vruntime(&["compare", "logged.json", "--kernel", "6.1", "--kernel", "6.12", "--tables", path]);
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert!(there("classes.json") && there("comparison.csv"), "{notes}");
+    assert!(notes.contains("tables of an earlier `vruntime run` stay there"), "{notes}");
 }
 
 /// A note reports shares that still move when the run ends: as text, in JSON, on the page and in a table.

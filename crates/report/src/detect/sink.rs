@@ -95,7 +95,8 @@ impl Sink for Detector {
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
                     let by_wakeup = match next {
                         Running::Task(next) => {
-                            self.task_mut(next).woken != Woken::Elsewhere && !self.task_mut(next).sched_idle
+                            let next = self.task_mut(next);
+                            next.exiled || next.woken != Woken::Elsewhere && !next.sched_idle
                         }
                         _ => false,
                     };
@@ -118,6 +119,7 @@ impl Sink for Detector {
                 let running = self.cpu_mut(target.index()).running;
                 let beside_sched_idle = running.is_some_and(|running| self.task_mut(running).sched_idle);
                 let it = self.task_mut(task);
+                it.exiled = false;
                 it.woken = match event {
                     Event::Wakeup { .. } if beside_sched_idle && !it.sched_idle => Woken::BesideSchedIdle,
                     Event::Wakeup { .. } => Woken::Here,
@@ -126,12 +128,19 @@ impl Sink for Detector {
                 self.enter(task, State::Waiting, target);
             }
             Event::Migrate { task, to, .. } => {
+                let running = self.cpu_mut(to.index()).running;
+                let beside_sched_idle = running.is_some_and(|running| self.task_mut(running).sched_idle);
                 let state = self.task_mut(task).state;
-                if matches!(state, State::Waiting | State::Throttled) {
+                let waits = matches!(state, State::Waiting | State::Throttled);
+                if waits {
                     self.enter(task, State::Waiting, to);
-                    // A displaced task waits elsewhere for the same reason.
-                    self.task_mut(task).woken = Woken::Elsewhere;
                 }
+                let it = self.task_mut(task);
+                if waits {
+                    // A displaced task waits elsewhere for the same reason.
+                    it.woken = Woken::Elsewhere;
+                }
+                it.exiled = waits && beside_sched_idle && (it.displaced || it.exiled);
             }
             Event::Balance { level, busiest: Some(_), .. } => {
                 let found = &mut self.cpu_mut(cpu.index()).found;
@@ -146,6 +155,7 @@ impl Sink for Detector {
                 let it = self.task_mut(task);
                 it.sched_idle = policy == SchedPolicy::Idle;
                 it.displaced &= it.sched_idle;
+                it.exiled &= it.sched_idle;
             }
             Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Throttled) => {
                 self.enter(task, State::Asleep, cpu);

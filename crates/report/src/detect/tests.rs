@@ -272,6 +272,44 @@ fn waits_that_follow_from_such_a_wakeup_are_of_its_pattern() {
     assert_eq!(found(SchedPolicy::Normal, false), [Pattern::OverloadOnWakeup]);
 }
 
+/// A task wakes up on CPU 2 and preempts a, which then waits on CPU 3 and takes turns with c there, for many windows.
+/// Both are SCHED_IDLE, so their waits follow from that wakeup.
+#[test]
+fn displaced_tasks_that_share_another_cpu_are_of_its_pattern() {
+    let found = |policies: [SchedPolicy; 2], displaced: bool| {
+        let mut detector = watch(Some(pairs()));
+        for (id, policy) in [0, 2].into_iter().zip(policies) {
+            detector.task(TaskId(id), &TaskInfo { name: "x", class: "x", policy, ..TaskInfo::default() });
+        }
+        for (task, cpu) in [(0, 2), (2, 3)] {
+            detector.event(0, CpuId(cpu), &Event::WakeupNew { task: TaskId(task), target: CpuId(cpu) });
+            switch(&mut detector, 0, cpu, None, Some(task));
+        }
+        let by = if displaced { 1 } else { 3 };
+        let target = CpuId(2);
+        let wakes = if displaced {
+            Event::Wakeup { task: TaskId(by), target }
+        } else {
+            Event::WakeupNew { task: TaskId(by), target }
+        };
+        detector.event(0, target, &wakes);
+        switch(&mut detector, 0, 2, Some(0), Some(by));
+        let cause = vruntime_trace::MigrateCause::NohzIdle;
+        detector.event(0, CpuId(3), &Event::Migrate { task: TaskId(0), from: CpuId(2), to: CpuId(3), cause });
+        for turn in 0..100 {
+            let [from, to] = if turn % 2 == 0 { [2, 0] } else { [0, 2] };
+            switch(&mut detector, (turn + 1) * 10 * MS, 3, Some(from), Some(to));
+        }
+        detector.finish(1000 * MS);
+        patterns(&detector.into_detected())
+    };
+    let (idle, normal) = (SchedPolicy::Idle, SchedPolicy::Normal);
+    assert_eq!(found([idle, idle], true), [Pattern::SchedIdleCpu]);
+    assert_eq!(found([idle, idle], false), [Pattern::GroupImbalance], "a new task, and no wakeup");
+    assert_eq!(found([normal, idle], true), [Pattern::GroupImbalance]);
+    assert_eq!(found([idle, normal], true), [Pattern::GroupImbalance]);
+}
+
 /// Every CPU is idle half the time, and has two tasks otherwise, so it never idles beside waiting tasks.
 #[test]
 fn a_cpu_is_not_idle_beside_its_own_tasks() {

@@ -55,6 +55,7 @@ const PROTO: &str = "a Perfetto trace in text (textproto)";
 const PROTO_HELP: &str = "encode it: protoc --encode=perfetto.protos.Trace protos/perfetto/trace/trace.proto < FILE \
                           > trace.pftrace";
 const MADE_FROM: &str = "name the trace from which it was made: trace.dat, perf.data, a Perfetto trace or ftrace text";
+const UNQUOTE: &str = "remove the marks: sed -E 's/^(> ?)+//' FILE > trace.txt";
 const HTML: &str = "an HTML page";
 const XML: &str = "an XML file";
 const XML_HELP: &str = "`--machine FILE` reads the XML of lstopo; for others, name the trace from which it was made";
@@ -70,6 +71,9 @@ pub fn unsupported(start: &[u8]) -> Option<Error> {
     if let Some(error) = binary(start) {
         return Some(error);
     }
+    if start.first() == Some(&b'>') {
+        return Some(not_read("a text quoted in a mail", UNQUOTE));
+    }
     let mut foreign = Foreign::default();
     for line in start.split(|&byte| byte == b'\n').map(trim_start).filter(|line| !line.is_empty()) {
         foreign.line(line.strip_suffix(b"\r").unwrap_or(line));
@@ -79,7 +83,7 @@ pub fn unsupported(start: &[u8]) -> Option<Error> {
 
 /// Returns the error for a trace that was quoted in a mail: each line begins with `>`.
 pub(super) fn quoted() -> Error {
-    not_read("a trace quoted in a mail", "remove the marks: sed -E 's/^(> ?)+//' FILE > trace.txt")
+    not_read("a trace quoted in a mail", UNQUOTE)
 }
 
 /// Returns the error for an unsupported binary file that begins with `bytes` (512 are enough).
@@ -160,7 +164,7 @@ fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
     let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
     if begins("<!DOCTYPE html") || begins("<html") {
         Some((HTML, MADE_FROM))
-    } else if begins("<?xml") || begins("<!DOCTYPE") {
+    } else if begins("<?xml") || begins("<!DOCTYPE") || begins("<topology") {
         Some((XML, XML_HELP))
     } else {
         None
@@ -400,6 +404,8 @@ mod tests {
             (b"\n<!doctype html>\n<html>", "an HTML page"),
             (b"<html lang='en'>", "an HTML page"),
             (b"<?xml version=\"1.0\"?>\n<!DOCTYPE topology>", "an XML file"),
+            (b"<topology version=\"2.0\">", "an XML file"),
+            (b"> a-1 [000] d..2. 1.000001: sched_waking: comm=b\n", "a text quoted in a mail"),
         ] {
             assert!(message_of(start).starts_with(&format!("{what} ")), "{}", message_of(start));
         }

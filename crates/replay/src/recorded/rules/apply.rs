@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::{Closed, Recorded, Thread};
 use super::copies::{MAX_OPS, multiply};
-use super::{Affinity, Candidate, GroupRule, Limits, Rule, Rules, What, in_file, in_trace};
+use super::{Affinity, Candidates, GroupRule, Limits, Rule, Rules, What, in_file, in_trace};
 use vruntime_workload::cgroups::COMMAND;
 use vruntime_workload::groups::GroupTree;
 use vruntime_workload::nearest;
@@ -81,11 +81,14 @@ impl Rules {
     }
 
     /// Checks that each rule matches tasks or a group, which exists or which an earlier rule makes.
-    fn check(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &[Group]) -> Result<(), Error> {
+    fn check(&self, origin: Origin<'_>, all: &Candidates<'_>, groups: &[Group]) -> Result<(), Error> {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
         for rule in &self.rules {
-            let is_there = rule.who.cgroup.as_ref().is_some_and(|glob| paths.iter().any(|path| glob.is_match(path)));
+            let is_there = rule.who.cgroup.as_ref().is_some_and(|glob| match glob.name() {
+                Some(path) => paths.contains(path),
+                None => paths.iter().any(|path| glob.is_match(path)),
+            });
             if rule.who.tasks(all).is_empty() && !(rule.is_of_groups() && is_there) {
                 return Err(rule.without_match(origin, all, &paths));
             }
@@ -131,8 +134,14 @@ impl Rules {
             if let (None, Some(glob)) = (group, &rule.who.cgroup)
                 && rule.what.limits != Limits::default()
             {
-                let paths = groups.paths().into_iter().enumerate().skip(1);
-                for (index, _) in paths.filter(|(_, path)| glob.is_match(path)) {
+                let named: Vec<usize> = if let Some(path) = glob.name() {
+                    groups.find(path).into_iter().collect()
+                } else {
+                    let paths = groups.paths().into_iter().enumerate();
+                    paths.filter(|(_, path)| glob.is_match(path)).map(|(index, _)| index).collect()
+                };
+                // The root has no limits.
+                for index in named.into_iter().filter(|&index| index > 0) {
                     write(&mut groups, index, rule.what.limits)
                         .map_err(|refused| refused.error(&rule.source, rule.span_of("burst")))?;
                 }
@@ -147,7 +156,8 @@ impl Rules {
                 }
                 copies[task] = rule.what.copies.unwrap_or(copies[task]);
             }
-            if copies.iter().map(|&count| u64::from(count)).sum::<u64>() > MAX_TASKS {
+            let more = rule.what.copies.is_some();
+            if more && copies.iter().map(|&count| u64::from(count)).sum::<u64>() > MAX_TASKS {
                 let error = Error::new(&rule.source, format!("that makes more than {MAX_TASKS} tasks"));
                 return Err(error.at(rule.span.clone(), "with this rule").with_help("lower `copies`"));
             }
@@ -193,7 +203,7 @@ impl Rule {
     }
 
     /// Returns the error of a rule without a task or group.
-    fn without_match(&self, origin: Origin<'_>, all: &[Candidate<'_>], groups: &BTreeSet<&str>) -> Error {
+    fn without_match(&self, origin: Origin<'_>, all: &Candidates<'_>, groups: &BTreeSet<&str>) -> Error {
         let names: BTreeSet<&str> = all.iter().map(|candidate| candidate.names[1]).collect();
         let cgroups: BTreeSet<&str> =
             all.iter().filter_map(|candidate| candidate.cgroup).chain(groups.iter().copied()).collect();

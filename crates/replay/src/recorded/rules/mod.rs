@@ -32,7 +32,7 @@ use super::{Closed, Thread};
 use vruntime_workload::groups::Limits;
 use vruntime_workload::program::{Group, Policy, Workload};
 use vruntime_workload::{Error, Source};
-use who::{Candidate, Who, below, in_file, in_trace};
+use who::{Candidates, Who, below, in_file, in_trace};
 
 /// A task's CPUs; none: all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Rules {
         self.wrong_policy_of(&in_file(workload), task, message, help)
     }
 
-    fn wrong_policy_of(&self, all: &[Candidate<'_>], index: usize, message: &str, help: &str) -> Option<Error> {
+    fn wrong_policy_of(&self, all: &Candidates<'_>, index: usize, message: &str, help: &str) -> Option<Error> {
         let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(all).contains(&index);
         let rule = self.rules.iter().rev().find(gives)?;
         Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))

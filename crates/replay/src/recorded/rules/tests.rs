@@ -2,8 +2,10 @@
 
 use super::super::{Closed, Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
+use std::time::Duration;
 use vruntime_workload::Error;
-use vruntime_workload::program::{Bandwidth, Follow, Group, Op, Policy};
+use vruntime_workload::groups::GroupTree;
+use vruntime_workload::program::{Bandwidth, Follow, Group, Op, Policy, Task, Workload};
 
 const MS: u64 = 1_000_000;
 const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper/0" };
@@ -427,4 +429,54 @@ fn a_comma_between_changes_is_an_error() {
         assert_eq!((error.message(), error.help()), ("a comma between two changes", Some(help)));
     }
     assert!(Rules::default().add("a: cpus=0,2 nice=3").is_ok());
+}
+
+/// The time of each pair of a rule and a task would be minutes in sum.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the bound only distinguishes a hang from work")]
+fn many_rules_for_many_tasks_take_no_minutes() {
+    const TASKS: usize = 60_000;
+    const RULES: usize = 20_000;
+    let name = |index: usize| format!("t{index}");
+    let task = |index| Task { class: name(index), ..Task::new(format!("{}-0", name(index)), vec![]) };
+    let mut groups = GroupTree::new();
+    for index in 0..RULES / 2 {
+        groups.ensure(&format!("/{}", name(index)));
+    }
+    let mut workload =
+        Workload { tasks: (0..TASKS).map(task).collect(), groups: groups.into_groups(), ..Workload::default() };
+    let begin = std::time::Instant::now();
+    let mut rules = Rules::default();
+    for index in 0..RULES / 2 {
+        rules.add(&format!("{}: nice=5", name(index))).unwrap();
+        rules.add(&format!("cgroup=/{}: weight=200", name(index))).unwrap();
+    }
+    rules.add("t7-?: nice=7").unwrap();
+    rules.apply_to(&mut workload, "w.toml").unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    let nice = |index: usize| match workload.tasks[index].settings.policy {
+        Some(Policy::Other { nice, .. }) => nice,
+        _ => 0,
+    };
+    assert_eq!([6, 7, RULES / 2 - 1, RULES / 2, TASKS - 1].map(nice), [5, 7, 5, 0, 0]);
+    assert!(workload.groups[1..].iter().all(|group| group.weight == 200) && workload.groups[0].weight == 100);
+}
+
+/// A name without wildcards matches as a pattern of that name does: a task's own name, or its class's.
+#[test]
+fn names_match_as_patterns_do() {
+    let task = |name: &str, class: &str| Task { class: class.to_owned(), ..Task::new(name, vec![]) };
+    let tasks = vec![task("web", "web"), task("web-0", "web"), task("Web", "Web"), task("web,x", "x"), task("", "x")];
+    let workload = Workload { tasks, ..Workload::default() };
+    for name in ["web", "web-0", "Web", "web,x", "x", "nothing"] {
+        let changed = |selector: &str| {
+            let (mut rules, mut workload) = (Rules::default(), workload.clone());
+            rules.add(&format!("{selector}: nice=5")).unwrap();
+            let applied = rules.apply_to(&mut workload, "w.toml").map_err(|error| error.to_string());
+            applied.map(|()| workload.tasks.iter().map(|task| task.settings.policy).collect::<Vec<_>>())
+        };
+        let pattern = format!("[{}]{}", &name[..1], &name[1..]);
+        assert_eq!(changed(name).ok(), changed(&pattern).ok(), "{name}");
+        assert_eq!(changed(name).is_err(), name == "nothing");
+    }
 }

@@ -64,23 +64,41 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
 
 /// A pattern of names.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(regex::bytes::Regex);
+pub(super) enum Pattern {
+    /// This name only.
+    Name(String),
+    Regex(regex::bytes::Regex),
+}
 
 impl Pattern {
     pub(super) fn is_match(&self, name: &str) -> bool {
-        self.0.is_match(name.as_bytes())
+        match self {
+            Self::Name(own) => own == name,
+            Self::Regex(regex) => regex.is_match(name.as_bytes()),
+        }
+    }
+
+    /// Returns the only name that matches, if the pattern has no wildcards.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Regex(_) => None,
+        }
     }
 }
 
 /// Compiles a pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
 pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
+    if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+        return Ok(Pattern::Name(text.to_owned()));
+    }
     let expected = "a name, where * matches any text";
     let glob = GlobBuilder::new(text).build();
     let glob = glob.map_err(|error| (format!("`{text}` is no pattern: {}", error.kind()), expected))?;
     // The library's own matcher panics where the pattern is too large, or too deep.
     let regex =
         regex::bytes::RegexBuilder::new(glob.regex()).dot_matches_new_line(true).size_limit(REGEX_BYTES).build();
-    regex.map(Pattern).map_err(|_| {
+    regex.map(Pattern::Regex).map_err(|_| {
         let start: String = text.chars().take(40).collect();
         let more = if start.len() < text.len() { "..." } else { "" };
         (format!("`{start}{more}` is too large a pattern, or has too many braces inside each other"), expected)

@@ -1,6 +1,7 @@
 //! Selects the tasks of a rule: threads of a trace, or tasks of a workload file.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Deref, Range};
 
 use regex::Regex;
 
@@ -34,7 +35,40 @@ pub(super) struct Candidate<'a> {
     pub(super) task: Option<usize>,
 }
 
-pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Candidate<'a>> {
+/// All tasks that rules can match, in order, and indices of their names and groups.
+#[derive(Debug)]
+pub(super) struct Candidates<'a> {
+    all: Vec<Candidate<'a>>,
+    by_name: BTreeMap<&'a str, Vec<usize>>,
+    by_cgroup: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Candidates<'a> {
+    fn new(all: Vec<Candidate<'a>>) -> Self {
+        let (mut by_name, mut by_cgroup) = (BTreeMap::<&str, Vec<usize>>::new(), BTreeMap::<&str, Vec<usize>>::new());
+        for (index, candidate) in all.iter().enumerate() {
+            let [own, class] = candidate.names;
+            by_name.entry(own).or_default().push(index);
+            if class != own {
+                by_name.entry(class).or_default().push(index);
+            }
+            if let Some(path) = candidate.cgroup {
+                by_cgroup.entry(path).or_default().push(index);
+            }
+        }
+        Self { all, by_name, by_cgroup }
+    }
+}
+
+impl<'a> Deref for Candidates<'a> {
+    type Target = [Candidate<'a>];
+
+    fn deref(&self) -> &[Candidate<'a>] {
+        &self.all
+    }
+}
+
+pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Candidates<'a> {
     let candidate = |thread: &'a Thread| Candidate {
         names: [&thread.comm; 2],
         pid: Some(thread.pid),
@@ -43,30 +77,36 @@ pub(super) fn in_trace<'a>(threads: &'a [Thread]) -> Vec<Candidate<'a>> {
         cgroup: thread.cgroup.as_deref(),
         task: thread.task,
     };
-    threads.iter().map(candidate).collect()
+    Candidates::new(threads.iter().map(candidate).collect())
 }
 
 /// Returns the tasks of a written workload, with names and groups, but no ids yet.
-pub(super) fn in_file<'a>(workload: &'a Workload) -> Vec<Candidate<'a>> {
+pub(super) fn in_file<'a>(workload: &'a Workload) -> Candidates<'a> {
     let candidate = |(index, task): (usize, &'a Task)| {
         let cgroup = workload.groups.get(task.settings.group.unwrap_or(0)).map(|group| group.path.as_str());
         let names = [task.name.as_str(), task.class.as_str()];
         Candidate { names, pid: None, tgid: None, parent: None, cgroup, task: Some(index) }
     };
-    workload.tasks.iter().enumerate().map(candidate).collect()
+    Candidates::new(workload.tasks.iter().enumerate().map(candidate).collect())
 }
 
 impl Who {
     /// Returns the matching tasks, in order.
-    pub(super) fn chosen(&self, all: &[Candidate<'_>]) -> Vec<usize> {
+    pub(super) fn chosen(&self, all: &Candidates<'_>) -> Vec<usize> {
         let in_tree = |pids: &[Range<i64>], index: usize| all[index].pid.is_some_and(|pid| among(pids, pid));
         let trees = self.trees.as_deref().map(|pids| below(all, |index| in_tree(pids, index)));
         let fits = |index: &usize| self.fits(&all[*index]) && trees.as_ref().is_none_or(|trees| trees[*index]);
-        (0..all.len()).filter(fits).collect()
+        // Thousands of rules may name thousands of tasks.
+        let named = self.comm.as_ref().and_then(Pattern::name).map(|name| all.by_name.get(name));
+        let of_group = || self.cgroup.as_ref().and_then(Pattern::name).map(|path| all.by_cgroup.get(path));
+        match named.or_else(of_group) {
+            Some(some) => some.into_iter().flatten().copied().filter(fits).collect(),
+            None => (0..all.len()).filter(fits).collect(),
+        }
     }
 
     /// Returns their indices in [`Workload::tasks`].
-    pub(super) fn tasks(&self, all: &[Candidate<'_>]) -> Vec<usize> {
+    pub(super) fn tasks(&self, all: &Candidates<'_>) -> Vec<usize> {
         self.chosen(all).into_iter().filter_map(|index| all[index].task).collect()
     }
 
