@@ -13,7 +13,9 @@ fn refused(work: &Workload, without: &[Behaviour]) -> String {
     let asked = |config: &Config| simulate(work, config, &mut Log::default());
     asked(&config).unwrap();
     let mut lacking = config;
-    without.iter().for_each(|&one| lacking.kernel.force(one, false));
+    for &one in without {
+        lacking.kernel.force(one, false);
+    }
     lacking.kernel.check().unwrap();
     asked(&lacking).map_or_else(|error| error.to_string(), |_| String::new())
 }

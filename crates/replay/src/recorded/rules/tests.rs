@@ -2,7 +2,6 @@
 
 use super::super::{Closed, Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
-use std::time::Duration;
 use vruntime_workload::Error;
 use vruntime_workload::groups::GroupTree;
 use vruntime_workload::program::{Bandwidth, Follow, Group, Op, Policy, Task, Workload};
@@ -431,10 +430,9 @@ fn a_comma_between_changes_is_an_error() {
     assert!(Rules::default().add("a: cpus=0,2 nice=3").is_ok());
 }
 
-/// The time of each pair of a rule and a task would be minutes in sum.
+/// If each rule looked at each task, this test would take minutes.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the bound only distinguishes a hang from work")]
-fn many_rules_for_many_tasks_take_no_minutes() {
+fn many_rules_name_many_tasks() {
     const TASKS: usize = 60_000;
     const RULES: usize = 20_000;
     let name = |index: usize| format!("t{index}");
@@ -445,7 +443,6 @@ fn many_rules_for_many_tasks_take_no_minutes() {
     }
     let mut workload =
         Workload { tasks: (0..TASKS).map(task).collect(), groups: groups.into_groups(), ..Workload::default() };
-    let begin = std::time::Instant::now();
     let mut rules = Rules::default();
     for index in 0..RULES / 2 {
         rules.add(&format!("{}: nice=5", name(index))).unwrap();
@@ -453,7 +450,6 @@ fn many_rules_for_many_tasks_take_no_minutes() {
     }
     rules.add("t7-?: nice=7").unwrap();
     rules.apply_to(&mut workload, "w.toml").unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     let nice = |index: usize| match workload.tasks[index].settings.policy {
         Some(Policy::Other { nice, .. }) => nice,
         _ => 0,
