@@ -216,7 +216,9 @@ class Executors(unittest.TestCase):
             other = pathlib.Path(folder, "other")
             other.write_text("#!/bin/sh\necho vruntime 9.9.9\n")
             other.chmod(0o755)
-            expected = f"the worker .* has vruntime 9.9.9 .*, and the caller has {vruntime.version()}\n  help: install one"
+            expected = (
+                f"the worker .* has vruntime 9.9.9 .*, and the caller has {vruntime.version()}\n  help: install one"
+            )
             for call in (vruntime.sweep, vruntime.compare):
                 with self.subTest(call), self.assertRaisesRegex(vruntime.VruntimeError, expected):
                     axes = [{"kernel": ["6.12"]}] if call is vruntime.sweep else []
