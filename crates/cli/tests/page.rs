@@ -40,7 +40,7 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     };
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=8000"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=30000"])
         .args(["--enable-logging=stderr", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={}", i32::from(!dark)))
         .arg(format!("--user-data-dir={}", profile.path().display()))
