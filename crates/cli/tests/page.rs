@@ -40,7 +40,7 @@ fn load(page: &Path, dark: bool) -> Option<String> {
     };
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=30000"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=8000"])
         .args(["--enable-logging=stderr", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={}", i32::from(!dark)))
         .arg(format!("--user-data-dir={}", profile.path().display()))
@@ -259,6 +259,8 @@ fn a_replay_fits_the_screen_and_the_paper() {
         document.body.dataset.paper = document.querySelector(".u-wrap").style.width;
         dispatchEvent(new Event("afterprint"));
         document.body.dataset.again = document.querySelectorAll("details.notes:not([open]) li").length;
+        // A busy browser may resize the page late.
+        setTimeout(() => dispatchEvent(new Event("resize")), 150);
         })();
     "#;
     let Some(dom) = used(&page, script) else { return };

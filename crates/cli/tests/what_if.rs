@@ -105,12 +105,12 @@ fn what_no_file_has_is_refused() {
 fn an_empty_group_is_reported() {
     let folder = tempfile::tempdir().expect("there is room");
     let rules = folder.path().join("rules.toml");
-    fs::write(&rules, "[groups.\"/nobody\"]\nweight = 300\n").expect("it can be written");
+    fs::write(&rules, "[groups.\"/missing\"]\nweight = 300\n").expect("it can be written");
     let output = vruntime(&[&RUN[..], &["--map", rules.to_str().expect("it is UTF-8")]].concat());
     assert!(output.status.success());
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("the rule for [groups.\"/nobody\"] matches no tasks") && stderr.contains("the file has no"),
+        stderr.contains("the rule for [groups.\"/missing\"] matches no tasks") && stderr.contains("the file has no"),
         "{stderr}"
     );
 }

@@ -69,7 +69,8 @@ const hint = (event, text) => {
 };
 // Functions that draw again when the size or the colours change.
 const drawings = [];
-const draw = () => drawings.forEach(drawing => drawing());
+let marking = 0;
+const draw = () => { drawings.forEach(drawing => drawing()); clearTimeout(marking); marking = setTimeout(mark, 100); };
 const canvas = (height, label, extra = "") => el("canvas", { class: `draw ${extra}`, "data-height": height, role: "img", "aria-label": label });
 // The width of drawings for paper. The style sheet fits them to the page, whose width the script does not know.
 const PAPER = 720;
@@ -398,13 +399,15 @@ addEventListener("afterprint", () => {
   printing = false; root.classList.remove("print"); draw();
   unfolded.forEach(part => { part.open = false; });
 });
-// For tests of the page: how much of each chart is drawn, and errors.
-setTimeout(() => document.querySelectorAll("canvas").forEach(node => {
-  const pixels = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
-  const seen = new Set();
-  for (let at = 3; at < pixels.length; at += 4 * 97) if (pixels[at]) seen.add(pixels[at - 1] << 16 | pixels[at - 2] << 8 | pixels[at - 3]);
-  node.dataset.colours = seen.size;
-}), 100);
+// For tests of the page: how much of each chart is drawn. A redrawn chart may be a new element.
+function mark() {
+  document.querySelectorAll("canvas:not([data-colours])").forEach(node => {
+    const pixels = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
+    const seen = new Set();
+    for (let at = 3; at < pixels.length; at += 4 * 97) if (pixels[at]) seen.add(pixels[at - 1] << 16 | pixels[at - 2] << 8 | pixels[at - 3]);
+    node.dataset.colours = seen.size;
+  });
+}
 setTimeout(() => document.querySelectorAll(".bar").forEach(node => { node.dataset.width = node.clientWidth; node.dataset.left = Math.round(node.getBoundingClientRect().left); }), 100);
 tell();
 })();

@@ -214,7 +214,7 @@ fn tasks_are_replayed_in_the_groups_they_were_in() {
     let [_, _, lifted] =
         shares(&json(&[&groups[..], &["--map", "cgroup=/vr-capped: max=max"]].concat(), b""))["capped"];
     assert!(lifted > 45.0, "{lifted}");
-    let error = fails(&["replay", GROUPS, "--map", "cgroup=/vr-nobody: nice=3"], b"");
+    let error = fails(&["replay", GROUPS, "--map", "cgroup=/vr-missing: nice=3"], b"");
     assert!(error.contains("no task of the trace fits this rule"), "{error}");
     let error = fails(&["replay", "perf-data.txt", "--map", "cgroup=/web: nice=3"], b"");
     assert!(error.contains("--cgroups FILE") && error.contains("find /proc"), "{error}");
