@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::causes;
 use super::habits::percentile;
 use super::progress::Progress;
 use super::sessions::is_kernel_thread;
@@ -84,9 +85,16 @@ impl Exchanges {
                 None => (before.ended.min(woken), before.work.saturating_sub(after)),
             };
             add(replied, Place { thread: worker, stretch: stretch - 1, done: from }, its, true);
-            let began = threads[server].stretches[of_server].began;
-            let taken = replied.max(began).min(woken);
-            let until = progress.work(began, taken).min(done);
+            let Stretch { began, acts, .. } = &threads[server].stretches[of_server];
+            // A server handles one reply after the other. It takes the next when it has answered the last.
+            let is_this =
+                |act: &Act| matches!(act, Act::Wake { thread, stretch: of } if (*thread, *of) == (worker, stretch));
+            let earlier = acts.iter().take_while(|(_, act)| !is_this(act));
+            let answered = earlier.filter(|(_, act)| matches!(act, Act::Wake { .. })).last();
+            let (from, last) = answered.map_or((0, *began), |&(done, act)| (done, causes::time(threads, act)));
+            let until = progress.work(*began, replied.max(last).min(woken)).max(from).min(done);
+            // After that answer, which has the same place.
+            let taken = replied.max(last + 1).min(woken);
             add(taken, Place { thread: server, stretch: of_server, done: until }, servers, false);
             add(woken, Place { thread: server, stretch: of_server, done }, servers, true);
             add(woken, Place { thread: worker, stretch, done: 0 }, its, false);

@@ -54,3 +54,45 @@ fn a_server_awaits_the_replies_of_its_workers() {
 fn a_server_that_sleeps_before_it_answers_awaits_no_replies() {
     assert_eq!(rounds(true).counts.messages, 0);
 }
+
+/// In each round of 1 ms, one worker replies after 0.3 ms, and wakes the server. The other replies while the server
+/// works for the first one, whose next request follows at 0.5 ms. The other's follows at 0.7 ms. They take turns.
+#[test]
+fn a_server_takes_the_next_reply_when_it_has_answered_the_last() {
+    let mut script = Script::default();
+    script.switch(0, 0, Left::Runnable, Some(SERVER));
+    for (number, worker) in WORKERS.into_iter().enumerate() {
+        let woken = (10 + number as u64) * US;
+        script.wake(woken, 0, worker).switch(woken + US, number + 1, Left::Runnable, Some(worker));
+    }
+    script.switch(20 * US, 0, Left::Sleeping, None);
+    for round in 0..ROUNDS {
+        let at = round * MS;
+        let first = round as usize % 2;
+        script.wake(at + 300 * US, first + 1, SERVER).switch(at + 301 * US, 0, Left::Runnable, Some(SERVER));
+        script.switch(at + 310 * US, first + 1, Left::Sleeping, None);
+        script.switch(at + 400 * US, 2 - first, Left::Sleeping, None);
+        for (time, number) in [(500, first), (700, 1 - first)] {
+            script.wake(at + time * US, 0, WORKERS[number]);
+            script.switch(at + (time + 1) * US, number + 1, Left::Runnable, Some(WORKERS[number]));
+        }
+        script.switch(at + 720 * US, 0, Left::Sleeping, None);
+    }
+    let recorded = std::mem::take(&mut script.recorder).with_messages().finish(&Lateness::default());
+    let server = ops(&recorded, SERVER.pid);
+    assert!(!server.iter().any(|op| matches!(op, Op::PutOff { .. })), "it does not read all replies first");
+    let (mut work, mut works) = (None, Vec::new());
+    for op in server {
+        match op {
+            Op::InboxWait { .. } => work = Some(0),
+            Op::Run { work: more } => work = work.map(|work: u64| work + more),
+            Op::InboxWake { .. } => works.extend(work.take()),
+            _ => {}
+        }
+    }
+    // The work between a reply and the next request of its worker.
+    let of_two = |works: &[u64]| works == [199 * US, 200 * US];
+    let (first, rest) = works.split_at(2);
+    assert!(rest.chunks(2).all(of_two), "{first:?}, {:?}", &rest[..rest.len().min(10)]);
+    assert!(works.len() as u64 >= 2 * (ROUNDS - 1), "{}", works.len());
+}
