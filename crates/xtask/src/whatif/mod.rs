@@ -22,7 +22,8 @@ use crate::command::{build, command, output};
 use crate::kernels::debian::Release;
 use crate::print;
 use changes::{Change, HOG, HOGS, Hogs, NOTHING, changes};
-use programs::{FRESH, LATER, OTHERS, PROGRAMS, Program};
+use programs::{FRESH, Group, LATER, OTHERS, PROGRAMS, Program};
+use written::Written;
 
 /// Ctrl-C was pressed.
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -99,7 +100,7 @@ impl Set {
 pub(crate) struct Share {
     program: f64,
     hogs: f64,
-    /// Throughput in percent of the unchanged program's, if known.
+    /// Throughput in percent of the recording's, if known.
     speed: Option<f64>,
 }
 
@@ -222,7 +223,7 @@ impl WhatIf {
             let _hogs = Hogs::start(HOGS)?;
             wait(ADAPTATION_TIME, &ASKED)?;
             // The costs of the machine, as a user's recording has them.
-            tool.record(&recording, true)?;
+            tool.record_with_throughput(&recording, (program, &[&running]), true)?;
             tool.measured(&recording, program)?
         };
         if self.as_recorded {
@@ -251,10 +252,7 @@ impl WhatIf {
                 wait(ADAPTATION_TIME, &ASKED)?;
                 let file = tool.run(program, &name, run);
                 let groups: Vec<_> = hogs.clients().chain([&running]).collect();
-                let duration = Duration::from_secs(self.seconds.into());
-                let (done, speed) = written::during(program, &groups, duration, || tool.record(&file, false));
-                done?;
-                written::write(&file, speed)?;
+                tool.record_with_throughput(&file, (program, &groups), false)?;
             }
             if setting.is_some() {
                 drop((setting, running));
@@ -326,8 +324,9 @@ impl Tool {
             return Ok(Vec::new());
         }
         let recorded = self.measured(&recording, program)?;
+        // Folders of earlier versions lack it.
+        let base = written::read(&recording)?;
         let mut pairs = Vec::new();
-        let mut base = None;
         for (name, change) in numbered(program) {
             wait(Duration::ZERO, &ASKED)?;
             let runs = (0..most).map(|run| self.run(program, &name, run));
@@ -335,15 +334,9 @@ impl Tool {
             if files.is_empty() {
                 continue;
             }
-            let written: Vec<Option<f64>> =
-                files.iter().map(|file| written::read(file)).collect::<miette::Result<_>>()?;
-            if change.is_nothing() {
-                let known: Vec<f64> = written.iter().flatten().copied().collect();
-                base = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
-            }
             let mut measured = Vec::new();
-            for (file, written) in files.iter().zip(written) {
-                let speed = written.zip(base).map(|(written, base)| written / base * 100.0);
+            for file in &files {
+                let speed = written::read(file)?.zip(base).map(|(written, base)| written / base * 100.0);
                 measured.push(Share { speed, ..self.measured(file, program)? });
             }
             let (verdict, replayed, mut predicted) = self.predicted(&recording, program, change)?;
@@ -355,6 +348,21 @@ impl Tool {
             pairs.push(pair);
         }
         Ok(pairs)
+    }
+
+    /// Records, and writes the throughput of a program meanwhile beside the recording.
+    fn record_with_throughput(
+        &self,
+        file: &Path,
+        (program, groups): (&Program, &[&Group]),
+        calibrates: bool,
+    ) -> miette::Result<()> {
+        let (done, written) = Written::during(program, groups, || self.record(file, calibrates));
+        done?;
+        let json = self.ask(&["trace", "info", &file.to_string_lossy(), "--json"])?;
+        let time = |name: &str| json["stretches"][0][name].as_u64();
+        let speed = time("start_ns").zip(time("end_ns")).and_then(|(from, to)| written.speed(from, to));
+        written::write(file, speed)
     }
 
     fn record(&self, file: &Path, calibrates: bool) -> miette::Result<()> {

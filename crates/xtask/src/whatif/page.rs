@@ -131,8 +131,8 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
          A prediction is the mean of the five seeds of a what-if. Predictions and measurements include\n\
          the cost of recording.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
-         Throughput is in percent of the throughput without a change. Its prediction is the predicted CPU\n\
-         time in percent of the recorded: the progress of closed loops that `vruntime replay` reports. Its\n\
+         Throughput is in percent of that during the recording. Its prediction is the predicted CPU time in\n\
+         percent of the recorded: the progress of closed loops that `vruntime replay` reports. Its\n\
          measurement counts the bytes that the program's processes write.\n\
          Predictions of CPU time that are not near are first, the furthest at the top.\n\n",
         all = changed.len(),

@@ -6,34 +6,56 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::programs::{Group, Program};
 
-/// Time from the start of a recording to that of the measurement, and from the measurement's end to the recording's.
-const MARGIN: Duration = Duration::from_millis(300);
+/// Time between two samples. Each reads a file of every process.
+const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs `work`, which must take `duration`. Returns its result, and the bytes per second that `program` writes
-/// meanwhile. None: it writes nothing.
-pub(super) fn during<T: Send>(
-    program: &Program,
-    groups: &[&Group],
-    duration: Duration,
-    work: impl FnOnce() -> T,
-) -> (T, Option<f64>) {
-    std::thread::scope(|threads| {
-        let measurement = threads.spawn(|| {
-            std::thread::sleep(MARGIN);
-            let (began, before) = (Instant::now(), written(program, groups));
-            std::thread::sleep(duration.saturating_sub(2 * MARGIN));
-            let (elapsed, after) = (began.elapsed(), written(program, groups));
-            (after > before).then(|| (after - before) as f64 / elapsed.as_secs_f64())
-        });
-        let result = work();
-        (result, measurement.join().ok().flatten())
-    })
+/// Written bytes at several times.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of recordings, and the bytes until then.
+    samples: Vec<(u64, u64)>,
+}
+
+impl Written {
+    /// Runs `work`. Returns its result, and what `program` writes meanwhile.
+    pub(super) fn during<T: Send>(program: &Program, groups: &[&Group], work: impl FnOnce() -> T) -> (T, Self) {
+        std::thread::scope(|threads| {
+            let (done, ends) = channel::<()>();
+            let sampler = threads.spawn(move || {
+                let mut samples = vec![(now(), written(program, groups))];
+                while ends.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    samples.push((now(), written(program, groups)));
+                }
+                samples
+            });
+            let result = work();
+            drop(done);
+            (result, Self { samples: sampler.join().unwrap_or_default() })
+        })
+    }
+
+    /// Returns the bytes per second between two times. None: nothing was written, or samples cover less than half of
+    /// that time.
+    pub(super) fn speed(&self, from: u64, to: u64) -> Option<f64> {
+        let mut during = self.samples.iter().filter(|(at, _)| (from..=to).contains(at));
+        let (&(began, before), &(ended, after)) = (during.next()?, during.next_back()?);
+        let covers = (ended - began) * 2 >= to - from && after > before;
+        covers.then(|| (after - before) as f64 * 1e9 / (ended - began) as f64)
+    }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 /// Returns the bytes that `program` has written.
@@ -74,6 +96,8 @@ pub(super) fn read(recording: &Path) -> miette::Result<Option<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::super::programs::PROGRAMS;
     use super::*;
 
@@ -107,10 +131,22 @@ mod tests {
             Group::start("sh", &["-c", "while :; do printf '%1000d' 0; sleep 0.01; done >/dev/null"], Path::new("/"))
                 .unwrap();
         let make = PROGRAMS.iter().find(|program| program.name == "make").unwrap();
-        let ((), speed) =
-            during(make, &[&group], Duration::from_secs(2), || std::thread::sleep(Duration::from_secs(2)));
+        let began = now();
+        let ((), written) = Written::during(make, &[&group], || std::thread::sleep(Duration::from_secs(2)));
+        let speed = written.speed(began, now());
         // At most 100 times a second.
         assert!(speed.is_some_and(|speed| (1000.0..125_000.0).contains(&speed)), "{speed:?}");
+    }
+
+    #[test]
+    fn throughput_is_that_between_two_times() {
+        let written = Written { samples: vec![(100, 5), (200, 10), (300, 30), (400, 31)] };
+        assert_eq!(written.speed(150, 350), Some(20.0 * 1e9 / 100.0));
+        assert_eq!(written.speed(150, 500), Some(21.0 * 1e9 / 200.0));
+        assert_eq!(written.speed(190, 210), None, "one sample");
+        assert_eq!(written.speed(150, 700), None, "less than half");
+        let nothing = Written { samples: vec![(100, 5), (200, 5)] };
+        assert_eq!(nothing.speed(100, 200), None);
     }
 
     #[test]
