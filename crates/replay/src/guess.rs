@@ -11,8 +11,8 @@ use vruntime_sim::{Config, both, parallel};
 use vruntime_workload::program::{Follow, Op, Task, Workload};
 
 use crate::Error;
-use crate::check::FirstNames;
-use crate::recorded::{self, Connection, Coupling, Prepared, Reads, Recorded, Recorder, Thread};
+use crate::distance::{distance, off};
+use crate::recorded::{self, Connection, Coupling, Prepared, Reads, Recorded, Recorder};
 use crate::recording::{How, Recording, prepare, programs};
 use crate::replay::Runner;
 use crate::source::Source;
@@ -34,9 +34,6 @@ const FAR: f64 = 2.0;
 
 /// How often connections are left out, and the programs made again. Programs without them have other repetitions.
 const ATTEMPTS: usize = 4;
-
-/// The weight of wrong CPU times, relative to wrong numbers of switches and to wrong times of waiting.
-const CPU_TIMES: f64 = 3.0;
 
 /// Autogroup was unknown, and the replay with it is nearer to the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +72,7 @@ pub(crate) fn autogroup(
     let runs = run(&jobs);
     // A rejected replay is reported when it counts.
     let off = |(recorded, _): &(Recorded, Plan), run: Option<&Option<Vec<TaskTotals>>>| {
-        Some(off(recorded, &totals(recorded, run?.as_ref()?), false))
+        Some(off(recorded, run?.as_ref()?, false))
     };
     let [Some(without), Some(with)] = [off(&replays[0], runs.first()), off(&replays[1], runs.get(1))] else {
         return Ok(None);
@@ -227,8 +224,8 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`. Its other
-/// choices are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source`
+/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`, and to the
+/// beginning if that selects. Its other choices are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source`
 /// and `plan` charge switches.
 pub(crate) fn charged(
     source: &Source,
@@ -236,7 +233,7 @@ pub(crate) fn charged(
     mut work: Nearest,
     run: &Runner<'_>,
 ) -> (Option<Prepared>, Nearest) {
-    let Some(least) = work.distance else { return (None, work) };
+    let Some(least) = work.way.as_ref().map(|way| way.distance) else { return (None, work) };
     let near = |way: &&Way| way.distance <= least * FAR;
     let mut ways: Vec<Way> = work.way.iter().chain(&work.other).filter(near).cloned().collect();
     // Tasks that are done early would leave the others alone.
@@ -244,10 +241,8 @@ pub(crate) fn charged(
     ways.extend(messages.map(|way| Way { how: How { goes_on: true, ..way.how }, ..way }));
     let distances = parallel(&ways, |_, way| {
         let prepared = way.prepare(way.decided_by(source), plan);
-        let mut recorded = programs(&prepared, &plan.config, way.how);
-        recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
-        let ran = run(&[(&recorded.workload, plan)]).pop()??;
-        Some(distance(false, &recorded, &ran))
+        let recorded = programs(&prepared, &plan.config, way.how);
+        distance_of(false, &recorded, plan, run)
     });
     let (mut least, mut best) = (least, None);
     for (way, distance) in ways.into_iter().zip(distances) {
@@ -259,11 +254,15 @@ pub(crate) fn charged(
     }
     let Some(way) = best else { return (None, work) };
     let whole = way.prepare(&source.recorder, plan);
+    let all = programs(&whole, &plan.config, way.how);
+    let distance = if way.by_beginning { distance_of(false, &all, plan, run) } else { Some(least) };
+    if distance.is_none() || distance >= work.distance {
+        return (None, work);
+    }
     let tried = work.choice.tried;
     let choice = Choice { charged: true, tried, ..Choice::new(way.how, way.reads, &[], &way.pools) };
     let Way { how, reads, .. } = way;
-    let distance = Some(least);
-    (Some(whole), Nearest { how, reads, choice, distance, programs: None, way: None, other: None })
+    (Some(whole), Nearest { how, reads, choice, distance, programs: Some(all), way: None, other: None })
 }
 
 /// Choices of a replay, and what they are for.
@@ -314,8 +313,9 @@ fn with_messages(source: &Source, (plan, reads): (&Plan, Reads), how: How) -> Op
 }
 
 /// Returns coupling and pools of the replay nearest to the recording by CPU times. As recorded, switches and waiting
-/// for a CPU count, too. The rest is as in `how`, with which `all` is made. The beginning of a long recording decides
-/// ([`Source::sample`]).
+/// for a CPU count, too. The rest is as in `how`, with which `all` is made. The [beginning](Source::sample) of a long
+/// recording selects two ways, and the whole decides. If replays of the whole are much farther from it or much nearer,
+/// the whole selects, too. Tasks may wait for each other for ever, or begin in another way.
 ///
 /// A what-if always has pools. A replay without them keeps recorded times of waits for other threads: it is near to the
 /// recording, but says nothing about other conditions.
@@ -326,68 +326,99 @@ fn nearest_of(
     how: How,
     run: &Runner<'_>,
 ) -> Nearest {
-    let first = how;
     let names = &all.pools;
-    if all.counts.follows == 0 && names.is_empty() {
-        let choice = Choice::new(how, reads, &[], names);
-        return Nearest { how, reads, choice, distance: None, programs: Some(all), way: None, other: None };
-    }
-    let trial = Trial::new(source, (plan, reads), how, (whole, &all));
-    let distances = |ways: &[How]| -> Vec<(How, f64)> {
-        // Ways with the same pools are neighbours. Their programs exist at the same time.
-        let all = ways.chunk_by(|one, next| one.pools == next.pools).flat_map(|ways| trial.distances(ways, plan, run));
-        let all = all.collect();
-        trial.forget();
-        all
-    };
-
-    let always = if how.goes_on { all.counts.certain_pools } else { how.pools };
-    let how = How { pools: always, ..how };
-    let couples = couples(&all);
-    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && couples);
-    let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
-    let mut tried = distances(&ways);
-    // The first of equally near ones.
-    let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
-    let Some(mut best) = nearest(&tried) else {
-        let choice = Choice::new(how, reads, &[], names);
-        return Nearest { how, reads, choice, distance: None, programs: None, way: None, other: None };
-    };
-    let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
-    let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
-    let open = (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool));
-    let mut open: Vec<usize> = open.collect();
-    while !open.is_empty() {
-        // Each with the best pools so far, all at once. A pool that is better changes what follows.
-        let pools: Vec<u32> = open.iter().map(|pool| best.0.pools | 1 << pool).collect();
-        let with = |&pools: &u32| couplings.iter().map(move |&how| How { pools, ..how });
-        let mut found = distances(&pools.iter().flat_map(with).collect::<Vec<_>>());
-        let better = pools.iter().position(|pools| {
-            tried.extend(found.extract_if(.., |(how, _)| how.pools == *pools));
-            let now = nearest(&tried).unwrap_or(best);
-            std::mem::replace(&mut best, now) != now
-        });
-        open.drain(..better.map_or(open.len(), |better| better + 1));
-    }
-    if all.counts.follows > 0 {
-        let how = How { sync: true, ..best.0 };
-        // If no wakeup can be synchronous, the programs are the same.
-        let same = !best.0.sync && !trial.synchronizes(how);
-        tried.extend(if same { vec![(how, best.1)] } else { distances(&[how]) });
-        best = nearest(&tried).unwrap_or(best);
-    }
-    let way = Way {
-        how: best.0,
+    let undecided = |programs| Nearest {
+        how,
         reads,
-        distance: best.1,
+        choice: Choice::new(how, reads, &[], names),
+        distance: None,
+        programs,
+        way: None,
+        other: None,
+    };
+    if all.counts.follows == 0 && names.is_empty() {
+        return Nearest { programs: Some(all.clone()), ..undecided(None) };
+    }
+    let make = |way: How| {
+        let made = if way == how { Some(all.clone()) } else { recoupled_from((how, &all), way) };
+        made.unwrap_or_else(|| programs(whole, &plan.config, way))
+    };
+    let beginning = Trial::of_beginning(source, (plan, reads), how, (whole, &all));
+    let by_beginning = beginning.and_then(|trial| {
+        let tried = trial.search((how, &all), plan, run);
+        drop(trial);
+        let best = decided_by_whole(&tried, &make, plan, run)?;
+        Some((best, tried))
+    });
+    let is_by_beginning = by_beginning.is_some();
+    let found = by_beginning.or_else(|| {
+        let tried = Trial::of_whole(plan, how, (whole, &all)).search((how, &all), plan, run);
+        let (best, distance) = nearest_way(&tried)?;
+        Some((Decided { how: best, distance, of_trial: distance, programs: None }, tried))
+    });
+    let Some((best, tried)) = found else { return undecided(None) };
+    let way = Way {
+        how: best.how,
+        reads,
+        distance: best.of_trial,
         pools: names.clone(),
-        by_beginning: best.0.pools == 0 && trial.pools.is_some(),
+        by_beginning: best.how.pools == 0 && is_by_beginning,
         without_connections: whole.without_connections().clone(),
     };
-    drop(trial);
-    let choice = Choice::new(best.0, reads, &tried, names);
-    let programs = if best.0 == first { Some(all) } else { recoupled_from((first, &all), best.0) };
-    Nearest { how: best.0, reads, choice, distance: Some(best.1), programs, way: Some(way), other: None }
+    let programs = best.programs.unwrap_or_else(|| make(best.how));
+    let choice = Choice::new(best.how, reads, &tried, names);
+    Nearest {
+        how: best.how,
+        reads,
+        choice,
+        distance: Some(best.distance),
+        programs: Some(programs),
+        way: Some(way),
+        other: None,
+    }
+}
+
+/// A decision, with the programs of the whole recording.
+struct Decided {
+    how: How,
+    /// Its distance in the whole recording, and in the part that was tried.
+    distance: f64,
+    of_trial: f64,
+    programs: Option<Recorded>,
+}
+
+/// Decides between the two nearest ways of a beginning, by replays of the whole recording. None: the beginning says
+/// little about the whole, since both are much farther from it, or much nearer.
+fn decided_by_whole(
+    tried: &[(How, f64)],
+    make: &(impl Fn(How) -> Recorded + Sync),
+    plan: &Plan,
+    run: &Runner<'_>,
+) -> Option<Decided> {
+    let first = nearest_way(tried)?;
+    // Equally near ways are mostly the same programs.
+    let others: Vec<(How, f64)> = tried.iter().copied().filter(|(_, distance)| *distance > first.1).collect();
+    let ways: Vec<(How, f64)> = iter::once(first).chain(nearest_way(&others)).collect();
+    let decided = parallel(&ways, |_, &(how, of_trial)| {
+        let programs = make(how);
+        let distance = distance_of(how.goes_on, &programs, plan, run)?;
+        let is_alike = distance <= of_trial * FAR + BETTER && of_trial <= distance * FAR + BETTER;
+        is_alike.then_some(Decided { how, distance, of_trial, programs: Some(programs) })
+    });
+    decided.into_iter().flatten().reduce(|one, two| if two.distance < one.distance { two } else { one })
+}
+
+/// Runs programs, and returns their distance from the recording. None: the machine rejects them.
+fn distance_of(what_if: bool, programs: &Recorded, plan: &Plan, run: &Runner<'_>) -> Option<f64> {
+    let mut fitting = programs.clone();
+    recorded::fit(&mut fitting.workload, plan.config.machine.topology.nr_cpus() as u32);
+    let ran = run(&[(&fitting.workload, plan)]).pop()??;
+    Some(distance(what_if, &fitting, &ran))
+}
+
+/// Returns the nearest of the tried ways: the first of equally near ones.
+fn nearest_way(tried: &[(How, f64)]) -> Option<(How, f64)> {
+    tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one })
 }
 
 /// Returns programs from those of other choices, if only the coupling differs, and only in how wakers follow.
@@ -409,23 +440,78 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Uses the beginning if it has the whole's pools, and all continuing threads exist in half of it.
-    fn new(source: &Source, (plan, reads): (&Plan, Reads), how: How, (whole, all): (&'a Prepared, &Recorded)) -> Self {
+    /// The beginning, if it has the whole's pools, and all continuing threads exist in half of it.
+    fn of_beginning(
+        source: &Source,
+        (plan, reads): (&Plan, Reads),
+        how: How,
+        (whole, all): (&Prepared, &Recorded),
+    ) -> Option<Self> {
+        let (end, recorder) = source.sample().filter(|sample| all.repeats_from <= sample.0 / 2)?;
+        let recorder = recorder.clone().without_connections(whole.without_connections().clone());
+        let prepared = prepare(recorder, &plan.config, reads);
+        let beginning = programs(&prepared, &plan.config, how);
+        let pools = same_pools(all, &beginning).filter(|_| beginning.repeats_from <= end / 2)?;
+        Some(Self::new(plan, Cow::Owned(prepared), Some(pools), (how, beginning)))
+    }
+
+    fn of_whole(plan: &Plan, how: How, (whole, all): (&'a Prepared, &Recorded)) -> Self {
+        Self::new(plan, Cow::Borrowed(whole), None, (how, all.clone()))
+    }
+
+    fn new(
+        plan: &Plan,
+        prepared: Cow<'a, Prepared>,
+        pools: Option<Vec<Option<usize>>>,
+        mut ready: (How, Recorded),
+    ) -> Self {
         let cpus = plan.config.machine.topology.nr_cpus() as u32;
-        let trial = |prepared, pools, mut ready: Recorded| {
-            recorded::fit(&mut ready.workload, cpus);
-            Self { prepared, cpus, pools, ready: (how, ready), bases: Mutex::default() }
+        recorded::fit(&mut ready.1.workload, cpus);
+        Self { prepared, cpus, pools, ready, bases: Mutex::default() }
+    }
+
+    /// Tries couplings, pools and synchronous wakeups. `first` is how `all` is made of the whole recording. Returns all
+    /// tried ways with their distances.
+    fn search(&self, (first, all): (How, &Recorded), plan: &Plan, run: &Runner<'_>) -> Vec<(How, f64)> {
+        let names = &all.pools;
+        let distances = |ways: &[How]| -> Vec<(How, f64)> {
+            // Ways with the same pools are neighbours. Their programs exist at the same time.
+            let all =
+                ways.chunk_by(|one, next| one.pools == next.pools).flat_map(|ways| self.distances(ways, plan, run));
+            let all = all.collect();
+            self.forget();
+            all
         };
-        let sample = source.sample().filter(|sample| all.repeats_from <= sample.0 / 2);
-        if let Some((end, recorder)) = sample {
-            let recorder = recorder.clone().without_connections(whole.without_connections().clone());
-            let prepared = prepare(recorder, &plan.config, reads);
-            let beginning = programs(&prepared, &plan.config, how);
-            if let Some(pools) = same_pools(all, &beginning).filter(|_| beginning.repeats_from <= end / 2) {
-                return trial(Cow::Owned(prepared), Some(pools), beginning);
-            }
+        let always = if first.goes_on { all.counts.certain_pools } else { first.pools };
+        let how = How { pools: always, ..first };
+        let couples = couples(all);
+        let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && couples);
+        let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
+        let mut tried = distances(&ways);
+        let Some(mut best) = nearest_way(&tried) else { return tried };
+        let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
+        let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
+        let open = (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && self.shows(pool));
+        let mut open: Vec<usize> = open.collect();
+        while !open.is_empty() {
+            // Each with the best pools so far, all at once. A pool that is better changes what follows.
+            let pools: Vec<u32> = open.iter().map(|pool| best.0.pools | 1 << pool).collect();
+            let with = |&pools: &u32| couplings.iter().map(move |&how| How { pools, ..how });
+            let mut found = distances(&pools.iter().flat_map(with).collect::<Vec<_>>());
+            let better = pools.iter().position(|pools| {
+                tried.extend(found.extract_if(.., |(how, _)| how.pools == *pools));
+                let now = nearest_way(&tried).unwrap_or(best);
+                std::mem::replace(&mut best, now) != now
+            });
+            open.drain(..better.map_or(open.len(), |better| better + 1));
         }
-        trial(Cow::Borrowed(whole), None, all.clone())
+        if all.counts.follows > 0 {
+            let how = How { sync: true, ..best.0 };
+            // If no wakeup can be synchronous, the programs are the same.
+            let same = !best.0.sync && !self.synchronizes(how);
+            tried.extend(if same { vec![(how, best.1)] } else { distances(&[how]) });
+        }
+        tried
     }
 
     /// Whether trials have a pool, by its number in the whole.
@@ -539,74 +625,4 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     let little = whole.duration_ns / 1000 * LARGE_PERMILLE;
     let all_there = numbers.iter().zip(cpu_ns).all(|(number, cpu_ns)| number.is_some() || cpu_ns < little);
     all_there.then_some(numbers)
-}
-
-/// Returns a replay's distance from the recording. A what-if predicts shares of CPU time, so switches and waiting
-/// do not count.
-fn distance(what_if: bool, recorded: &Recorded, ran: &[TaskTotals]) -> f64 {
-    let replayed = totals(recorded, ran);
-    CPU_TIMES * off(recorded, &replayed, what_if)
-        + if what_if { 0.0 } else { switches_off(recorded, &replayed) + waits_off(recorded, &replayed) }
-}
-
-/// Totals of each task, by its name.
-type Totals = BTreeMap<String, TaskTotals>;
-
-/// Sums a run's totals by the names of recorded tasks.
-fn totals(recorded: &Recorded, ran: &[TaskTotals]) -> Totals {
-    let names = FirstNames::new(recorded);
-    let mut totals = Totals::new();
-    for task in ran {
-        let sum = totals.entry(names.of(&task.name)).or_default();
-        sum.cpu_ns += task.cpu_ns;
-        sum.switches += task.switches;
-        sum.waited_ns += task.waited_ns;
-    }
-    totals
-}
-
-/// Returns the difference in switches, as a part of the recorded number.
-fn switches_off(recorded: &Recorded, replayed: &Totals) -> f64 {
-    let all: u64 = recorded.threads.iter().filter(|thread| thread.task.is_some()).map(|thread| thread.switches).sum();
-    let now: u64 = replayed.values().map(|task| task.switches).sum();
-    now.abs_diff(all) as f64 / all.max(1) as f64
-}
-
-/// Returns the difference in CPU time, as a part of the total: twice the time that other tasks get. With `by_name`,
-/// tasks of one name count together, since chance decides which works.
-fn off(recorded: &Recorded, replayed: &Totals, by_name: bool) -> f64 {
-    // The replay does not record.
-    let cpu_ns = |thread: &Thread| thread.cpu_ns.saturating_sub(thread.subtracted_ns);
-    let off = differences(recorded, replayed, by_name, (cpu_ns, |task| task.cpu_ns));
-    off as f64 / sum(recorded, cpu_ns).max(1) as f64
-}
-
-/// Returns the difference in time of waiting for a CPU, as a part of all time when a task was runnable. Tasks of one
-/// name count together.
-fn waits_off(recorded: &Recorded, replayed: &Totals) -> f64 {
-    let waited_ns = |thread: &Thread| thread.waited_ns.unwrap_or(0);
-    let off = differences(recorded, replayed, true, (waited_ns, |task| task.waited_ns));
-    off as f64 / sum(recorded, |thread| thread.cpu_ns + waited_ns(thread)).max(1) as f64
-}
-
-/// Returns the sum of a figure of all recorded tasks.
-fn sum(recorded: &Recorded, figure: impl Fn(&Thread) -> u64) -> u64 {
-    recorded.threads.iter().filter(|thread| thread.task.is_some()).map(figure).sum()
-}
-
-/// Returns the sum of the differences between a recorded and a replayed figure of each task, or of all of a name.
-fn differences(
-    recorded: &Recorded,
-    replayed: &Totals,
-    by_name: bool,
-    (then, now): (impl Fn(&Thread) -> u64, impl Fn(&TaskTotals) -> u64),
-) -> u64 {
-    let mut sums = BTreeMap::<&str, (u64, u64)>::new();
-    for thread in &recorded.threads {
-        let Some(task) = thread.task else { continue };
-        let name = recorded.workload.tasks[task].name.as_str();
-        let sum = sums.entry(if by_name { &thread.comm } else { name }).or_default();
-        *sum = (sum.0 + then(thread), sum.1 + replayed.get(name).map_or(0, &now));
-    }
-    sums.values().map(|(then, now)| then.abs_diff(*now)).sum()
 }

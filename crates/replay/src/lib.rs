@@ -54,6 +54,7 @@
 
 mod autogroups;
 mod check;
+mod distance;
 mod error;
 pub mod event;
 mod guess;

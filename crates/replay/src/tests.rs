@@ -123,7 +123,7 @@ fn couplings_are_tried_if_their_tasks_have_time() {
 /// A choice that changes no operation needs no run of its own.
 #[test]
 fn equal_programs_run_once() {
-    let trace = ping_pong(60_000);
+    let trace = ping_pong(40_000);
     let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
     let workloads = std::sync::Mutex::new(Vec::new());
     let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
@@ -137,25 +137,53 @@ fn equal_programs_run_once() {
     assert!(workloads.len() < replay.choice.tried.len(), "{} runs: {:?}", workloads.len(), replay.choice);
 }
 
+/// Replays a recording, and returns the durations of all trials. If `stuck`, tasks of the whole recording do nothing.
+fn trials(recording: &Recording, stuck: bool) -> (Replay<'_>, Vec<u64>) {
+    let durations = std::sync::Mutex::new(Vec::new());
+    let end = recording.source.recorder.clone().finish(&Lateness::default()).duration_ns;
+    let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
+        let of = |workload: &Workload| workload.duration.unwrap();
+        durations.lock().unwrap().extend(jobs.iter().map(|(workload, _)| of(workload)));
+        let mut ran = crate::replay::run_all(jobs);
+        for (tasks, (workload, _)) in ran.iter_mut().zip(jobs) {
+            if stuck && of(workload) == end {
+                *tasks = Some(Vec::new());
+            }
+        }
+        ran
+    };
+    let replay = Replay::with_runner(recording, &Setup::default(), &runner).unwrap();
+    (replay, durations.into_inner().unwrap())
+}
+
 #[test]
-fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
-    for (rounds, of_beginning) in [(60_000, false), (110_000, true)] {
+fn the_beginning_of_a_long_recording_selects_two_ways_and_the_whole_decides() {
+    for (rounds, by_beginning) in [(40_000, false), (60_000, true)] {
         let trace = ping_pong(rounds);
         let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
-        let durations = std::sync::Mutex::new(Vec::new());
-        let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
-            durations.lock().unwrap().extend(jobs.iter().filter_map(|(workload, _)| workload.duration));
-            crate::replay::run_all(jobs)
-        };
-        let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
+        let (replay, durations) = trials(&recording, false);
         // The best one is tried with synchronous wakeups, too.
         assert_eq!(replay.choice.tried.len(), Coupling::ALL.len() + 1);
-        let durations = durations.into_inner().unwrap();
         let whole = replay.recorded.workload.duration.unwrap();
-        assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");
+        let (of_whole, of_beginning): (Vec<u64>, _) = durations.iter().partition(|&&tried| tried == whole);
+        assert!(of_beginning.iter().all(|&tried| tried <= whole / 2), "{durations:?} of {whole}");
+        assert_eq!((of_whole.len() == 2, !of_beginning.is_empty()), (by_beginning, by_beginning), "{durations:?}");
         // The replay has the whole.
         assert_eq!(replay.recorded.threads.iter().map(|thread| thread.rounds).sum::<u64>(), rounds);
     }
+}
+
+/// Programs that wait for each other for ever may do so only after the beginning.
+#[test]
+fn the_whole_selects_if_its_replays_are_much_farther_than_those_of_the_beginning() {
+    let trace = ping_pong(60_000);
+    let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
+    let (replay, durations) = trials(&recording, true);
+    let whole = replay.recorded.workload.duration.unwrap();
+    let of_whole = durations.iter().filter(|&&tried| tried == whole).count();
+    assert!(of_whole > 2 && durations.len() > of_whole, "{durations:?}");
+    // Each is as far as it can be: all CPU time, switches and waiting are missing.
+    assert!(replay.choice.tried.iter().all(|tried| tried.distance > 3.0), "{:?}", replay.choice);
 }
 
 #[test]
