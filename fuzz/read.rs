@@ -6,7 +6,7 @@ use vruntime_trace::read::{Events, Summary, needs};
 use vruntime_trace::{RecordedPerfetto, RecordedText};
 
 /// Reads to the end, and writes what there is in both formats.
-pub fn to_the_end(mut events: impl Events) {
+pub(crate) fn to_the_end(mut events: impl Events) {
     let mut summary = Summary::new();
     let (mut text, mut perfetto) = (RecordedText::new(io::sink(), 2), RecordedPerfetto::new(io::sink(), 2));
     while let Ok(Some(record)) = events.next_record() {

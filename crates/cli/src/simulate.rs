@@ -303,7 +303,15 @@ fn one_in<'scope>(
     let mut outcome = outcome.map_err(Failure::Refused)?;
     outcome.notes.extend(unverified(job.config.kernel.name));
     let ((trail, stat, passes), collector, log, (detector, analyses, series)) = watchers.end();
-    let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
+    let (mut perfetto, mut ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
+    if outcome.interrupted {
+        if let Some(writer) = &mut perfetto {
+            writer.mark_interrupted(outcome.end);
+        }
+        if let Some(writer) = &mut ftrace {
+            writer.mark_interrupted(outcome.end);
+        }
+    }
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
     let unwritten = written

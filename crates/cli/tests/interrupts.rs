@@ -1,14 +1,19 @@
 //! Ctrl-C takes effect during waits for input, in endless files, and inside a real task's instruction.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/seed.rs"]
+mod seed;
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use seed::any_seed;
 use support::data;
 
 /// The polling interval, and a number of polls that only an endless command exceeds.
@@ -17,9 +22,14 @@ const FOR_EVER: u32 = 6_000;
 
 /// Returns the status of a command that ends by itself; kills it if it does not.
 fn end_of(child: &mut Child, looks: u32) -> Option<ExitStatus> {
-    for _ in 0..looks {
+    looks_to_end(child, looks).map(|(status, _)| status)
+}
+
+/// As [`end_of`], with the number of polls.
+fn looks_to_end(child: &mut Child, looks: u32) -> Option<(ExitStatus, u32)> {
+    for look in 0..looks {
         if let Some(status) = child.try_wait().unwrap() {
-            return Some(status);
+            return Some((status, look));
         }
         std::thread::sleep(LOOK);
     }
@@ -283,4 +293,133 @@ fn complete_runs_are_printed() {
         }
     }
     assert!(finished.iter().any(|runs| (1..100).contains(runs)), "one is interrupted between its runs: {finished:?}");
+}
+
+/// Commands whose outputs an interrupt may cut, and their files.
+const WRITERS: [&[&str]; 6] = [
+    &["run", "many.toml", "--repeat", "2", "--json", "--out", "out", "--html", "page.html", "--tables", "tables"],
+    &[
+        "compare",
+        "many.toml",
+        "--kernel",
+        "6.1",
+        "--kernel",
+        "6.12",
+        "--repeat",
+        "2",
+        "--json",
+        "--out",
+        "out",
+        "--html",
+        "page.html",
+        "--tables",
+        "tables",
+    ],
+    &["replay", "trace.txt", "--json", "--out", "out", "--html", "page.html", "--tables", "tables"],
+    &["bisect", "many.toml", "--from", "6.1", "--to", "6.6", "--budget", "4", "--json", "--html", "page.html"],
+    &["trace", "analyse", "trace.txt", "--json", "--html", "page.html", "--tables", "tables"],
+    &["diff", "trace.txt", "other.txt", "--json", "--tables", "tables"],
+];
+
+/// Returns the files below a folder by their paths, with their contents.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
+/// Whether an output mentions the interrupt.
+fn is_marked(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    ["interrupt", "stopped early", "Ctrl-C"].iter().any(|mark| text.contains(mark))
+}
+
+/// Interrupts commands at random moments. Each ends with its own status or 130. Every output is that of the whole
+/// command, mentions the interrupt, or is missing. `cargo xtask seeds --count 17 --only random_moments` has 204.
+#[test]
+fn interrupts_at_random_moments_leave_no_file_that_looks_complete() {
+    const EACH: u64 = 2;
+    let first = any_seed();
+    let inputs = tempfile::tempdir().unwrap();
+    let text = "machine = 'core:4'\nduration = '1s'\n\
+                [[task]]\nname = 't'\ninstance = 40\nrun = '200us'\nsleep = '1ms'\n";
+    fs::write(inputs.path().join("many.toml"), text).unwrap();
+    for (seed, name) in [("1", "trace.txt"), ("2", "other.txt")] {
+        let out = inputs.path().join("made");
+        let mut child =
+            begun(inputs.path(), &["run", "many.toml", "--seed", seed, "--duration", "250ms", "--out", "made"]);
+        assert_eq!(end_of(&mut child, FOR_EVER).and_then(|status| status.code()), Some(0));
+        fs::rename(out.join("trace.txt"), inputs.path().join(name)).unwrap();
+        fs::remove_dir_all(out).unwrap();
+    }
+    for (command, arguments) in WRITERS.iter().enumerate() {
+        let mut whole = None;
+        for number in 0..=EACH {
+            let folder = tempfile::tempdir().unwrap();
+            for (path, content) in files_below(inputs.path()) {
+                fs::write(folder.path().join(path.file_name().unwrap()), content).unwrap();
+            }
+            let [out, err] = ["stdout", "stderr"].map(|name| fs::File::create(folder.path().join(name)).unwrap());
+            let mut child = begun_with(folder.path(), arguments, out, err);
+            // The first run of a command is a whole one, and tells the time for the others.
+            if let Some((_, _, looks)) = &whole {
+                let moment = any_number(first, command as u64 * EACH + number) % 1000;
+                std::thread::sleep(LOOK * (looks + 2) * moment as u32 / 1000);
+                if child.try_wait().unwrap().is_none() {
+                    interrupt(&child);
+                }
+            }
+            let end = looks_to_end(&mut child, FOR_EVER);
+            let (status, looks) = end.unwrap_or_else(|| panic!("{arguments:?} does not end"));
+            let mut files: BTreeMap<PathBuf, Vec<u8>> = files_below(folder.path())
+                .into_iter()
+                .map(|(path, content)| (path.strip_prefix(folder.path()).unwrap().to_owned(), content))
+                .collect();
+            let stderr = String::from_utf8(files.remove(Path::new("stderr")).unwrap()).unwrap();
+            assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
+            let Some((usual, complete, _)) = &whole else {
+                assert!(matches!(status.code(), Some(0 | 2)), "{arguments:?}: {status} {stderr}");
+                whole = Some((status, files, looks));
+                continue;
+            };
+            let printed = &files[Path::new("stdout")];
+            let killed = status.signal() == Some(2) && printed.is_empty();
+            assert!(killed || status.code() == Some(130) || status == *usual, "{arguments:?}: {status} {stderr}");
+            assert!(
+                printed.is_empty() || serde_json::from_slice::<serde_json::Value>(printed).is_ok(),
+                "{arguments:?}"
+            );
+            for (path, content) in &files {
+                let known = complete.get(path);
+                assert!(known.is_some() || path.ends_with("notes.csv"), "{arguments:?} leaves {}", path.display());
+                // The list of a folder's files has the time of each.
+                if path.ends_with(".vruntime-files") {
+                    continue;
+                }
+                let in_notes = files.get(&path.with_file_name("notes.csv")).is_some_and(|notes| is_marked(notes));
+                let nothing = content.is_empty() && path == Path::new("stdout");
+                assert!(
+                    nothing || known == Some(content) || is_marked(content) || in_notes,
+                    "{arguments:?}: {} looks complete: {stderr}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+/// Draws a number (SplitMix64).
+fn any_number(seed: u64, draw: u64) -> u64 {
+    let mut bits = seed.wrapping_mul(1_000_003).wrapping_add(draw + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
 }

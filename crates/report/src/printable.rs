@@ -2,18 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character controls a terminal, or hides in a text: controls, line separators, writing directions, and
-/// characters without a width.
-pub fn obeyed(character: char) -> bool {
-    const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
-    /// Soft hyphen, separators without a width.
-    const INVISIBLE: [char; 4] = ['\u{ad}', '\u{180e}', '\u{200b}', '\u{feff}'];
-    character.is_control()
-        || DIRECTIONS.contains(&character)
-        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || INVISIBLE.contains(&character)
-        || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
+pub use vruntime_trace::obeyed;
 
 /// Escapes a name for one line: characters that break a table or control a terminal.
 ///

@@ -21,6 +21,9 @@ use site::Site;
 /// Mark of a run's end, which ends all states.
 pub(crate) const END_OF_RUN: &str = "end of run";
 
+/// Marks the end of a run that was stopped early.
+pub(crate) const INTERRUPTED: &str = "interrupted: the trace lacks the rest of the run";
+
 /// Writes events as ftrace text, one per line.
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
@@ -154,6 +157,11 @@ impl<W: Write> FtraceWriter<W> {
 }
 
 impl<W: Write> FtraceWriter<W> {
+    /// Marks the run as stopped early, at its end `at`. Call this after [`Sink::finish`].
+    pub fn mark_interrupted(&mut self, at: u64) {
+        self.print(at, INTERRUPTED);
+    }
+
     /// Writes a taskless mark on CPU 0.
     fn print(&mut self, at: u64, text: &str) {
         self.now = self.now.max(at);

@@ -45,7 +45,7 @@ pub use event::{
 };
 pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
-pub use names::{is_stopper, stopper_pid, task_pid};
+pub use names::{is_stopper, obeyed, stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
 pub use relay::{Batch, Relay, Wants};
 pub use sink::{

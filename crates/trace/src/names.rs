@@ -97,9 +97,22 @@ pub(crate) struct Names {
     identities: Option<Identities>,
 }
 
-/// Replaces control characters, which could break a line of text, with `?`.
+/// Whether a character controls a terminal, or hides in a text: controls, line separators, writing directions, and
+/// characters without a width.
+pub fn obeyed(character: char) -> bool {
+    const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    /// Soft hyphen, separators without a width.
+    const INVISIBLE: [char; 4] = ['\u{ad}', '\u{180e}', '\u{200b}', '\u{feff}'];
+    character.is_control()
+        || DIRECTIONS.contains(&character)
+        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || INVISIBLE.contains(&character)
+        || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Replaces characters that break a line, or control a terminal, with `?`.
 pub(crate) fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    name.chars().map(|c| if obeyed(c) { '?' } else { c }).collect()
 }
 
 fn out_of_range(what: &str, id: u32, limit: u32) -> io::Error {
@@ -381,6 +394,12 @@ mod tests {
         names.announce(TaskId(2), &info)?;
         assert_eq!(names.task(TaskId(2)).comm.as_ref(), b"two?lines?");
         assert_eq!(names.task(TaskId(2)).prio, 115);
+        // Writing directions, and characters without a width, do not hide what a line says.
+        let info = TaskInfo { name: "a\u{202e}b\u{200b}c\u{2028}\u{e4}", ..info };
+        names.announce(TaskId(3), &info)?;
+        assert_eq!(names.task(TaskId(3)).comm.as_ref(), "a?b?c?\u{e4}".as_bytes());
+        names.announce_group(GroupId(1), &GroupInfo { path: "/x\u{2066}y", ..GroupInfo::default() })?;
+        assert_eq!(names.path(GroupId(1)), "/x?y");
         Ok(())
     }
 

@@ -70,6 +70,30 @@ fn read(bytes: Vec<u8>) -> (Vec<String>, Summary, Notes) {
     (lines, summary, events.notes().clone())
 }
 
+/// A run that was stopped early ends with a mark, behind its end. Readers find all its events.
+#[test]
+fn an_interrupted_run_ends_with_a_mark() {
+    const MARK: &[u8] = b"interrupted: the trace lacks the rest of the run";
+    let (mut text, mut perfetto) = (FtraceWriter::new(Vec::new(), 6), PerfettoWriter::new(Vec::new()));
+    feed(&mut text, 500);
+    feed(&mut perfetto, 500);
+    text.mark_interrupted(10_000_000);
+    perfetto.mark_interrupted(10_000_000);
+    for bytes in [text.finish_writing().unwrap(), perfetto.finish_writing().unwrap()] {
+        let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
+        let mut prints = Vec::new();
+        while let Some(record) = events.next_record().unwrap() {
+            if let Tracepoint::Print { text } = record.point {
+                prints.push((record.at, text.to_vec()));
+            }
+        }
+        let texts: Vec<String> = prints.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+        assert_eq!(prints.last().map(|(at, _)| *at), Some(10_000_000), "{texts:?}");
+        assert!(prints.last().is_some_and(|(_, text)| text.ends_with(MARK)), "{texts:?}");
+        assert!(texts[texts.len() - 2].ends_with("end of run"), "{texts:?}");
+    }
+}
+
 #[test]
 fn both_formats_have_the_same_events() {
     let mut sinks = (

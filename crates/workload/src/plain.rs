@@ -19,6 +19,19 @@ fn obeyed(character: char) -> bool {
         || matches!(character, '\u{2060}'..='\u{2064}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Escapes the characters of a name that terminals obey.
+pub(crate) fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for character in name.chars() {
+        if obeyed(character) {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
 /// Returns the character, or a substitute.
 pub(crate) fn visible(character: char) -> char {
     match character {

@@ -1,5 +1,7 @@
 //! "Did you mean": the nearest known name.
 
+use crate::plain::escaped;
+
 /// Returns the name nearest to `wrong`, if near enough.
 ///
 /// ```
@@ -35,12 +37,12 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + 
     }
 }
 
-/// Returns the first 20 names.
+/// Returns the first 20 names, without characters that terminals obey.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<_> = names.into_iter().collect();
     let more = names.len().saturating_sub(20);
     names.truncate(20);
-    let mut text = names.join(", ");
+    let mut text = names.into_iter().map(escaped).collect::<Vec<_>>().join(", ");
     if more > 0 {
         use std::fmt::Write as _;
         let _ = write!(text, " and {more} more");
@@ -82,5 +84,6 @@ mod tests {
         assert_eq!(nearest("prioritty", keys), Some("priority"));
         assert_eq!(nearest("zebra", keys), None);
         assert_eq!(nearest(&"p".repeat(1000), keys), None);
+        assert_eq!(did_you_mean("zebra", ["a\nb\u{202e}"]), "known here: a\\nb\\u{202e}");
     }
 }

@@ -5,6 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[path = "../../../tests/mutate.rs"]
+mod mutate;
+
+use mutate::mutate;
 use proptest::prelude::*;
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::{self, Options};
@@ -135,25 +139,6 @@ fn long_files_are_read_in_linear_time() {
         "[[workload]]\ncopies = 1000000\nrtapp_inline = '{ \"tasks\" : {} }'\ngroup = \"/a-{copy}/b/c/d/e/f\"\n";
     read_scenario(many_copies.repeat(1000).as_bytes());
     read_scenario("a.".repeat(100_000).as_bytes());
-}
-
-/// A byte put in, taken out, changed, or a stretch doubled.
-fn mutate(bytes: &mut Vec<u8>, at: usize, kind: u8, byte: u8) {
-    if bytes.is_empty() {
-        return;
-    }
-    let at = at % bytes.len();
-    match kind % 5 {
-        0 => bytes[at] = byte,
-        1 => bytes.insert(at, byte),
-        2 => _ = bytes.remove(at),
-        3 => bytes.truncate(at),
-        _ => {
-            let end = (at + usize::from(byte)).min(bytes.len());
-            let stretch = bytes[at..end].to_vec();
-            bytes.splice(at..at, stretch);
-        }
-    }
 }
 
 proptest! {

@@ -139,9 +139,12 @@ fn of_seeds<'a>(runs: impl Iterator<Item = &'a Done>, seeds: u16) -> String {
     }
 }
 
-/// Formats seed and digest, one line for each run.
+/// Formats seed and digest, one line for each run. A line ends with `interrupted` if the run was stopped early.
 fn digests(runs: &[Done]) -> String {
-    let lines = runs.iter().map(|run| format!("seed {} digest {:016x}", run.seed, run.digest));
+    let lines = runs.iter().map(|run| {
+        let interrupted = if run.outcome.interrupted { " interrupted" } else { "" };
+        format!("seed {} digest {:016x}{interrupted}", run.seed, run.digest)
+    });
     lines.chain([String::new()]).collect::<Vec<String>>().join("\n")
 }
 

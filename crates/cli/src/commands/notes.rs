@@ -56,6 +56,16 @@ impl Notes {
         self.grave += damage.len();
     }
 
+    /// Puts runs that were stopped early first, each once: both sides of a seed may have stopped at one time.
+    pub(super) fn is_interrupted(&mut self, runs: impl Iterator<Item = String>) {
+        for note in runs {
+            if !self.all.contains(&note) {
+                self.all.insert(0, note);
+                self.grave += 1;
+            }
+        }
+    }
+
     /// Adds a grave note: an assumption.
     pub(super) fn is_guessed(&mut self, note: &str) {
         self.all.insert(self.grave, note.to_owned());

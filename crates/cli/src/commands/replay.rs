@@ -76,6 +76,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(guess) = guess {
         notes.is_guessed(&guessed(guess));
     }
+    notes.is_interrupted(runs.iter().filter_map(super::stopped_early));
     notes.has_event_cost(asked.event_cost, recorded, programs.replay.choice.charged);
     if let Some(section) = &asked.section {
         section.add_notes(&mut check, &mut notes);

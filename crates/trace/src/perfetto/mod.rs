@@ -27,7 +27,7 @@ use self::proto::{
 use self::tracks::{
     States, THREAD_TRACKS, group_change, group_use, offline, overutilized, queue_length, rt_throttles, throttles,
 };
-use crate::ftrace::END_OF_RUN;
+use crate::ftrace::{END_OF_RUN, INTERRUPTED};
 use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
@@ -276,6 +276,16 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// Marks the run's end, which ends all slices.
     fn end_of_run(&mut self, at: u64) {
+        self.print(at, END_OF_RUN);
+    }
+
+    /// Marks the run as stopped early, at its end `at`. Call this after [`Sink::finish`].
+    pub fn mark_interrupted(&mut self, at: u64) {
+        self.print(at, INTERRUPTED);
+    }
+
+    /// Writes a taskless mark on CPU 0, at the time of the last event if that is later.
+    fn print(&mut self, at: u64, text: &'static str) {
         let cpu = CpuId(0);
         if let Err(error) = self.names.admit_cpu(cpu) {
             self.out.fail(error);
@@ -283,7 +293,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
         let timestamp = self.cpus.iter().map(|cpu| cpu.latest).chain([at]).max();
         let pid = Some(self.names.who(cpu, self.names.current(cpu)).pid.unsigned_abs());
-        let buf = Some(Bytes::from_static(END_OF_RUN.as_bytes()));
+        let buf = Some(Bytes::from_static(text.as_bytes()));
         let event = Some(FtraceEventKind::Print(Print { ip: None, buf }));
         self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp, pid, common_flags: None, event });
     }
