@@ -225,8 +225,8 @@ pub(crate) fn nearest(
 }
 
 /// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`, and to the
-/// beginning if that selects. Its other choices are the same. Otherwise returns `work`, without a preparation. The choice has the attempts of both. `source`
-/// and `plan` charge switches.
+/// beginning if that selects. Its other choices are the same. Otherwise returns `work`, without a preparation. The
+/// choice has the attempts of both. `source` and `plan` charge switches.
 pub(crate) fn charged(
     source: &Source,
     plan: &Plan,

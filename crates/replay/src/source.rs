@@ -2,9 +2,9 @@
 
 use crate::recorded::{Event, Recorder, What};
 
-/// Switches and nanoseconds of the beginning that selects what the trace leaves open. They bound the cost. A short trace
-/// has the shorter beginning. With 10,000 switches, that of Java is too short: the mean error of 77 what-ifs is 6.6 %
-/// instead of 6.1. With 20,000, as many of 167 what-ifs are near as with 50,000.
+/// Switches and nanoseconds of the beginning that selects what the trace leaves open. They bound the cost. A short
+/// trace has the shorter beginning. With 10,000 switches, that of Java is too short: the mean error of 77 what-ifs is
+/// 6.6 % instead of 6.1. With 20,000, as many of 167 what-ifs are near as with 50,000.
 const SAMPLE_SWITCHES: u64 = 20_000;
 const SAMPLE_NS: [u64; 2] = [500_000_000, 1_000_000_000];
 
