@@ -224,7 +224,7 @@ pub(crate) fn nearest(
     (if nearer { with } else { without }, nearest)
 }
 
-/// Returns a replay with [charged](Choice::charged) switches, if it is nearer to the recording than `work`, and to the
+/// Returns a replay with [charged](Choice::charged) switches, if it is nearer than `work` to the recording, and to its
 /// beginning if that selects. Its other choices are the same. Otherwise returns `work`, without a preparation. The
 /// choice has the attempts of both. `source` and `plan` charge switches.
 pub(crate) fn charged(
