@@ -32,6 +32,9 @@ const MOST_POOLS: usize = 4;
 /// far are not tried with charged switches.
 const FAR: f64 = 2.0;
 
+/// Distances up to this one are alike: CPU times that differ by a fifteenth.
+const NEAR: f64 = 0.2;
+
 /// How often connections are left out, and the programs made again. Programs without them have other repetitions.
 const ATTEMPTS: usize = 4;
 
@@ -388,7 +391,7 @@ struct Decided {
 }
 
 /// Decides between the two nearest ways of a beginning, by replays of the whole recording. None: the beginning says
-/// little about the whole, since both are much farther from it, or much nearer.
+/// little about the whole, since the better one is much farther from it, or much nearer.
 fn decided_by_whole(
     tried: &[(How, f64)],
     make: &(impl Fn(How) -> Recorded + Sync),
@@ -402,10 +405,11 @@ fn decided_by_whole(
     let decided = parallel(&ways, |_, &(how, of_trial)| {
         let programs = make(how);
         let distance = distance_of(how.goes_on, &programs, plan, run)?;
-        let is_alike = distance <= of_trial * FAR + BETTER && of_trial <= distance * FAR + BETTER;
-        is_alike.then_some(Decided { how, distance, of_trial, programs: Some(programs) })
+        Some(Decided { how, distance, of_trial, programs: Some(programs) })
     });
-    decided.into_iter().flatten().reduce(|one, two| if two.distance < one.distance { two } else { one })
+    let best = decided.into_iter().flatten().reduce(|one, two| if two.distance < one.distance { two } else { one })?;
+    let is_alike = best.distance <= (best.of_trial * FAR).max(NEAR) && best.of_trial <= (best.distance * FAR).max(NEAR);
+    is_alike.then_some(best)
 }
 
 /// Runs programs, and returns their distance from the recording. None: the machine rejects them.
@@ -625,4 +629,42 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     let little = whole.duration_ns / 1000 * LARGE_PERMILLE;
     let all_there = numbers.iter().zip(cpu_ns).all(|(number, cpu_ns)| number.is_some() || cpu_ns < little);
     all_there.then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ReadOptions, Replay, Setup};
+
+    /// The near way's replay of the whole is as recorded. In the other one's, no task runs.
+    #[test]
+    fn a_far_way_is_never_taken_if_the_near_one_is_even_nearer_in_the_whole() {
+        let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/groups.pftrace");
+        let recording = Recording::open(trace, &ReadOptions::default()).unwrap();
+        let replay = Replay::new(&recording, &Setup::default()).unwrap();
+        let near = How { goes_on: true, ..How::default() };
+        let far = How { sync: true, ..near };
+        let make = |how: How| {
+            let mut programs = replay.recorded.clone();
+            programs.workload.duration = Some(u64::from(how.sync));
+            programs
+        };
+        let as_recorded = |thread: &recorded::Thread| {
+            let name = replay.recorded.workload.tasks[thread.task?].name.clone();
+            Some(TaskTotals { name, cpu_ns: thread.cpu_ns - thread.subtracted_ns, ..TaskTotals::default() })
+        };
+        let run = |jobs: &[(&Workload, &Plan)]| {
+            let ran = |(workload, _): &(&Workload, &Plan)| {
+                let runs = workload.duration == Some(0);
+                Some(replay.recorded.threads.iter().filter_map(as_recorded).filter(|_| runs).collect())
+            };
+            jobs.iter().map(ran).collect()
+        };
+        let decided = |of_near| {
+            let tried = [(near, of_near), (far, 2.5)];
+            decided_by_whole(&tried, &make, &replay.plan, &run).map(|it| (it.how.sync, it.distance))
+        };
+        assert_eq!(decided(0.1), Some((false, 0.0)), "both are near");
+        assert_eq!(decided(0.5), None, "the beginning says little");
+    }
 }
