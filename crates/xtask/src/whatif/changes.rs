@@ -12,6 +12,8 @@ use crate::command::{command, output};
 pub(crate) const HOG: &str = "sha256sum";
 /// Number of hogs in the recording.
 pub(crate) const HOGS: usize = 2;
+/// What stands in rules for the names of the program's tasks.
+const PROGRAM: &str = "PROGRAM";
 /// The group that changes create.
 const GROUP: &str = "vruntime-whatif";
 
@@ -52,11 +54,12 @@ impl Change {
         matches!(self.make, Make::Nothing)
     }
 
-    /// Returns the arguments of `vruntime replay`. A rule that begins with `--` is an option.
-    pub(crate) fn arguments(&self) -> Vec<&'static str> {
-        let of_rule = |rule: &&'static str| match rule.split_once(' ') {
-            Some((option, value)) if rule.starts_with("--") => [option, value],
-            _ => ["--map", rule],
+    /// Returns the arguments of `vruntime replay`. A rule that begins with `--` is an option. `tasks` are prefixes of
+    /// the names of the program's tasks, as [`Program::tasks`].
+    pub(crate) fn arguments(&self, tasks: &[&str]) -> Vec<String> {
+        let of_rule = |rule: &&str| match rule.split_once(' ') {
+            Some((option, value)) if rule.starts_with("--") => [option.to_owned(), value.to_owned()],
+            _ => ["--map".to_owned(), rule.replace(PROGRAM, &names(tasks))],
         };
         self.rules.iter().flat_map(of_rule).collect()
     }
@@ -105,10 +108,16 @@ pub(super) const OF_HOGS: &[Change] = &[
         rules: &["comm=sha256sum: group=/vruntime-whatif max=50ms/100ms"],
         make: Make::LimitMs(50),
     },
-    // The recorder stays where it was.
-    Change { what: "one CPU for all", rules: &["*: cpus=0", "comm=vruntime-reader: cpus=0-1"], make: Make::OneCpu },
+    // Other tasks stay where they were.
+    Change { what: "one CPU for all", rules: &["comm={PROGRAM,sha256sum}: cpus=0"], make: Make::OneCpu },
     Change { what: "no autogroups", rules: &["--set sched_autogroup_enabled=0"], make: Make::NoAutogroup },
 ];
+
+/// Returns the pattern of the names of tasks that begin so. A final `-` ends the name.
+fn names(tasks: &[&str]) -> String {
+    let pattern = |begin: &&str| begin.strip_suffix('-').map_or_else(|| format!("{begin}*"), str::to_owned);
+    tasks.iter().map(pattern).collect::<Vec<_>>().join(",")
+}
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
@@ -248,4 +257,15 @@ fn hierarchy<'a>(
     });
     found
         .ok_or_else(|| miette!("no cgroup hierarchy with the controller cpu is mounted; mount one, or leave these out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_all_names_the_programs_tasks() {
+        let change = OF_HOGS.iter().find(|change| matches!(change.make, Make::OneCpu)).unwrap();
+        assert_eq!(change.arguments(&["cc1", "sh-"]), ["--map", "comm={cc1*,sh,sha256sum}: cpus=0"]);
+    }
 }

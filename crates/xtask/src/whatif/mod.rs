@@ -136,7 +136,7 @@ impl WhatIf {
             print::line!("\nChanges:");
             for (change, name) in all_changes() {
                 let arguments: Vec<_> =
-                    change.arguments().chunks(2).map(|pair| format!("{} '{}'", pair[0], pair[1])).collect();
+                    change.arguments(&["PROGRAM"]).chunks(2).map(|pair| format!("{} '{}'", pair[0], pair[1])).collect();
                 print::line!("{:30} {}{name}", change.what, arguments.join(" "));
             }
             return Ok(());
@@ -226,6 +226,9 @@ impl WhatIf {
             tool.record_with_throughput(&recording, (program, &[&running]), true)?;
             tool.measured(&recording, program)?
         };
+        if recorded.program <= 0.0 {
+            return Err(miette!("no task of it ran in the recording: it had not started after {} s", program.begins_s));
+        }
         if self.as_recorded {
             running.runs()?;
             let (verdict, replayed) = tool.replayed(&recording, program)?;
@@ -386,7 +389,7 @@ impl Tool {
 
     /// Returns a replay's verdict, and CPU time as recorded and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
-        self.predicted_with(file, program, &change.arguments())
+        self.predicted_with(file, program, &change.arguments(program.tasks))
     }
 
     /// Returns a replay's verdict, and CPU time as recorded.
