@@ -53,6 +53,7 @@ mod printable;
 mod procfs;
 mod psi;
 mod replay;
+mod replay_effects;
 mod replay_groups;
 mod replay_over;
 mod replay_progress;

@@ -436,11 +436,13 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         seeds(as_recorded.config.seed, arguments.seeds),
     );
     let mut text = format!("{}\n{}\n", fit_text(&head, ""), fit_text(&check.verdict_line(), ""));
-    if let Some(sentence) = check.what_if_sentence() {
+    if let Some((heading, effects)) = check.what_if_lines() {
         if check.verdict() == Some(Verdict::Poor) {
             text.push_str("The replay reproduces the recording poorly: do not rely on this what-if.\n");
         }
-        text.extend(["\n", &fit_text(&sentence, ""), "\n\n"]);
+        text.extend(["\n", &heading, "\n"]);
+        text.extend(effects.iter().map(|effect| fit_text(effect, "  ") + "\n"));
+        text.push('\n');
     }
     for remedy in remedies(arguments, replay, check) {
         text.push_str(&fit_text(&remedy, "  "));

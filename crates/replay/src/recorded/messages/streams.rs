@@ -3,7 +3,7 @@
 //! Few events show which sockets are connected. But a thread that sends wakes the thread that receives. The bytes of
 //! such a message have the same place in what one socket sent and the other received, and so have all that follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::by_stretch::ByStretch;
 use super::{Message, stretch_of};
@@ -110,16 +110,40 @@ impl<'a> Streams<'a> {
                 peers.extend([(one, two), (two, one)]);
             }
         }
+        let of_any = self.processes_of_any_thread(threads);
+        let is_of_any = |to: usize| self.process(threads, to).is_some_and(|process| of_any.contains(&process));
         let mut links = Vec::new();
         for (from, to) in peers {
             let best = votes.get(&(from, to)).and_then(|votes| votes.iter().max_by_key(|(_, votes)| **votes));
             // Of a connection that began in the trace, every byte is there.
             let best = if known.contains_key(&from) { Some((&0, &0)) } else { best };
             let offset = best.map_or_else(|| self.in_step(from, to), |(&difference, _)| Some(difference));
-            let offset = offset.filter(|&offset| self.is_of_one_thread(to) && self.agrees(from, to, offset));
+            let offset =
+                offset.filter(|&offset| self.is_of_one_thread(to) && !is_of_any(to) && self.agrees(from, to, offset));
             links.extend(offset.map(|offset| (from, to, offset)));
         }
         links
+    }
+
+    /// Returns the processes whose threads share their sockets: at least half of their receipts are from sockets that
+    /// are not one thread's. In Go, any thread may continue a goroutine. A connection of few messages is then one
+    /// thread's by chance.
+    fn processes_of_any_thread(&self, threads: &[Thread]) -> BTreeSet<i32> {
+        let mut receipts = BTreeMap::<i32, (usize, usize)>::new();
+        for (&socket, received) in &self.received {
+            let Some(process) = self.process(threads, socket) else { continue };
+            let (shared, all) = receipts.entry(process).or_default();
+            *all += received.len();
+            *shared += if self.is_of_one_thread(socket) { 0 } else { received.len() };
+        }
+        receipts.retain(|_, (shared, all)| *shared * 2 >= *all);
+        receipts.into_keys().collect()
+    }
+
+    /// Returns the process that receives from a socket, by the first receipt.
+    fn process(&self, threads: &[Thread], socket: usize) -> Option<i32> {
+        let first = *self.received.get(&socket)?.first()?;
+        threads[self.transfers[first].place?.thread].tgid
     }
 
     /// Returns the least bytes that a receiver lacks at the start, if it never waited for that sender.

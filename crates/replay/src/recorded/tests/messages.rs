@@ -290,6 +290,26 @@ fn a_socket_from_which_several_threads_receive_has_no_messages() {
     assert_eq!(messages(4), (0, 1));
 }
 
+/// If threads of a process share most of its data, a connection is one thread's by chance.
+#[test]
+fn a_process_whose_threads_share_their_sockets_has_no_messages() {
+    let mate = Named { pid: 11, ..SERVER };
+    let messages = |own: usize| {
+        let mut talk = Talk::new();
+        (0..3).for_each(|cpu| talk.sleeps(cpu));
+        talk.script.switch(talk.now, 1, Left::Runnable, Some(CLIENTS[0]));
+        let shared = (0..40).map(|round| (200, [(0, SERVER), (2, mate)][round % 2]));
+        for (socket, reader) in shared.chain(std::iter::repeat_n((201, (0, SERVER)), own)) {
+            talk.sends(1, socket - 100, reader);
+            talk.event(reader.0, What::Received { socket, bytes: 1 });
+            talk.sleeps(reader.0);
+        }
+        talk.finish().counts.messages
+    };
+    assert_eq!(messages(60), 60);
+    assert_eq!(messages(30), 0);
+}
+
 /// One's request ends the server's sleep, and the server reads that of two first. This wakeup is the only sign of
 /// which sockets are connected. Another task would wait for ever, so the replay leaves that connection out.
 #[test]
