@@ -205,8 +205,8 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
         return Err(unknown_subject(&figure, &first.results));
     }
     sides.figure = Some(figure.clone());
-    // What stands out is large enough to matter, and has stood out with other seeds. A figure that the user named matters
-    // in any case, but may differ by chance.
+    // What stands out is large enough to matter, and has stood out with other seeds. A figure that the user named
+    // matters in any case, but may differ by chance.
     let mut fresh = None;
     if is_named && sides.seeds > 1 && search::may_differ_by_chance([&first, &last]) {
         fresh = <[Ran; 2]>::try_from(sides.run(&ends, Seeds::Fresh)?).ok();

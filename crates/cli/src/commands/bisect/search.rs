@@ -213,7 +213,8 @@ struct Search<'a, B> {
 /// The size of the first groups. Most differences change nothing.
 const GROUP: usize = 6;
 
-/// Searches `0..differences`. `ends` are the runs of the two sides, and `fresh` those with other seeds, if any.
+/// Searches `0..differences`. `ends` are the runs of the two sides, and `fresh` those with other seeds. `None`: the
+/// change is no chance.
 pub(super) fn search<B: Between>(
     sides: &mut B,
     differences: usize,
@@ -366,7 +367,8 @@ impl<'a, B: Between> Search<'a, B> {
         Ok(by.filter(|by| goal.is_most(*by)).map(|by| Undo { causes, by }))
     }
 
-    /// Returns the effect of the second of two variants beyond the first's, with fresh seeds. `None`: beyond the budget.
+    /// Returns the effect of the second of two variants beyond the first's, with fresh seeds. `None`: beyond the
+    /// budget.
     fn fresh_effect(&mut self, variants: &[B::Variant; 2]) -> Result<Option<f64>, B::Error> {
         let runs = self.budgeted(variants, Seeds::Fresh, &mut |sides, some| sides.run(some, Seeds::Fresh))?;
         let means: Vec<f64> = runs.iter().flatten().map(Ran::mean).collect();
