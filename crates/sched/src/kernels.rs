@@ -68,7 +68,7 @@ pub struct Kernel {
     pub base_slice_ns: u64,
     /// How long a task stays cache-hot, ns.
     pub migration_cost_ns: u64,
-    /// What was not compared with that kernel, beside [`remembered`](Self::remembered) releases; empty: nothing.
+    /// What was not compared with that kernel; empty: nothing.
     pub unverified: &'static str,
     /// Changes from the kernel before, and why.
     pub change: &'static str,
@@ -300,18 +300,6 @@ impl Kernel {
             Of::Kernel(name) => self.name == name,
             Of::Vruntime => false,
         })
-    }
-
-    /// Returns its behaviours whose releases are remembered only.
-    ///
-    /// ```
-    /// let kernel = vruntime_sched::kernel("6.8").unwrap();
-    /// assert!(kernel.remembered().any(|row| row.name == "SPARE_CORE_FIRST"));
-    /// ```
-    pub fn remembered(&self) -> impl Iterator<Item = &'static behaviours::BehaviourRow> {
-        let policy = self.policy;
-        let is_remembered = |row: &behaviours::BehaviourRow| row.certainty == behaviours::Certainty::Remembered;
-        self.behaviours.rows().filter(move |row| is_remembered(row) && row.behaviour.concerns(policy))
     }
 
     /// Sets a tunable by its sysctl's or debugfs file's name, unscaled by CPUs. [`takes`](Self::takes) says whether the

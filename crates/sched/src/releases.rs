@@ -25,8 +25,6 @@ pub enum Certainty {
     Recorded,
     /// Read in the source of kernels with and without it.
     Read,
-    /// Remembered from the mainline history, and not compared with the kernel's source.
-    Remembered,
 }
 
 impl Certainty {
@@ -35,7 +33,6 @@ impl Certainty {
         match self {
             Self::Recorded => "recorded",
             Self::Read => "read",
-            Self::Remembered => "remembered",
         }
     }
 }
@@ -46,7 +43,6 @@ impl Certainty {
         match self {
             Self::Recorded => "recordings, or instructions of running kernels",
             Self::Read => "sources of kernels with and without it",
-            Self::Remembered => "mainline history, from memory",
         }
     }
 }

@@ -280,3 +280,24 @@ fn balancers_ignore_per_cpu_kernel_threads() {
     let ([task, thread], [_, without]) = (failures(true), failures(false));
     assert!(task > 0 && thread == 0 && without > 0, "{task}, {thread}, {without}");
 }
+
+/// `NEWIDLE_RETRIES`: a newly idle CPU pulls a sleeping task, whose dequeue is delayed. It finds nothing to run, and
+/// looks for another task at once. Without the behaviour, it stays idle.
+#[test]
+fn a_cpu_that_pulled_in_vain_pulls_again() {
+    let of =
+        |name: &str, run_us, sleep_us| task(name, vec![phase(vec![run(run_us), sleep(sleep_us)], Repeat::Forever)]);
+    let work =
+        workload(vec![of("a", 4_689, 1_580), of("b", 3_088, 5_082), of("c", 1_056, 2_878), of("d", 3_970, 4_686)]);
+    let again = |on| {
+        let mut config = forced("6.12", "2", Behaviour::NewidleRetries, on);
+        config.kernel.feature("NO_NI_RANDOM").unwrap();
+        let pulls = log(&work, &config, 1_000).pick(|at, event| match event {
+            Event::Migrate { to, cause: MigrateCause::NewIdle, .. } => Some((at, to)),
+            _ => None,
+        });
+        (pulls.len(), pulls.windows(2).filter(|pair| pair[0] == pair[1]).count())
+    };
+    let (with, without) = (again(true), again(false));
+    assert!(with.1 > 0 && without.1 == 0 && without.0 > 0, "{with:?} {without:?}");
+}

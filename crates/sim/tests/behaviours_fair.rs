@@ -277,3 +277,49 @@ fn a_yield_costs_the_rest_of_the_request() {
     let (with, without) = (share(true), share(false));
     assert!(with < 15 && without > 45, "{with} % and {without} %");
 }
+
+/// `REWEIGHT_STRETCHES_SLEEPERS`: a waiting task is off the queue while it becomes heavier. The rest of its request
+/// shrinks in virtual time, as its weight grows. Without the behaviour, it stays, and lasts longer than a slice.
+#[test]
+fn the_rest_of_a_request_follows_a_new_weight() {
+    let work = |nices: Vec<Change>| Workload { changes: nices, ..workload(vec![hog("a"), hog("b"), hog("c")]) };
+    let heavier = |task| to_policy(400 * MS, task, Policy::Other { nice: -10, slice: None });
+    let rest = |on, changes: Vec<Change>, task: u32| {
+        let config = forced("7.1", "1", Behaviour::ReweightStretches, on);
+        let entity = seen(&work(changes), &config, task, 400 * MS + 1).0;
+        entity.deadline - entity.vruntime
+    };
+    let config = exact("7.1", "1");
+    let turn = switches(&work(Vec::new()), &config, 400).last().and_then(|(_, task)| *task);
+    let waits = (0..3).find(|task| Some(*task) != turn).expect("two tasks wait");
+    let before = rest(true, Vec::new(), waits);
+    assert!(before > 0, "{before}");
+    let [with, without] = [true, false].map(|on| rest(on, vec![heavier(waits as usize)], waits));
+    assert_eq!(without, before);
+    // Nice -10 weighs 9548, and nice 0 1024.
+    assert!((with - before * 1024 / 9548).abs() <= 1, "{with} of {before}");
+}
+
+/// `BUDDY_IF_PROTECTED`: a task with a short slice wakes beside the buddy of a task with a long one, and preempts.
+/// Without the behaviour, the buddy is in its way.
+#[test]
+fn a_short_slice_preempts_beside_a_buddy() {
+    let wake = Op::WakeUp { queue: 0, nr: 1, events: 1, sync: true };
+    let wait = Op::WaitEvent { queue: 0, mode: WaitMode::Exclusive, timeout: None };
+    let every = |timer| Op::Timer { timer, period: 20 * MS, mode: TimerMode::Absolute };
+    let of_slice = |task, slice| with_policy(task, Policy::Other { nice: 0, slice });
+    // The waker says that it will sleep, and computes for another 5 ms.
+    let waker = task("waker", vec![phase(vec![run(1_000), wake, run(5_000), every(0)], Repeat::Forever)]);
+    let woken = task("woken", vec![phase(vec![wait, run(500)], Repeat::Forever)]);
+    let short = task("short", vec![phase(vec![run(50), sleep(500)], Repeat::Forever)]);
+    let tasks = vec![of_slice(waker, Some(20 * MS)), of_slice(woken, Some(20 * MS)), of_slice(short, Some(MS / 10))];
+    let work = workload(tasks);
+    let worst = |on| {
+        let mut config = forced("7.1", "1", Behaviour::BuddyIfProtected, on);
+        config.kernel.feature("NEXT_BUDDY").unwrap();
+        latencies(&work, &config, TaskId(2), 1000).into_iter().max().unwrap()
+    };
+    let (with, without) = (worst(true), worst(false));
+    // At most one turn of the woken task, not the rest of the waker's.
+    assert!(with <= MS / 2 && without > 2 * MS, "{with} {without}");
+}

@@ -267,3 +267,25 @@ fn a_misfit_task_moves_although_wakeups_go_by_energy() {
     };
     assert_eq!((big_cpu(true), big_cpu(false)), (true, false));
 }
+
+/// `BOOST_MOVES_WAITING`: tasks that wake together wait for each other. A task that leaves a CPU takes its own wait out
+/// of the CPU's estimate, so wakeups choose other CPUs. Only a wait that counts as utilisation matters.
+#[test]
+fn a_task_takes_its_own_wait_along() {
+    const CROWD: [(u64, u64); 5] = [(1540, 16_000), (1327, 16_000), (1309, 8_000), (1543, 8_000), (1594, 16_000)];
+    let chosen = |tasks: &[(u64, u64)], boosts, takes| {
+        let mut config = juno("7.2");
+        config.kernel.force(Behaviour::BoostsRunnable, boosts);
+        config.kernel.force(Behaviour::BoostMovesOwn, takes);
+        let tasks = tasks.iter().enumerate();
+        let tasks = tasks.map(|(index, &(work, period))| periodic(&format!("t{index}"), index, work, period));
+        let (log, _) = log(tasks.collect(), &config);
+        log.pick(|at, event| match event {
+            Event::Wakeup { task, target } => Some((at, task, target)),
+            _ => None,
+        })
+    };
+    assert_ne!(chosen(&CROWD, true, true), chosen(&CROWD, true, false));
+    assert_eq!(chosen(&CROWD, false, true), chosen(&CROWD, false, false));
+    assert_eq!(chosen(&CROWD[..1], true, true), chosen(&CROWD[..1], true, false));
+}

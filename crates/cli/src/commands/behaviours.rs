@@ -141,7 +141,7 @@ fn table(lines: &[Line], kernels: &[Kernel]) -> String {
         text.push('\n');
     }
     let legend = [
-        "recorded: seen in recordings or running kernels; read: in the sources of both kernels; remembered: not checked",
+        "recorded: seen in recordings or running kernels; read: in the sources of a kernel with it and of one without",
         "--feature +NAME adds a behaviour, and -NAME removes it",
     ];
     text.extend(legend.iter().map(|line| format!("{}\n", fit_text(line, ""))));
@@ -157,12 +157,6 @@ fn table(lines: &[Line], kernels: &[Kernel]) -> String {
 /// Returns sentences on unverified facts of a kernel.
 pub(crate) fn unverified(name: &str) -> Option<String> {
     let row = rows().iter().find(|row| row.name == name && !row.unverified.is_empty())?;
-    let remembered: Vec<&str> = row.remembered().map(|row| row.name).collect();
-    let releases = match &remembered[..] {
-        [] => "The releases of all its behaviours were read in sources or recorded".to_owned(),
-        some => {
-            format!("The releases of its behaviours were read in sources or recorded, except for {}", some.join(", "))
-        }
-    };
-    Some(format!("Not verified for {name}: {}. {releases}.", row.unverified))
+    let releases = "The releases of all its behaviours were read in sources or recorded.";
+    Some(format!("Not verified for {name}: {}. {releases}", row.unverified))
 }

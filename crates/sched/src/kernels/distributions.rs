@@ -45,6 +45,9 @@ const NAMED: &[Named] = &[
     named("4.18.0-", ".an8", "4.18-el8", "Anolis OS 8", "whose sources it shares"),
     named("4.12.14-", "", "4.19", "SUSE Linux Enterprise 12 or 15", NEAREST),
     named("5.3.18-", "-default", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
+    named("5.3.18-", "-azure", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
+    named("5.3.18-", "-preempt", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
+    named("5.3.18-", "cray_shasta", "5.4", "SUSE Linux Enterprise 15 SP2 or SP3", NEAREST),
     named("5.14.21-1504", "", "5.15", "SUSE Linux Enterprise 15 SP4", NEAREST),
     named("5.14.21-1505", "", "5.15", "SUSE Linux Enterprise 15 SP5", NEAREST),
     named("4.14.", "uek", "4.19", "Oracle's UEK 5", NEAREST),
@@ -53,6 +56,7 @@ const NAMED: &[Named] = &[
 
 /// Parts of releases' names, and whose these are. The first that matches counts.
 const VENDORS: &[(&str, &str)] = &[
+    ("-liquorix", "Liquorix"),
     ("deb", "Debian"),
     ("bpo", "Debian"),
     ("-amd64", "Debian"),
@@ -74,6 +78,17 @@ const VENDORS: &[(&str, &str)] = &[
     ("-ibm", "Ubuntu"),
     ("-kvm", "Ubuntu"),
     ("-raspi", "Ubuntu"),
+    ("-arch", "Arch Linux"),
+    ("-zen", "Arch Linux"),
+    ("-MANJARO", "Manjaro"),
+    ("-default", "openSUSE"),
+    ("-gentoo", "Gentoo"),
+    ("-xanmod", "XanMod"),
+    (".elrepo", "ELRepo"),
+    ("-talos", "Talos Linux"),
+    ("-flatcar", "Flatcar"),
+    ("-microsoft-standard", "WSL"),
+    ("rpi", "Raspberry Pi OS"),
 ];
 
 impl Distribution {
@@ -144,6 +159,52 @@ mod tests {
         }
     }
 
+    /// Names of real machines, from public reports. `(name, kernel, whether a note names another kernel)`.
+    #[test]
+    fn names_of_real_machines_select_their_kernel() {
+        for (release, name, is_other) in [
+            ("5.15.0-100.96.32.el8uek.x86_64", "5.15", false),
+            ("5.15.0-101.103.2.1.el9uek.x86_64", "5.15", false),
+            ("6.12.0-105.51.5.el9uek.x86_64", "6.12", false),
+            ("5.4.17-2102.202.5.el8uek.x86_64", "5.4", false),
+            ("4.18.0-477.10.1.el8_8.x86_64", "4.18-el8", false),
+            ("5.14.0-570.23.1.el9_6.x86_64", "5.14-el9", false),
+            ("5.14.0-70.13.1.0.3.el9_0.x86_64", "5.14-el9", false),
+            ("6.12.0-55.9.1.el10_0.x86_64", "6.12", false),
+            ("3.10.0-1160.el7.x86_64", "3.10", true),
+            ("6.4.0-150600.23.53-default", "6.4", false),
+            ("6.4.0-150600.23.125_15.0.27-cray_shasta_c", "6.4", false),
+            ("5.14.21-150400.24.46-default", "5.15", true),
+            ("6.8.0-1042-gke", "6.8", false),
+            ("7.0.0-27-generic", "7.0", false),
+            ("5.15.0-181-generic", "5.15", false),
+            ("6.12.55+", "6.12", false),
+            ("6.1.85+", "6.1", false),
+            ("6.6.20+rpt-rpi-v8", "6.6", false),
+            ("6.6.0-rc3-v8+", "6.6", false),
+            ("5.4.51-v7", "5.4", false),
+            ("5.15.59", "5.15", false),
+            ("6.18.48", "6.18", false),
+            ("6.18.40.1-microsoft-standard-WSL2", "6.18", false),
+            ("5.10.16.3-microsoft-standard-WSL2", "5.10", false),
+            ("6.1.157-android14-11-gbd23337e42e7-ab14791245", "6.1", false),
+            ("6.1.145-android14-11-maybe-dirty", "6.1", false),
+            ("5.15.123-android13-6", "5.15", false),
+            ("6.1.128-136.201.amzn2023.x86_64", "6.1", false),
+            ("5.10.233-224.894.amzn2.x86_64", "5.10", false),
+            ("6.12.3-gentoo", "6.12", false),
+            ("6.12.25-talos", "6.12", false),
+            ("6.18.44-fc-v657", "6.18", false),
+            ("5.10.0-182.0.0.95.oe2203sp3.x86_64", "5.10", false),
+            ("6.17.8-300.fc43.x86_64", "6.17", false),
+            ("6.5.11-7-pve", "6.4", true),
+        ] {
+            assert_eq!(series(release), name, "{release}");
+            assert!(kernel(name).is_ok(), "{name}");
+            assert_eq!(Distribution::of(release).is_some(), is_other, "{release}");
+        }
+    }
+
     /// Older versions and newer ones than the table's get an error.
     #[test]
     fn only_versions_between_kernels_have_a_kernel_like_them() {
@@ -180,6 +241,14 @@ mod tests {
             ("6.10.14-linuxkit", "LinuxKit's 6.10", "6.11"),
             ("4.12.14-122.231-default", "SUSE Linux Enterprise 12 or 15", "4.19"),
             ("4.14.190-perf+", "Android's 4.14", "4.19"),
+            ("5.3.18-150300.38.50-azure", "SUSE Linux Enterprise 15 SP2 or SP3", "5.4"),
+            ("6.16.8-arch3-1", "Arch Linux's 6.16", "6.14"),
+            ("6.9.7-zen1-1-zen", "Arch Linux's 6.9", "6.8"),
+            ("6.5.13-7-MANJARO", "Manjaro's 6.5", "6.4"),
+            ("6.2.12-1-default", "openSUSE's 6.2", "6.1"),
+            ("6.10.3-1-liquorix-amd64", "Liquorix's 6.10", "6.11"),
+            ("6.9.7-1.el9.elrepo.x86_64", "ELRepo's 6.9", "6.8"),
+            ("5.11.4-1.el8.elrepo.x86_64", "ELRepo's 5.11", "5.10"),
         ] {
             let found = Distribution::of(release).expect(release).to_string();
             assert!(

@@ -2,9 +2,10 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use super::differences::{COST, SLICE};
-use super::{Behaviour, Difference, FEATURES, Kernel, PolicyKind};
+use super::{Behaviour, Difference, FEATURES, Kernel, PolicyKind, TUNABLES};
 use crate::features::Feature;
 
 impl Difference {
@@ -56,6 +57,12 @@ impl Difference {
     }
 }
 
+/// The effect of a command.
+enum Command {
+    FeatureOff(Feature),
+    Tunable(&'static str, u64),
+}
+
 impl Kernel {
     /// Whether features and tunables are in a folder of debugfs.
     fn has_folder(&self) -> bool {
@@ -78,8 +85,59 @@ impl Kernel {
         format!("echo {no}{} > /sys/kernel/debug/sched{separator}features", row.name)
     }
 
+    /// Returns the kernel after the commands that undo `set`, some of its differences to `other`. The command of a
+    /// behaviour can switch more than the behaviour. A command that is not simulated does what the difference does.
+    ///
+    /// ```
+    /// use vruntime_sched::features::Feature;
+    /// use vruntime_sched::kernels::{Behaviour, Difference};
+    /// let kernel = |name| vruntime_sched::kernel(name).unwrap();
+    /// // NO_RUN_TO_PARITY ends all protection, not only its shortening.
+    /// let shortens = Behaviour::ShortensAlways;
+    /// let after = kernel("7.0").after_commands(&kernel("6.18"), &[Difference::Behaviour(shortens)]);
+    /// assert!(after.behaviours.has(shortens) && !after.features.has(Feature::RunToParity));
+    /// ```
+    #[must_use]
+    pub fn after_commands(&self, other: &Self, set: &[Difference]) -> Self {
+        let (commands, others): (Vec<Difference>, Vec<Difference>) =
+            set.iter().partition(|&&one| self.simulated(one).is_some());
+        let (mut kernel, _) = self.taking(other, &others);
+        for command in commands.into_iter().filter_map(|one| self.simulated(one)) {
+            match command {
+                Command::FeatureOff(feature) => kernel.features.set(feature, false),
+                Command::Tunable(name, value) => kernel.overrides.push((name.to_string(), value)),
+            }
+        }
+        kernel
+    }
+
+    /// Returns what the command of a behaviour does here. `None`: no behaviour, or the command has no effect here.
+    fn simulated(&self, difference: Difference) -> Option<Command> {
+        let Difference::Behaviour(behaviour) = difference else { return None };
+        if self.switch_off(behaviour).is_empty() {
+            return None;
+        }
+        let switch = behaviour.row().switch;
+        if let Some(name) = switch.strip_prefix("NO_") {
+            let row = FEATURES.iter().find(|row| row.name == name && row.feature.without_effect().is_none());
+            return row.map(|row| Command::FeatureOff(row.feature));
+        }
+        let of_server = || switch.strip_prefix("echo ")?.split_once(" | tee /sys/kernel/debug/sched/fair_server/cpu*/");
+        let (name, value) = match switch.strip_prefix("kernel.").and_then(|sysctl| sysctl.split_once('=')) {
+            Some((name, value)) => (name.to_string(), value),
+            None => of_server().map(|(value, file)| (format!("fair_server/{file}"), value))?,
+        };
+        // -1 is without a limit.
+        let value = if value == "-1" { u64::MAX } else { value.parse().ok()? };
+        TUNABLES.iter().find(|(known, _)| *known == name).map(|(known, _)| Command::Tunable(known, value))
+    }
+
     /// Returns the command that switches a behaviour off; empty if nothing does.
     fn switch_off(&self, behaviour: Behaviour) -> String {
+        // `voluntary` is no longer there.
+        if behaviour == Behaviour::LazyPreemption && self.behaviours.has(Behaviour::LazyOrFull) {
+            return String::new();
+        }
         let switch = behaviour.row().switch;
         let feature = switch.strip_prefix("NO_").and_then(|name| FEATURES.iter().find(|row| row.name == name));
         match feature {
@@ -156,6 +214,36 @@ mod tests {
             commands(false),
             ["echo NO_SIS_PROP > /sys/kernel/debug/sched_features", "sysctl -w kernel.sched_migration_cost_ns=1"]
         );
+    }
+
+    #[test]
+    fn commands_of_behaviours_are_simulated() {
+        let kernel = |name| kernel(name).unwrap();
+        let (new, old) = (kernel("7.2"), kernel("6.11"));
+        let after = |behaviours: &[Behaviour]| {
+            let set: Vec<Difference> = behaviours.iter().copied().map(Difference::Behaviour).collect();
+            new.after_commands(&old, &set)
+        };
+        let after_one = |behaviour| after(&[behaviour]);
+        assert!(!after_one(Behaviour::BuddyInPick).features.has(Feature::PickBuddy));
+        assert_eq!(after_one(Behaviour::FairServer).tunables(4, 250).deadline.server.runtime, 0);
+        let whole = after_one(Behaviour::DeadlineWhole);
+        assert_eq!(whole.tunables(4, 250).rt_runtime_ns, 950_000_000);
+        // Without a simulated command, the behaviour is as in the other kernel.
+        assert!(!after_one(Behaviour::Schedstat17).behaviours.has(Behaviour::Schedstat17));
+        let both = after(&[Behaviour::BuddyInPick, Behaviour::Schedstat17]);
+        assert!(!both.features.has(Feature::PickBuddy) && !both.behaviours.has(Behaviour::Schedstat17));
+        let limited = kernel("5.4").after_commands(&kernel("6.12"), &[Difference::Behaviour(Behaviour::RtThrottle)]);
+        assert_eq!(limited.tunables(4, 250).rt_runtime_ns, u64::MAX);
+    }
+
+    /// 7.0+: x86 and arm64 lack `voluntary`.
+    #[test]
+    fn a_command_of_an_older_kernel_is_not_suggested() {
+        let lazy = Difference::Behaviour(Behaviour::LazyPreemption);
+        let command = |name| lazy.switch(&kernel(name).unwrap(), &kernel("6.12").unwrap(), 4);
+        assert_eq!(command("6.18"), "echo voluntary > /sys/kernel/debug/sched/preempt");
+        assert_eq!(command("7.0"), "");
     }
 
     /// No bare paths or assignments.

@@ -182,12 +182,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         rq.update_clock(self.now);
         join(&mut rq, self.shared, index, on, why, wake);
-        // Up to 6.18, a wakeup ends the measured idle time, and a pull does not. Up to 3.1, a fork ends it, too. 7.0+:
-        // leaving the idle task ends it, for any reason.
-        let config = &self.shared.config;
-        let ends_idle =
-            if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
-        if ends_idle {
+        // Up to 6.19, a wakeup ends the measured idle time; a fork and a pull do not. 7.0+: leaving the idle task ends
+        // it, for any reason.
+        if !wake.fork && !self.shared.config.has(Behaviour::IdleEndsAtSwitch) {
             let was_idle = rq.balance.idle_ended(self.now);
             let idleness = self.shared.idleness(rq.cpu);
             idleness.set_avg_idle(rq.balance.avg_idle);

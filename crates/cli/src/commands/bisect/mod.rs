@@ -104,7 +104,9 @@ fn between_kernels(
             notes.push(trace.check(&replayed?).summary());
         }
     }
-    notes.extend([&bisect.from, &bisect.to].into_iter().filter_map(|name| super::behaviours::unverified(name)));
+    let mut bases = vec![from.config.kernel.name, to.config.kernel.name];
+    bases.dedup();
+    notes.extend(bases.into_iter().filter_map(super::behaviours::unverified));
     let of = differences.len();
     let space = Space::Kernels { workload: &workload, from: &from.config, to: &to.config, differences };
     let what = format!("{} on {}, {}", input.title(), machine_words(&from), seeds(bisect));
@@ -194,7 +196,8 @@ enum Searched {
 fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette::Result<Searched> {
     let ends = sides.space.ends();
     let [mut first, mut last] = sides.run_ends()?;
-    let figure = if figure.is_some() { figure } else { standing_out(sides, &ends, [&first, &last])? };
+    let is_named = figure.is_some();
+    let figure = if is_named { figure } else { standing_out(sides, &ends, [&first, &last])? };
     sides.keeps_results = false;
     let Some(figure) = figure else { return silent(sides, of, [&first, &last]) };
     (first.values, last.values) = (values(&figure, &first.results), values(&figure, &last.results));
@@ -202,8 +205,13 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
         return Err(unknown_subject(&figure, &first.results));
     }
     sides.figure = Some(figure.clone());
-    // What stands out is large enough to matter, and a figure that the user named matters in any case.
-    let found = search::search(sides, of, (first, last))?;
+    // What stands out is large enough to matter, and has stood out with other seeds. A figure that the user named
+    // matters in any case, but may differ by chance.
+    let mut fresh = None;
+    if is_named && sides.seeds > 1 && search::may_differ_by_chance([&first, &last]) {
+        fresh = <[Ran; 2]>::try_from(sides.run(&ends, Seeds::Fresh)?).ok();
+    }
+    let found = search::search(sides, of, (first, last), fresh.as_ref())?;
     Ok(Searched::Found(figure, Box::new(found)))
 }
 
@@ -271,6 +279,10 @@ fn figure(name: &str) -> miette::Result<Figure> {
 }
 
 fn unknown_subject(figure: &Figure, runs: &[Results]) -> miette::Report {
+    if Figure::machine_keys().contains(&figure.name().as_str()) {
+        let help = "only a machine that states the power of its CPUs has an energy (docs/capacity.md)";
+        return miette!(help = help, "no run has the figure {}", figure.name());
+    }
     let classes =
         runs.first().map_or_else(Vec::new, |run| run.classes.iter().map(|class| class.name.as_str()).collect());
     let groups = runs.first().map_or_else(Vec::new, |run| run.groups.iter().map(|group| group.path.as_str()).collect());

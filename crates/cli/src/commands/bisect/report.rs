@@ -1,9 +1,9 @@
 //! The result of a bisection: text, JSON and page.
 
 use serde_json::{Map, Value, json};
-use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, fit_text, grid};
+use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, counted, fit_text, grid};
 
-use super::search::{Effect, Found, Undo};
+use super::search::{Effect, Found, Undo, Verdict};
 use super::sides::Words;
 
 pub(super) struct Report<'a> {
@@ -72,8 +72,10 @@ impl Report<'_> {
             figure.text(found.from.mean()),
             figure.text(found.to.mean()),
         );
-        if !found.differs {
-            return format!("{moved} The difference is within the spread of the seeds.");
+        if !found.differs() {
+            let again =
+                if found.verdict == Verdict::Chance { ": with other seeds, it does not appear again" } else { "" };
+            return format!("{moved} The difference is within the spread of the seeds{again}.");
         }
         if found.explained_by.is_empty() {
             return format!("{moved} {}", self.unexplained());
@@ -186,12 +188,15 @@ impl Report<'_> {
         let silent = found.effects.iter().filter(|effect| !effect.moves()).count();
         // The search may have ended before it ran the others.
         let least = if found.stopped { "at least " } else { "" };
-        format!(
-            "{least}{} of {} differences change events of this workload, and {silent} of these do not move the figure; {} combinations were run",
-            found.effects.len(),
-            found.of,
-            found.combinations
-        )
+        let (some, of) = (found.effects.len(), counted(found.of as u64, "difference", "differences"));
+        let change = if some == 1 { "changes" } else { "change" };
+        let silent = match silent {
+            0 => String::new(),
+            1 => ", and 1 of these does not move the figure".to_owned(),
+            _ => format!(", and {silent} of these do not move the figure"),
+        };
+        let ran = counted(found.combinations as u64, "combination was", "combinations were");
+        format!("{least}{some} of {of} {change} events of this workload{silent}; {ran} run")
     }
 
     fn heads(&self) -> [String; 2] {
@@ -212,7 +217,7 @@ impl Report<'_> {
 
     /// Returns the part of the change in percent. `None`: the change is within the noise, and has no parts.
     fn share(&self, effect: &Effect) -> Option<i64> {
-        self.found.differs.then(|| percent(effect.mean(), self.found.total()) as i64)
+        self.found.differs().then(|| percent(effect.mean(), self.found.total()) as i64)
     }
 
     fn explains(&self, effect: &Effect) -> &'static str {
@@ -238,7 +243,7 @@ impl Report<'_> {
             found.effects.iter().any(|effect| size == 1 + effect.with.len() && taken.contains(&effect.difference))
         };
         let mut joints: Vec<Joint<'_>> = Vec::new();
-        for one in found.log.iter().filter(|one| found.differs && !one.backward && one.taken.len() > 1) {
+        for one in found.log.iter().filter(|one| found.differs() && !one.backward && one.taken.len() > 1) {
             let taken = &one.taken[..];
             let is_same = |other: &[usize]| other.len() == taken.len() && other.iter().all(|one| taken.contains(one));
             if is_single(taken) || joints.iter().any(|joint| is_same(joint.taken)) {
@@ -307,7 +312,7 @@ impl Report<'_> {
             let figures = [
                 ("alone", json!(effect.alone.unwrap_or(0.0))),
                 ("left_out", json!(effect.left_out.unwrap_or(0.0))),
-                ("share", json!(found.differs.then(|| part(effect.mean(), total)))),
+                ("share", json!(found.differs().then(|| part(effect.mean(), total)))),
                 ("with", json!(names(&effect.with))),
             ];
             row.extend(figures.map(|(key, value)| (key.to_owned(), value)));
@@ -326,12 +331,12 @@ impl Report<'_> {
             "to": {"kernel": to, "mean": found.to.mean(), "values": found.to.values},
             "answer": self.answer(),
             "noise": found.noise(),
-            "within_noise": !found.differs,
+            "within_noise": !found.differs(),
             "explained_by": names(&found.explained_by),
             "counteracted_by": names(&found.counteracted_by),
             "explained_alone_by": names(&found.alternatives),
             "explained": found.joint,
-            "explained_share": found.differs.then(|| part(found.joint, total)),
+            "explained_share": found.differs().then(|| part(found.joint, total)),
             "undo": found.undo.as_ref().map(|undo| {
                 json!({ "commands": self.commands(undo), "by": undo.by, "share": part(undo.by, total) })
             }),
@@ -349,7 +354,7 @@ impl Report<'_> {
     pub(super) fn page(&self) -> Page {
         let Self { from, to, figure, found, .. } = self;
         let mut page = Page::new(format!("{from} to {to}: {}", figure.name()), self.what.as_str());
-        page.say(self.answer());
+        page.say(self.answer().replace('`', ""));
         page.say(format!("{}.", self.counts()));
         for note in &self.notes {
             page.fold(note.as_str());
@@ -361,14 +366,14 @@ impl Report<'_> {
             mark: None,
             text: format!("{} ({} %)", figure.text(by), percent(by, total)),
         };
-        let singles = self.moving().filter(|_| found.differs).take(24);
+        let singles = self.moving().filter(|_| found.differs()).take(24);
         let mut rows: Vec<Bar> =
             singles.map(|effect| bar(self.words[effect.difference].name.clone(), effect.mean())).collect();
         let set = self.set();
         if set.len() > 1 {
             rows.insert(0, bar(format!("{} together", self.names(&set).replace('`', "")), found.joint));
         }
-        if found.differs {
+        if found.differs() {
             page.bars(self.bars(rows));
         }
         let ended = if found.stopped { ", or the search ended before it ran" } else { "" };
@@ -418,7 +423,7 @@ impl Report<'_> {
         let measure = |by: Option<f64>| by.map_or(Cell::Nothing, |by| self.measure(by));
         let total = self.found.total();
         let share =
-            |effect: &Effect| if self.found.differs { part(effect.mean(), total).into() } else { Cell::Nothing };
+            |effect: &Effect| if self.found.differs() { part(effect.mean(), total).into() } else { Cell::Nothing };
         for effect in &self.found.effects {
             let words = &self.words[effect.difference];
             table.push(vec![
@@ -483,7 +488,7 @@ mod tests {
         let mut found = Found {
             from: ran(0.25),
             to: ran(0.75),
-            differs: true,
+            verdict: Verdict::Differs,
             effects: Vec::new(),
             of: 3,
             whole: None,

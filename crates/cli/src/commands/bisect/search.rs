@@ -4,9 +4,14 @@
 //! Groups run first, and are halved only if they change an event with the first seed. Then sets of the largest effects
 //! run together. If none of them explains the change, the set of all differences is halved.
 
+mod goal;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_report::Results;
+
+use self::goal::Goal;
+pub(super) use self::goal::{Verdict, may_differ_by_chance};
 
 /// The runs of one combination, one for each seed.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +72,9 @@ pub(super) trait Between {
 
     /// Whether a real kernel can switch a difference off.
     fn is_switchable(&self, difference: usize) -> bool;
+
+    /// Returns the second side after the commands that switch `set` off.
+    fn switched(&self, set: &[usize]) -> Option<Self::Variant>;
 }
 
 /// Stages of the search. Each has a third of the budget, and what earlier ones left.
@@ -130,8 +138,7 @@ pub(super) struct Combination {
 pub(super) struct Found {
     pub(super) from: Ran,
     pub(super) to: Ran,
-    /// Whether the figure differs by more than the noise, or in all seeds.
-    pub(super) differs: bool,
+    pub(super) verdict: Verdict,
     /// Differences that change any event, largest effect first.
     pub(super) effects: Vec<Effect>,
     /// Number of differences.
@@ -157,6 +164,11 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// Whether the figure differs.
+    pub(super) fn differs(&self) -> bool {
+        self.verdict == Verdict::Differs
+    }
+
     pub(super) fn total(&self) -> f64 {
         self.to.mean() - self.from.mean()
     }
@@ -167,35 +179,7 @@ impl Found {
     }
 
     pub(super) fn goal(&self) -> Goal {
-        Goal { total: self.total(), noise: self.noise() }
-    }
-}
-
-/// A change to be explained.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Goal {
-    total: f64,
-    noise: f64,
-}
-
-impl Goal {
-    /// Whether the rest that an effect leaves is a tenth of the change at most, or within the noise.
-    pub(super) fn is_near(self, joint: f64) -> bool {
-        (self.total - joint).abs() <= (self.total.abs() * ENOUGH).max(self.noise)
-    }
-
-    /// Whether an effect is more than half of the change.
-    pub(super) fn is_most(self, joint: f64) -> bool {
-        joint * self.total.signum() > self.total.abs() / 2.0
-    }
-
-    fn is_met(self, joint: f64) -> bool {
-        self.is_near(joint) && self.is_most(joint)
-    }
-
-    /// Whether the noise of the two means that it compares can make up the rest.
-    fn may_be_met(self, joint: f64) -> bool {
-        self.is_most(joint) && (self.total - joint).abs() <= 2.0 * self.noise
+        Goal::of([&self.from, &self.to])
     }
 }
 
@@ -226,18 +210,21 @@ struct Search<'a, B> {
     weights: BTreeMap<usize, f64>,
 }
 
-/// A set explains the change if its effect misses at most this part, or the noise.
-const ENOUGH: f64 = 0.1;
-
 /// The size of the first groups. Most differences change nothing.
 const GROUP: usize = 6;
 
-/// Searches `0..differences`. `ends` are the runs of the two sides.
-pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, Ran)) -> Result<Found, B::Error> {
+/// Searches `0..differences`. `ends` are the runs of the two sides, and `fresh` those with other seeds. `None`: the
+/// change is no chance.
+pub(super) fn search<B: Between>(
+    sides: &mut B,
+    differences: usize,
+    ends: (Ran, Ran),
+    fresh: Option<&[Ran; 2]>,
+) -> Result<Found, B::Error> {
     let mut search = Search::new(sides);
     let (first, last) = ends;
-    let goal = Goal { total: last.mean() - first.mean(), noise: first.noise().max(last.noise()) };
-    let differs = goal.total.abs() > goal.noise || first.is_disjoint(&last);
+    let goal = Goal::of([&first, &last]);
+    let verdict = Verdict::of([&first, &last], fresh);
     let all: Vec<usize> = (0..differences).collect();
     let whole = search.joints(vec![all.clone()], &first)?.pop().map(|(_, whole)| whole);
     search.stage = Stage::Alone;
@@ -250,7 +237,11 @@ pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, 
     let towards = |effect: &Effect| effect.mean() * goal.total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
     search.weights = effects.iter().map(|effect| (effect.difference, towards(effect))).collect();
-    let (set, joint) = if differs { search.explain(&effects, &all, whole, &first, goal)? } else { Joint::default() };
+    let (set, joint) = if verdict == Verdict::Differs {
+        search.explain(&effects, &all, whole, &first, goal)?
+    } else {
+        Joint::default()
+    };
     let alternatives = alternatives(&effects, &set, goal);
     let (explained_by, counteracted_by) = search.sided(set);
     let undo = search.undone(&explained_by, goal)?;
@@ -258,7 +249,7 @@ pub(super) fn search<B: Between>(sides: &mut B, differences: usize, ends: (Ran, 
     Ok(Found {
         from: first,
         to: last,
-        differs,
+        verdict,
         effects,
         of: differences,
         whole,
@@ -361,8 +352,8 @@ impl<'a, B: Between> Search<'a, B> {
         if set.iter().all(opposes) { (set, Vec::new()) } else { set.into_iter().partition(|one| !opposes(one)) }
     }
 
-    /// Leaves the causes that a real kernel can switch off out of the second side. `None`: that does not undo most of
-    /// the change, there is no such cause, or the budget does not suffice.
+    /// Runs the second side after the commands that switch causes off on a real kernel. `None`: that does not undo most
+    /// of the change, there is no such cause, or the budget does not suffice.
     ///
     /// Other seeds count here: with those of the search, a difference can be among the causes by chance.
     fn undone(&mut self, causes: &[usize], goal: Goal) -> Result<Option<Undo>, B::Error> {
@@ -370,15 +361,17 @@ impl<'a, B: Between> Search<'a, B> {
         if causes.is_empty() || !self.is_smallest {
             return Ok(None);
         }
-        let by = self.fresh_effect(&[Vec::new(), causes.clone()], true)?.map(|by| -by);
+        let sides = [self.sides.variant(true, &[]).map(|(last, _)| last), self.sides.switched(&causes)];
+        let [Some(last), Some(switched)] = sides else { return Ok(None) };
+        let by = self.fresh_effect(&[last, switched])?.map(|by| -by);
         Ok(by.filter(|by| goal.is_most(*by)).map(|by| Undo { causes, by }))
     }
 
-    /// Returns the effect of the second of two sets beyond the first's, with fresh seeds. `None`: beyond the budget, or
-    /// impossible.
-    fn fresh_effect(&mut self, sets: &[Vec<usize>; 2], backward: bool) -> Result<Option<f64>, B::Error> {
-        let runs = self.run(sets, backward, Seeds::Fresh)?;
-        let means: Vec<f64> = runs.iter().flatten().map(|(ran, _)| ran.mean()).collect();
+    /// Returns the effect of the second of two variants beyond the first's, with fresh seeds. `None`: beyond the
+    /// budget.
+    fn fresh_effect(&mut self, variants: &[B::Variant; 2]) -> Result<Option<f64>, B::Error> {
+        let runs = self.budgeted(variants, Seeds::Fresh, &mut |sides, some| sides.run(some, Seeds::Fresh))?;
+        let means: Vec<f64> = runs.iter().flatten().map(Ran::mean).collect();
         self.combinations += means.len();
         Ok(if let [one, other] = means[..] { Some(other - one) } else { None })
     }
@@ -593,7 +586,9 @@ impl<'a, B: Between> Search<'a, B> {
         let Some(larger) = joints.min_by(|(_, a), (_, b)| distance(*a).total_cmp(&distance(*b))) else {
             return Ok(None);
         };
-        let again = self.fresh_effect(&[set.0.clone(), larger.0.clone()], false)?;
+        let sides = [&set.0, &larger.0].map(|set| self.sides.variant(false, set).map(|(variant, _)| variant));
+        let [Some(smaller), Some(wider)] = sides else { return Ok(None) };
+        let again = self.fresh_effect(&[smaller, wider])?;
         Ok(again.filter(|by| by * rest.signum() >= rest.abs() / 2.0).map(|_| larger))
     }
 

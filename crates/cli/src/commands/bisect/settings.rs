@@ -100,6 +100,16 @@ impl<'a> Files<'a> {
             .is_some_and(|words| !words.switch.is_empty())
     }
 
+    /// Returns the second file after the commands that switch differences of the kernels off.
+    pub(super) fn switched(&self, set: &[usize]) -> Option<Variant<'a>> {
+        let Kernels { ends: [first, _], differences, .. } = self.kernels.as_ref()?;
+        let numbers = set.iter().filter_map(|one| one.checked_sub(self.settings.len()));
+        let which: Vec<Difference> = numbers.filter_map(|number| differences.get(number).copied()).collect();
+        let (mut variant, _) = self.planned(true, &[])?;
+        variant.config.kernel = variant.config.kernel.after_commands(first, &which);
+        Some(variant)
+    }
+
     pub(super) fn ends(&self) -> [Variant<'a>; 2] {
         self.ends.clone()
     }

@@ -216,6 +216,17 @@ impl<'a> Between for Sides<'a> {
             Space::Files(files) => files.is_switchable(difference),
         }
     }
+
+    fn switched(&self, set: &[usize]) -> Option<Variant<'a>> {
+        match &self.space {
+            Space::Kernels { workload, from, to, differences } => {
+                let set: Vec<Difference> = set.iter().filter_map(|&one| differences.get(one).copied()).collect();
+                let kernel = to.kernel.after_commands(&from.kernel, &set);
+                Some(Variant { workload: Cow::Borrowed(*workload), config: Config { kernel, ..(*to).clone() } })
+            }
+            Space::Files(files) => files.switched(set),
+        }
+    }
 }
 
 /// Returns a variant's run with each seed.

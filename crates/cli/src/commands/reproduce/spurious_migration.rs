@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
+use vruntime_sched::Kernel;
 use vruntime_sched::kernels::Behaviour;
 use vruntime_sim::parallel;
 use vruntime_trace::{CpuId, Event, MigrateCause, Running, Sink, TaskId, TaskInfo};
@@ -26,6 +27,11 @@ struct Commands {
 }
 
 impl Commands {
+    fn under(kernel: &Kernel) -> Self {
+        let of_fork = if kernel.behaviours.has(Behaviour::ForkCountsMigrations) { 2 } else { 0 };
+        Self { of_fork, ..Self::default() }
+    }
+
     fn all(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -120,8 +126,7 @@ impl Migrations {
             }
         }
         let runs = parallel(&jobs, |_, (workload, config)| {
-            let of_fork = if config.kernel.behaviours.has(Behaviour::ForkCountsMigrations) { 2 } else { 0 };
-            let mut commands = Commands { of_fork, ..Commands::default() };
+            let mut commands = Commands::under(&config.kernel);
             simulate(workload, config, &mut commands).map(|_| commands)
         });
         let mut runs = runs.into_iter();
@@ -237,6 +242,22 @@ fn published(name: &str) -> (Option<f64>, Option<f64>) {
 mod tests {
     use super::*;
     use vruntime_trace::PrevState;
+
+    /// `FORK_COUNTS_MIGRATIONS`: a fork is two samples of its parent, without a migration.
+    #[test]
+    fn a_fork_is_two_samples_up_to_4_7() {
+        let samples = |on| {
+            let mut kernel = vruntime_sched::kernel("3.18").unwrap();
+            assert!(kernel.behaviours.has(Behaviour::ForkCountsMigrations));
+            kernel.force(Behaviour::ForkCountsMigrations, on);
+            let mut commands = Commands::under(&kernel);
+            commands.task(TaskId(0), &TaskInfo { name: "a-0", class: "a", ..TaskInfo::default() });
+            commands.event(0, CpuId(0), &Event::Fork { parent: Some(TaskId(0)), child: TaskId(1) });
+            commands.counts
+        };
+        assert_eq!(samples(true), BTreeMap::from([("a".to_owned(), 2)]));
+        assert_eq!(samples(false), BTreeMap::new());
+    }
 
     #[test]
     fn a_migration_counts_for_the_running_command() {

@@ -47,23 +47,22 @@ behaviours! {
     CountsTasks BALANCE_COUNTS_TASKS: OldBalance "2.6.0".."2.6.18" Read
         "balance numbers of tasks instead of their weights (smpnice)"
         from "removed by commit 2dd73a4f09be (2.6.18, sched: implement smpnice)";
-    PowerPerThread POWER_PER_THREAD: OldBalance "2.6.0".."2.6.17" Remembered
-        "give each thread of a core a part of the power; later a package counts as one CPU";
+    PowerPerThread POWER_PER_THREAD: OldBalance "2.6.0".."2.6.17" Read
+        "give each thread of a core a part of the power; later a package counts as one CPU"
+        from "2.6.17, sched: new sched domain for representing multi-core; 2.6.11 has it, and 2.6.18 has it not";
     TriesOneQueue BALANCE_TRIES_ONE_QUEUE: OldBalance "2.6.0".."2.6.19" Read
         "give up when no task of the busiest queue may move, without trying the next queue"
         from "2.6.18 has it, and 2.6.20 tries the next queue; the commit's id was not looked up";
     Softirq BALANCE_IN_SOFTIRQ: OldBalance "2.6.20".."" Read
         "balance in a softirq after the tick, not in the tick"
         from "2.6.20, sched: use softirq for load balancing; the commit's id was not found";
-    BoundsSleep O1_BOUNDS_SLEEP: O1 "2.6.17".."2.6.23" Remembered
+    BoundsSleep O1_BOUNDS_SLEEP: O1 "2.6.17".."2.6.23" Read
         "let one long sleep make a task just interactive, and know SCHED_BATCH"
         from "the bound by commit 72d2854d4ebf (2.6.17, sched: fix interactive ceiling code); \
-            removed by commit f2ac58ee617f (2.6.23, sched: remove sleep_type)";
+            removed by commit f2ac58ee617f (2.6.23, sched: remove sleep_type); 2.6.11 has it not, and 2.6.18 has it";
     SkipsClock SKIP_CLOCK_UPDATE: Fair "2.6.35".."" Read
         "keep the run queue's clock from a wakeup that preempts to the switch"
         from "commit a64692a3afd8 (2.6.35, sched: Cleanup/optimize clock updates); 2.6.34-rc7 has it not, 2.6.36 has it";
-    IdleEndsAtFork IDLE_ENDS_AT_FORK: Wakeup "2.6.0".."3.2" Remembered
-        "let a forked task end the measured idle time of its CPU";
 
     // The balancers by load, up to 5.4.
     WeightIsLoad LOAD_IS_WEIGHT: OldBalance "2.6.24".."3.11" Read
@@ -237,9 +236,10 @@ behaviours! {
     IntervalDrifts BUSY_INTERVAL_DRIFTS: Balance "5.10".."" Read
         "shorten the intervals of busy CPUs by a tick, so that levels drift apart"
         from "commit e4d32e4d5444 (5.10, sched/fair: Minimize concurrent LBs between domain level)";
-    RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Remembered
-        "halve the load that a task may not exceed at each failed balance"
-        from "commit 5a7f55590467 (5.10, sched/fair: Relax constraint on task's load during load balance)";
+    RelaxesLoad RELAXES_LOAD: Balance "5.10".."" Read
+        "halve a task's load once for each failed balance, before it is compared with the load to move"
+        from "commit 5a7f55590467 (5.10, sched/fair: Relax constraint on task's load during load balance); 5.9.1 has it \
+            not, and 5.10.13 has it";
     SmtIgnoresHeat SMT_IGNORES_HEAT: Balance "5.10".."" Read
         "move cache-hot tasks between the threads of a core"
         from "commit ec73240b1627 (5.10, sched/fair: Ignore cache hotness for SMT migration)";
@@ -312,7 +312,7 @@ behaviours! {
     WholeCoreBalances WHOLE_CORE_BALANCES: Balance "6.6".."" Read
         "prefer a CPU of an idle core for balancing"
         from "commit b1bfeab9b002 (6.6, sched/fair: Consider the idle state of the whole core for load balance)";
-    SpareCore SPARE_CORE_FIRST: Balance "6.6".."" Remembered
+    SpareCore SPARE_CORE_FIRST: Balance "6.6".."" Read
         "prefer relieving a single CPU to a core of which one thread is busy"
         from "commit fee1759e4f04 (6.6, sched/fair: Determine active load balance for SMT sched groups)";
     EmptyKeepsWeight EMPTY_GROUP_KEEPS_WEIGHT: Fair "6.13".."" Read
@@ -513,8 +513,9 @@ behaviours! {
     Schedstat15 SCHEDSTAT_15: Debug "2.6.30".."" Read "print version 15 of /proc/schedstat"
         from "2.6.24 prints 14, and 2.6.34-rc7 prints 15; the commit's id was not looked up";
     ForkCountsMigrations FORK_COUNTS_MIGRATIONS: Debug "2.6.34".."4.8" Read
-        "count two migrations at each fork, whether or not the CPU changes"
-        from "4.6.2 has it, and 4.8.15 has it not; its first release was not looked up";
+        "trace two migrations at each fork (sched_migrate_task), whether or not the CPU changes"
+        from "removed by commit e210bffd39d0 (4.8, sched/fair: Fix and optimize the fork() path); 2.6.32 and 4.8.15 have it \
+            not, 3.1.3 and 4.6.2 have it; its first release was not looked up";
     Schedstat16 SCHEDSTAT_16: Debug "6.10".."" Read "print version 16 of /proc/schedstat"
         from "commit 11b0bfa5d463 (6.10, sched/debug: Increase SCHEDSTAT_VERSION to 16)";
     Schedstat17 SCHEDSTAT_17: Debug "6.14".."" Read "print version 17 of /proc/schedstat"
@@ -529,9 +530,9 @@ behaviours! {
         from "commit 8a99b6833c88 (5.13, sched: Move SCHED_DEBUG sysctl to debugfs)";
 
     // What programs and groups can ask for. `sim/src/history.rs` rejects what a kernel lacks.
-    SchedBatch SCHED_BATCH: Interface "2.6.16".."" Remembered
+    SchedBatch SCHED_BATCH: Interface "2.6.16".."" Read
         "know SCHED_BATCH"
-        from "commit b0a9499c3dd5 (2.6.16, sched: add new SCHED_BATCH policy)";
+        from "commit b0a9499c3dd5 (2.6.16, sched: add new SCHED_BATCH policy); 2.6.11 has it not, and 2.6.18 has it";
     SchedIdle SCHED_IDLE: Interface "2.6.23".."" Read
         "know SCHED_IDLE"
         from "commit 0e6aca43e08a (2.6.23, sched: add SCHED_IDLE policy)";
@@ -562,7 +563,7 @@ behaviours! {
     UtilClamps UTIL_CLAMPS: Interface "5.3".."" Read
         "clamp the utilisation of tasks"
         from "commit 69842cba9ace (5.3, sched/uclamp: Add CPU's clamp buckets refcounting)";
-    GroupUtilClamps GROUP_UTIL_CLAMPS: Interface "5.4".."" Remembered
+    GroupUtilClamps GROUP_UTIL_CLAMPS: Interface "5.4".."" Read
         "clamp the utilisation of the tasks of a group (cpu.uclamp.min, cpu.uclamp.max)"
         from "commit 2480c093130f (5.4, sched/uclamp: Extend CPU's cgroup controller)";
     LimitBursts LIMIT_BURSTS: Interface "5.14".."" Read

@@ -52,6 +52,10 @@ impl Between for Model {
     fn is_switchable(&self, difference: usize) -> bool {
         self.switchable.contains(&difference)
     }
+
+    fn switched(&self, set: &[usize]) -> Option<Vec<bool>> {
+        self.variant(true, set).map(|(there, _)| there)
+    }
 }
 
 fn number(seeds: Seeds) -> std::ops::Range<u64> {
@@ -74,7 +78,7 @@ impl Model {
     fn searched(&mut self) -> Found {
         let mut ends = self.run(&[vec![false; 40], vec![true; 40]], Seeds::All).unwrap();
         let (last, first) = (ends.pop().unwrap(), ends.pop().unwrap());
-        search(self, 40, (first, last)).unwrap()
+        search(self, 40, (first, last), None).unwrap()
     }
 
     /// Seeds shift the figure by up to `spread`, in another way for each combination that changes an event.
@@ -164,7 +168,7 @@ fn a_rest_beyond_the_noise_gets_the_next_cause() {
     let mut model = Model::of(figure);
     let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
     let last = model.ran(&[true; 40], Seeds::All);
-    let found = search(&mut model, 40, (first, last)).unwrap();
+    let found = search(&mut model, 40, (first, last), None).unwrap();
     assert_eq!((&found.explained_by[..], found.joint), (&[17, 20][..], -100.0), "{found:?}");
 }
 
@@ -177,7 +181,7 @@ fn a_rest_that_other_seeds_lack_gets_no_cause() {
     let first = Ran { values: vec![-9.0, 9.0, 0.0, 0.0], digests: vec![0; 4], ..Ran::default() };
     let last = model.ran(&[true; 40], Seeds::All);
     assert!((last.mean() + 100.0).abs() < 1e-9, "{}", last.mean());
-    let found = search(&mut model, 40, (first, last)).unwrap();
+    let found = search(&mut model, 40, (first, last), None).unwrap();
     assert_eq!((&found.explained_by[..], found.joint), (&[17][..], -84.0), "{found:?}");
 }
 
@@ -238,8 +242,8 @@ fn sides_without_a_common_value_differ() {
     let first = Ran { values: vec![0.0, 10.0, 10.0, 10.0], digests: vec![0; 4], ..Ran::default() };
     let last = Ran { values: vec![11.0; 4], digests: vec![1; 4], ..Ran::default() };
     assert!(last.mean() - first.mean() < first.noise());
-    let found = search(&mut model, 40, (first, last)).unwrap();
-    assert!(found.differs && found.explained_by == [17], "{found:?}");
+    let found = search(&mut model, 40, (first, last), None).unwrap();
+    assert!(found.differs() && found.explained_by == [17], "{found:?}");
 }
 
 /// Without a figure, the differences that change an event are found in both directions.
@@ -260,7 +264,7 @@ fn no_set_is_named_that_explains_less_than_half() {
     let mut model = Model::of(|there| if there[7] { 13.0 } else { 10.0 });
     let first = model.ran(&[false; 40], Seeds::All);
     let last = Ran { values: vec![20.0; 4], digests: vec![0; 4], ..Ran::default() };
-    let found = search(&mut model, 40, (first, last)).unwrap();
+    let found = search(&mut model, 40, (first, last), None).unwrap();
     assert_eq!((found.explained_by.len(), found.whole), (0, Some(3.0)));
 }
 
@@ -285,8 +289,8 @@ fn a_change_within_the_noise_has_no_cause() {
     let figure = |there: &[bool]| if there[1] { 0.5 } else { 0.0 };
     let mut model = Model::of(figure);
     let end = |mean: f64| Ran { values: vec![mean - 1.0, mean + 1.0], digests: vec![1, 2], ..Ran::default() };
-    let found = search(&mut model, 40, (end(0.0), end(0.5))).unwrap();
-    assert!(!found.differs && found.explained_by.is_empty());
+    let found = search(&mut model, 40, (end(0.0), end(0.5)), None).unwrap();
+    assert!(!found.differs() && found.explained_by.is_empty());
 }
 
 /// A budget bounds the runs. What is known then is still there.
@@ -301,4 +305,28 @@ fn a_search_ends_at_its_budget() {
     }
     let (found, _) = searched(cause, 1.0, 4000);
     assert!(!found.stopped && found.explained_by == [17]);
+}
+
+/// The first seeds differ by luck. Other seeds do not, so nothing is blamed.
+#[test]
+fn a_difference_that_other_seeds_do_not_show_has_no_cause() {
+    let mut model = Model {
+        spread: 0.1,
+        luck: |there| if there[5] { 1.0 } else { 0.0 },
+        ..Model::of(|there| if there[6] { 1.0 } else { 1.01 })
+    };
+    let ends = |model: &mut Model, seeds| {
+        let ran = model.run(&[vec![false; 40], vec![true; 40]], seeds).unwrap();
+        <[Ran; 2]>::try_from(ran).unwrap()
+    };
+    let [first, last] = ends(&mut model, Seeds::All);
+    assert!(may_differ_by_chance([&first, &last]));
+    let fresh = ends(&mut model, Seeds::Fresh);
+    let found = search(&mut model, 40, (first.clone(), last.clone()), Some(&fresh)).unwrap();
+    assert_eq!((found.verdict, found.explained_by), (Verdict::Chance, Vec::new()));
+    // Without the other seeds, the lucky difference is blamed. With seeds that show the change again, it is right.
+    let found = search(&mut model, 40, (first.clone(), last.clone()), None).unwrap();
+    assert_eq!((found.verdict, found.explained_by), (Verdict::Differs, vec![5]));
+    let found = search(&mut model, 40, (first.clone(), last.clone()), Some(&[first, last])).unwrap();
+    assert_eq!((found.verdict, found.explained_by), (Verdict::Differs, vec![5]));
 }
