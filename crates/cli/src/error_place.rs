@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use vruntime_sim::{Error, Who};
+use vruntime_sim::{Error, Subject};
 use vruntime_workload::Source;
 use vruntime_workload::program::{Op, Repeat};
 use vruntime_workload::scenario::Part;
@@ -11,14 +11,14 @@ use crate::complaint;
 use crate::input::{Input, InputKind};
 use crate::simulate::Failure;
 
-/// The subject of an error: a part of the file, and its key.
+/// The place of an error: a part of the file, and a key of that part.
 struct About<'a> {
-    /// Candidates: the first that the file has counts.
+    /// Candidates. The first one that the file has is the place.
     parts: Vec<Part<'a>>,
     key: &'a str,
 }
 
-/// The most warnings of parts after the end of the run.
+/// At most this number of warnings about parts that start after the run.
 const MOST_SHOWN: usize = 10;
 
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
@@ -67,7 +67,7 @@ fn help_of_endless(input: &Input, error: &Error) -> Option<String> {
 }
 
 /// Returns the error and its help on one line, without a place.
-pub(crate) fn in_one(error: &Error) -> String {
+pub(crate) fn on_one_line(error: &Error) -> String {
     help(error).map_or_else(|| error.to_string(), |help| format!("{error}; {help}"))
 }
 
@@ -97,14 +97,14 @@ fn help(error: &Error) -> Option<String> {
     })
 }
 
-/// Returns warnings of parts that start at `end` or later, after the run.
+/// Returns warnings about parts of the file that start at `end`, the end of the run, or later.
 pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error> {
     let changes = input.workload.changes.iter().map(|change| ("[[change]]", change.at, Part::Change(change.at)));
     let hotplug = input.workload.hotplug.iter().map(|plug| ("[[hotplug]]", plug.at, Part::Hotplug(plug.at)));
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut found: Vec<vruntime_workload::Error> = Vec::new();
     let mut late: Vec<(&str, u64, Part<'_>)> = changes.chain(hotplug).filter(|(_, at, _)| *at >= end).collect();
-    // A change of several things is several changes.
+    // A `[[change]]` table with several keys is several changes of the workload.
     late.dedup_by_key(|(what, at, _)| (*what, *at));
     for (index, task) in input.workload.tasks.iter().enumerate() {
         let Some(at) = task.start.filter(|&at| at >= end) else { continue };
@@ -155,7 +155,7 @@ fn about(error: &Error) -> Option<About<'_>> {
         Some(About { parts, key })
     };
     match error {
-        Error::NoSuchCpu { who: Who::Task(name), .. } => task(name, "cpus"),
+        Error::NoSuchCpu { subject: Subject::Task(name), .. } => task(name, "cpus"),
         Error::NoCpus { task: name, .. } => task(name, "group"),
         Error::MessageTooLong { task: name, .. }
         | Error::NoProgress { task: name, .. }
@@ -182,15 +182,15 @@ fn about(error: &Error) -> Option<About<'_>> {
             Some(About { parts: vec![Part::Hotplug(*at)], key: "cpu" })
         }
         Error::ChangeOrder { at } => Some(About { parts: vec![Part::Change(*at)], key: "at" }),
-        Error::TooOld { who, .. }
-        | Error::OutOfRange { who, .. }
-        | Error::NoSuchCpu { who, .. }
-        | Error::Dangling { who, .. }
-        | Error::BadLimit { who, .. } => {
-            let part = match who {
-                Who::Task(name) => Part::Task(name),
-                Who::Group(path) => Part::Group(path),
-                Who::Change(at) => Part::Change(*at),
+        Error::TooOld { subject, .. }
+        | Error::OutOfRange { subject, .. }
+        | Error::NoSuchCpu { subject, .. }
+        | Error::Dangling { subject, .. }
+        | Error::BadLimit { subject, .. } => {
+            let part = match subject {
+                Subject::Task(name) => Part::Task(name),
+                Subject::Group(path) => Part::Group(path),
+                Subject::Change(at) => Part::Change(*at),
                 _ => return None,
             };
             Some(About { parts: vec![part], key: "" })

@@ -115,7 +115,7 @@ pub(crate) enum Failure {
 impl From<Failure> for miette::Report {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(error) => miette::miette!("{}", error_place::in_one(&error)),
+            Failure::Refused(error) => miette::miette!("{}", error_place::on_one_line(&error)),
             Failure::Output(report) => report,
         }
     }

@@ -281,7 +281,7 @@ fn features_are_reported_with_the_kernels_that_have_them() {
     }
     let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "1ms", "--feature"];
     let note = |feature| text(&vruntime(&[&run[..], &[feature]].concat()).stderr);
-    assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.4 do"));
+    assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.4 have it"));
     assert!(note("TTWU_QUEUE").contains("makes no difference here"));
     assert!(!note("NO_RUN_TO_PARITY").contains("has no"));
 }

@@ -17,12 +17,12 @@ use crate::sys::{self, SchedAttr};
 use crate::work;
 
 const BUFFER: usize = 4 << 20;
-/// A longer sleep ends with the run, nanoseconds.
+/// The end of the run interrupts sleeps that are longer, nanoseconds.
 const LONG_SLEEP_NS: u64 = 200_000_000;
 /// Memory accesses between checks for the end of the run.
 const MEMRUN_LOOK: u64 = 1 << 20;
 
-/// A task that runs.
+/// A thread that executes a task's program.
 pub(crate) struct Running {
     shared: Arc<Shared>,
     pub(crate) measured: TaskMeasured,
@@ -60,7 +60,7 @@ impl Running {
         self.release();
     }
 
-    /// Releases what others may wait for.
+    /// Unlocks the mutexes that other threads may wait for.
     fn release(&mut self) {
         for mutex in std::mem::take(&mut self.held) {
             self.shared.objects.mutexes[mutex].unlock(self.tid);
@@ -160,9 +160,9 @@ impl Running {
             }
             // The mutex is held, as in rt-app, so that a task about to wait cannot miss the wakeup.
             Op::Suspend { condition, mutex } => {
-                self.holding(mutex, |mutex, tid| objects.conditions[condition].wait(mutex, tid, stop))?;
+                self.with_mutex(mutex, |mutex, tid| objects.conditions[condition].wait(mutex, tid, stop))?;
             }
-            Op::Resume { condition, mutex } => self.holding(mutex, |_, _| {
+            Op::Resume { condition, mutex } => self.with_mutex(mutex, |_, _| {
                 objects.conditions[condition].broadcast();
                 Ok(())
             })?,
@@ -191,7 +191,7 @@ impl Running {
             Op::MemRun(ref run) => self.memrun(run)?,
             Op::Yield => std::thread::yield_now(),
             Op::Exec => {
-                shared.note("exec: threads go on in the same program; a real one would be another process".to_owned());
+                shared.note("exec was left out: the thread continues in the same program".to_owned());
             }
             Op::Fork(template) => shared.fork(template),
             // `check` has rejected these.
@@ -222,11 +222,15 @@ impl Running {
         Ok(())
     }
 
-    fn holding(&mut self, mutex: usize, act: impl FnOnce(&Mutex, u32) -> Result<(), Stopped>) -> Result<(), Stopped> {
+    fn with_mutex(
+        &mut self,
+        mutex: usize,
+        act: impl FnOnce(&Mutex, u32) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let mutex = &shared.objects.mutexes[mutex];
         mutex.lock(self.tid, shared.common.stop())?;
-        // If stopped, the mutex is not held again.
+        // A stopped wait returns without the mutex.
         act(mutex, self.tid)?;
         mutex.unlock(self.tid);
         Ok(())
@@ -244,7 +248,7 @@ impl Running {
     fn sleep_until(&mut self, due: u64, timed: bool) -> Result<(), Stopped> {
         let until = due.min(self.shared.end());
         if until.saturating_sub(work::now()) > LONG_SLEEP_NS {
-            // The same timer and slack, but the end of the run wakes the thread.
+            // Has the timer and slack of a plain sleep, but the end of the run wakes the thread.
             self.shared.common.sleep_until(until);
         } else {
             let until = work::timespec(until);
@@ -340,7 +344,7 @@ impl Running {
         apply(&self.shared, self.tid, &self.measured.name, settings);
     }
 
-    /// Notes its final attributes.
+    /// Notes the thread's final attributes.
     pub(crate) fn note_attributes(&mut self) {
         if let Ok(attr) = sys::attr() {
             (self.measured.policy, self.measured.nice, self.measured.rt_priority) =
@@ -349,13 +353,13 @@ impl Running {
     }
 }
 
-/// Sets attributes of a thread; refusals become notes.
+/// Sets attributes of a thread. If the kernel refuses one, adds a note.
 pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) {
     if let Some(policy) = settings.policy
         && let Err(error) = sys::set_attr(tid, attr_of(policy))
     {
         let more = if error.kind() == io::ErrorKind::PermissionDenied { "; root may" } else { "" };
-        shared.note(format!("the kernel refused {}: {error}{more}", words(policy)));
+        shared.note(format!("the kernel refused {}: {error}{more}", describe(policy)));
     }
     if matches!(settings.policy, Some(Policy::Deadline { overrun: true, .. })) {
         shared.note(format!("`{name}` gets no signals for overruns: the signal would end this program"));
@@ -389,7 +393,7 @@ pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) 
     }
 }
 
-/// Whether another round begins.
+/// Counts down the rounds that are left. Returns whether another one begins.
 fn begins(left: &mut Repeat) -> bool {
     match left {
         Repeat::Forever => true,
@@ -421,7 +425,7 @@ pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
     }
 }
 
-fn words(policy: Policy) -> String {
+fn describe(policy: Policy) -> String {
     match policy {
         Policy::Other { nice, .. } => format!("nice {nice}"),
         Policy::Batch { nice, .. } => format!("SCHED_BATCH with nice {nice}"),

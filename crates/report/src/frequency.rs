@@ -32,7 +32,7 @@ pub(crate) struct Frequencies {
     /// Each CPU's frequencies, kilohertz, with power, microwatts.
     power: BTreeMap<u32, Vec<(u32, u64)>>,
     /// Whether wakeups consider energy.
-    looked_at: bool,
+    is_energy_aware: bool,
     /// Root domains that ignore energy, by first CPU, with start.
     overutilized: BTreeMap<u32, u64>,
     overutilized_ns: u64,
@@ -52,7 +52,7 @@ struct Cpu {
 impl Frequencies {
     /// Sets the power of the CPUs.
     pub(crate) fn take(&mut self, energy: &EnergyInfo<'_>) {
-        self.looked_at = energy.looked_at;
+        self.is_energy_aware = energy.is_energy_aware;
         for domain in &energy.model.domains {
             let power: Vec<(u32, u64)> = domain.states.iter().map(|state| (state.khz, state.power_uw)).collect();
             self.power.extend(domain.cpus.iter().map(|&cpu| (cpu, power.clone())));
@@ -78,7 +78,7 @@ impl Frequencies {
     /// Returns the time in which energy was ignored. None if never considered.
     pub(crate) fn overutilized_ns(&self, at: u64) -> Option<u64> {
         let open: u64 = self.overutilized.values().map(|since| at.saturating_sub(*since)).sum();
-        self.looked_at.then_some(self.overutilized_ns + open)
+        self.is_energy_aware.then_some(self.overutilized_ns + open)
     }
 
     pub(crate) fn changes(&mut self, at: u64, cpu: CpuId, khz: u32, busy: bool) {
@@ -155,7 +155,7 @@ mod tests {
         let states = states.iter().map(|&(khz, power_uw)| PerfState { khz, power_uw }).collect();
         let mut frequencies = Frequencies::default();
         let model = EnergyModel { domains: vec![PerfDomain { cpus: vec![1], states }] };
-        frequencies.take(&EnergyInfo { model: &model, looked_at: true });
+        frequencies.take(&EnergyInfo { model: &model, is_energy_aware: true });
         frequencies.changes(0, CpuId(1), 1_000_000, false);
         frequencies.runs(S, CpuId(1), true);
         frequencies.changes(3 * S, CpuId(1), 2_000_000, true);

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// The least values for a median.
+/// A median needs at least this number of values.
 pub(crate) const SEVERAL: u64 = 20;
-/// The least values for a 99th percentile. With fewer, it is the maximum.
+/// A 99th percentile needs at least this number of values. With fewer, it is the maximum.
 pub(crate) const HUNDRED: u64 = 100;
 
 /// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are within 1 %, and exact below 256 ns. Others are exact.
+/// Percentiles are within 1 %, and exact below 256 ns. All other figures are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Number of times, never 0.
@@ -42,10 +42,11 @@ pub struct Latency {
 
 const PENDING: usize = 12;
 
-/// Records times. The first one creates the histogram of about 10 KB.
+/// Records times. New values are pending in the recorder itself. A full recorder adds them to the histogram, which has
+/// about 10 KB and does not exist before.
 ///
-/// A run has thousands of recorders with rare values, whose histograms are in no cache. So new values wait in the cache
-/// line that is needed anyway.
+/// A run has thousands of recorders with rare values, whose histograms are in no cache. The recorder's own cache line
+/// is needed anyway.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -75,7 +76,7 @@ impl Recorder {
         }
     }
 
-    /// For times beyond 4.29 s, and full lines.
+    /// Adds a time to the histogram: one beyond 4.29 s, or one that finds all pending places used.
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
         self.flush();
@@ -225,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_counts() {
-        let (mut asked, mut settled) = (Recorder::default(), Recorder::default());
+    fn pending_values_count() {
+        let (mut lazy, mut flushed) = (Recorder::default(), Recorder::default());
         for value in 1..=3 * PENDING as u64 + 5 {
-            asked.record(value);
-            settled.record(value);
-            settled.flush();
-            let latency = asked.latency().unwrap();
+            lazy.record(value);
+            flushed.record(value);
+            flushed.flush();
+            let latency = lazy.latency().unwrap();
             assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.last_ns), (value, 1, value, value));
             assert_eq!(latency.mean_ns, value.div_ceil(2));
-            assert_eq!(Some(latency), settled.latency());
-            assert_eq!(asked.distribution(1000).len() as u64, value);
+            assert_eq!(Some(latency), flushed.latency());
+            assert_eq!(lazy.distribution(1000).len() as u64, value);
         }
     }
 

@@ -181,9 +181,7 @@ pub fn kernels() -> &'static [Kernel] {
 
 /// Returns the kernel called `name`.
 ///
-///
 /// # Errors
-///
 ///
 /// An unknown name; the error holds the nearest.
 ///
@@ -302,12 +300,10 @@ impl Kernel {
         })
     }
 
-    /// Sets a tunable by its sysctl's or debugfs file's name, unscaled by CPUs. [`takes`](Self::takes) says whether the
-    /// kernel would accept the value.
-    ///
+    /// Sets a tunable by its sysctl's or debugfs file's name, unscaled by CPUs. [`accepts`](Self::accepts) says whether
+    /// the kernel would accept the value.
     ///
     /// # Errors
-    ///
     ///
     /// An unknown name.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
@@ -322,9 +318,7 @@ impl Kernel {
     /// Switches a feature or [behaviour](behaviours) by name: on, with an optional `+`, or off with `NO_` or `-`.
     /// [`check`](Self::check) checks dependencies.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// An unknown name.
     ///
@@ -375,9 +369,7 @@ impl Kernel {
 
     /// Checks behaviours added or removed by hand.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// One does not concern the policy, has no effect, or two contradict each other.
     pub fn check(&self) -> Result<(), Impossible> {

@@ -38,7 +38,7 @@ pub use reason::{Dequeue, Enqueue, Wake};
 ///
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. The core calls it when no
 /// task of a higher class (`class`) may run; while one runs, [`Rq::curr_ordinary`] is none. A task that moves to a
-/// higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and [`Changed::returned_asleep`] is
+/// higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and [`Changed::switched_to_asleep`] is
 /// false, with [`Enqueue::WakeupMigrated`]; never with [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// Its tunables.
@@ -102,8 +102,9 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task is forked on `rq`, and queued later with [`Enqueue::New`], maybe elsewhere.
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A new task ran before the host began. Of 1024: `runnable` is its load, `running` its utilisation.
-    fn remember(_rq: &mut Rq<Self>, _task: u32, _runnable: u16, _running: u16) {}
+    /// Sets the averages of a new task that ran before the simulation began, of 1024: `runnable` is the runnable
+    /// average, and `running` the utilisation.
+    fn set_averages(_rq: &mut Rq<Self>, _task: u32, _runnable: u16, _running: u16) {}
 
     /// Chooses a CPU for a task woken by code on `on`; `rq` is its previous or parent's CPU. The core corrects
     /// forbidden CPUs. Default: stays, unless another allowed CPU is less loaded.

@@ -343,7 +343,7 @@ impl<P: Policy> Shared<P> {
     }
 
     /// Whether wakeups prefer CPUs of low [`energy`](crate::energy), while no CPU is full.
-    pub fn looks_at_energy(&self) -> bool {
+    pub fn is_energy_aware(&self) -> bool {
         let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())
     }

@@ -83,9 +83,7 @@ impl Topology {
 
     /// Returns a machine from its CPUs' places and node distances (`None`: 10 to itself, 20 to others).
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// A description that contradicts itself.
     pub fn new(cpus: Vec<CpuPlace>, distance: Option<Vec<Vec<u32>>>) -> Result<Self, TopologyError> {

@@ -19,7 +19,7 @@ use crate::config::{Config, MachineSpec};
 use crate::cpu::NEVER;
 use crate::cpusets::ReportedCpusets;
 use crate::energy;
-use crate::error::{Error, Who};
+use crate::error::{Error, Subject};
 use crate::events::MAX_SOURCES;
 use crate::exit_group::ExitGroups;
 use crate::forks;
@@ -73,7 +73,7 @@ fn check(spec: &MachineSpec) -> Result<(), Error> {
     let range = |what, value: u32, low, high, expected| {
         let value = i64::from(value);
         let fine = (low..=high).contains(&value);
-        if fine { Ok(()) } else { Err(Error::OutOfRange { who: Who::Machine, what, value, expected }) }
+        if fine { Ok(()) } else { Err(Error::OutOfRange { subject: Subject::Machine, what, value, expected }) }
     };
     range("HZ", spec.hz, 1, 10_000, "1 to 10000")?;
     range("SMT speed", spec.smt_speed_permille, 1, 1000, "1 to 1000 thousandths")?;
@@ -309,7 +309,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
 
     fn describe(&mut self, energy: Option<&EnergyModel>) {
         let domains = self.domains();
-        let energy = energy.map(|model| EnergyInfo { model, looked_at: self.shared.looks_at_energy() });
+        let energy = energy.map(|model| EnergyInfo { model, is_energy_aware: self.shared.is_energy_aware() });
         let (cpus, tick_ns) = (self.core.cpus.len(), self.tick_period);
         self.core.sink.machine(&MachineInfo { cpus, tick_ns, domains: &domains, energy });
     }

@@ -12,7 +12,7 @@ use vruntime_trace::{GroupInfo, Sink};
 use vruntime_workload::program::{Bandwidth, Changed, CpuMax, GroupChange, RtBandwidth, RtRuntime};
 
 use crate::cpu::NEVER;
-use crate::error::{Error, GroupError, Who};
+use crate::error::{Error, GroupError, Subject};
 use crate::machine::{GroupState, Machine, sched};
 use crate::moment::Moment;
 use crate::task::Life;
@@ -105,8 +105,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 Refusal::Root => GroupError::Root,
                 Refusal::Idle => GroupError::IdleWeight { group: self.group_path(group) },
             };
-            let who = Who::Change(self.core.now);
-            self.error.get_or_insert(Error::BadLimit { who, error });
+            let subject = Subject::Change(self.core.now);
+            self.error.get_or_insert(Error::BadLimit { subject, error });
         }
     }
 

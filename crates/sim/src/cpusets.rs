@@ -7,7 +7,7 @@ use vruntime_trace::{CpusetInfo, Sink};
 use vruntime_workload::program::{self, Changed, Workload};
 
 use crate::config::MachineSpec;
-use crate::error::{Error, Who};
+use crate::error::{Error, Subject};
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
@@ -29,28 +29,28 @@ pub(crate) struct ReportedCpusets {
 /// If a CPU does not exist, all CPUs are isolated, or the root has a cpuset.
 pub(crate) fn check(workload: &Workload, spec: &MachineSpec) -> Result<(), Error> {
     let nr_cpus = spec.topology.nr_cpus();
-    let there = |who: Who, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
-        Some(&cpu) => Err(Error::NoSuchCpu { who, cpu, cpus: nr_cpus }),
+    let there = |subject: Subject, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
+        Some(&cpu) => Err(Error::NoSuchCpu { subject, cpu, cpus: nr_cpus }),
         None => Ok(()),
     };
-    there(Who::Isolated, &spec.isolated.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())?;
+    there(Subject::Isolated, &spec.isolated.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())?;
     if spec.isolated.count() == nr_cpus {
         return Err(Error::AllIsolated);
     }
     for (index, group) in workload.groups.iter().enumerate() {
-        there(Who::Group(group.path.clone()), group.cpuset.cpus.as_deref().unwrap_or_default())?;
+        there(Subject::Group(group.path.clone()), group.cpuset.cpus.as_deref().unwrap_or_default())?;
         if index == 0 && group.cpuset != program::Cpuset::default() {
             return Err(Error::RootCpuset);
         }
     }
     for change in &workload.changes {
         if let Changed::Cpuset { group, cpus, .. } = &change.what {
-            there(Who::Change(change.at), cpus.as_deref().unwrap_or_default())?;
+            there(Subject::Change(change.at), cpus.as_deref().unwrap_or_default())?;
             match workload.groups.len() {
                 _ if *group == 0 => return Err(Error::RootCpuset),
                 count if *group >= count => {
-                    let who = Who::Change(change.at);
-                    return Err(Error::Dangling { who, kind: "group", index: *group, count });
+                    let subject = Subject::Change(change.at);
+                    return Err(Error::Dangling { subject, kind: "group", index: *group, count });
                 }
                 _ => {}
             }

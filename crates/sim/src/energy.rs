@@ -7,7 +7,7 @@ use crate::config::{Config, MachineSpec};
 use crate::frequency::Governor;
 
 /// Returns the energy model of wakeups, unless another governor than schedutil disables it.
-pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
+pub(crate) fn model_of_wakeups(spec: &MachineSpec) -> Option<EnergyModel> {
     let governor = spec.frequencies.as_ref().map(|frequencies| frequencies.governor);
     spec.energy.clone().filter(|_| governor.is_none_or(|governor| governor == Governor::Schedutil))
 }
@@ -17,7 +17,7 @@ pub(crate) fn note(config: &Config) -> Option<String> {
     let spec = &config.machine;
     spec.energy.as_ref()?;
     let cpu_places = spec.topology.cpus();
-    let why = if looked_at(spec).is_none() {
+    let why = if model_of_wakeups(spec).is_none() {
         "another governor than schedutil chooses the frequencies".to_owned()
     } else if cpu_places.iter().all(|place| place.capacity == cpu_places[0].capacity) {
         "all CPUs have the same capacity".to_owned()

@@ -44,7 +44,7 @@ fn with_errno(message: &str, errno: &str) -> String {
 /// The source of an impossible request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Who {
+pub enum Subject {
     /// A task, by name.
     Task(String),
     /// A group, by path.
@@ -61,7 +61,7 @@ pub enum Who {
     Isolated,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Task(name) => write!(f, "task `{name}`"),
@@ -102,13 +102,13 @@ pub enum GroupError {
 pub enum Error {
     /// An affinity, a cpuset, or `isolated` names a CPU that the machine lacks.
     #[error(
-        "{who} {} CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}",
-        if matches!(who, Who::Task(_)) { "is to run on" } else { "names" },
+        "{subject} {} CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}",
+        if matches!(subject, Subject::Task(_)) { "is to run on" } else { "names" },
         cpus.saturating_sub(1)
     )]
     NoSuchCpu {
         /// The source of the request.
-        who: Who,
+        subject: Subject,
         /// The CPU.
         cpu: u32,
         /// The machine's number of CPUs.
@@ -172,10 +172,10 @@ pub enum Error {
         error: GuaranteeError,
     },
     /// The kernel is older than a requested feature.
-    #[error("{who} asks for {what}, which Linux {kernel} lacks: {since} introduced it")]
+    #[error("{subject} asks for {what}, which Linux {kernel} lacks: {since} introduced it")]
     TooOld {
         /// The source of the request.
-        who: Who,
+        subject: Subject,
         /// The feature, in the kernel's words.
         what: &'static str,
         /// The kernel.
@@ -184,10 +184,10 @@ pub enum Error {
         since: &'static str,
     },
     /// A reference to an object that does not exist.
-    #[error("{who} refers to {kind} number {index}, but the workload has {count}")]
+    #[error("{subject} refers to {kind} number {index}, but the workload has {count}")]
     Dangling {
         /// The source of the reference.
-        who: Who,
+        subject: Subject,
         /// "mutex", "task", ...
         kind: &'static str,
         /// The index.
@@ -196,10 +196,10 @@ pub enum Error {
         count: usize,
     },
     /// A value out of its range.
-    #[error("{who}: {what} is {value}, expected {expected}")]
+    #[error("{subject}: {what} is {value}, expected {expected}")]
     OutOfRange {
         /// The source of the value.
-        who: Who,
+        subject: Subject,
         /// The value's name.
         what: &'static str,
         /// The value.
@@ -214,10 +214,10 @@ pub enum Error {
         at: u64,
     },
     /// An invalid weight or CPU limit of a group.
-    #[error("{who}: {error}")]
+    #[error("{subject}: {error}")]
     BadLimit {
         /// The source of the value.
-        who: Who,
+        subject: Subject,
         /// The reason.
         error: GroupError,
     },
@@ -372,16 +372,16 @@ impl Error {
     /// Returns the fix, if the message does not contain it.
     ///
     /// ```
-    /// use vruntime_sim::{Error, Who};
+    /// use vruntime_sim::{Error, Subject};
     ///
-    /// let error = Error::NoSuchCpu { who: Who::Task("web".to_owned()), cpu: 4, cpus: 4 };
+    /// let error = Error::NoSuchCpu { subject: Subject::Task("web".to_owned()), cpu: 4, cpus: 4 };
     /// assert_eq!(error.to_string(), "task `web` is to run on CPU 4, but the machine has 4 CPU(s), 0 to 3");
     /// assert_eq!(error.help().as_deref(), Some("change `cpus`, or choose a larger machine"));
     /// ```
     pub fn help(&self) -> Option<String> {
         let help_of = |error: &dyn fmt::Display| halves(error).1;
         let help = match self {
-            Self::NoSuchCpu { who: Who::Task(_), .. } => "change `cpus`, or choose a larger machine",
+            Self::NoSuchCpu { subject: Subject::Task(_), .. } => "change `cpus`, or choose a larger machine",
             Self::NoSuchCpu { .. } => "change the list, or choose a larger machine",
             Self::NoRoot { .. } => {
                 "begin with `Group::root()`, as `Workload::default()` does, and list the others behind it"

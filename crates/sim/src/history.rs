@@ -7,7 +7,7 @@ use vruntime_workload::program::{Changed, CpuMax, Group, GroupChange, Partition,
 use vruntime_workload::scenario::Preempt;
 
 use crate::config::Config;
-use crate::error::{Error, Who};
+use crate::error::{Error, Subject};
 
 /// What a task, group or machine asks for, and the behaviour that it needs.
 struct Novelty {
@@ -79,33 +79,33 @@ pub(crate) fn preemption_note(config: &Config) -> Option<String> {
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     let kernel = &config.kernel;
     let had = Had { kernel, classes: has_feature(kernel.name, Feature::CpuRcScaling) };
-    let scenario = || Who::Scenario;
+    let scenario = || Subject::Scenario;
     if config.strict
         && let Some(task) = ignored_slice(workload, kernel)
     {
-        had.ask(true, &SLICES, &|| Who::Task(task.to_owned()))?;
+        had.ask(true, &SLICES, &|| Subject::Task(task.to_owned()))?;
     }
     let root = workload.groups.first();
     had.ask(config.autogroup, &AUTOGROUP, &scenario)?;
     had.ask(kernel.rt_group_sched || root.is_some_and(|root| root.rt.is_some()), &RT_GROUPS, &scenario)?;
     workload.groups.iter().skip(1).try_for_each(|group| had.group(group))?;
-    had.ask(root.is_some_and(|root| root.max.is_some()), &LIMITS, &|| Who::Group("/".to_owned()))?;
+    had.ask(root.is_some_and(|root| root.max.is_some()), &LIMITS, &|| Subject::Group("/".to_owned()))?;
     for task in &workload.tasks {
-        let who = || Who::Task(task.name.clone());
-        had.settings(&task.settings, &who)?;
-        task.phases.iter().try_for_each(|phase| had.settings(&phase.settings, &who))?;
+        let subject = || Subject::Task(task.name.clone());
+        had.settings(&task.settings, &subject)?;
+        task.phases.iter().try_for_each(|phase| had.settings(&phase.settings, &subject))?;
     }
     for change in &workload.changes {
-        let who = || Who::Change(change.at);
+        let subject = || Subject::Change(change.at);
         match &change.what {
-            Changed::Tasks { settings, .. } => had.settings(settings, &who)?,
+            Changed::Tasks { settings, .. } => had.settings(settings, &subject)?,
             Changed::Group { group, to } => {
                 had.guarantee(to.guarantee.is_some(), workload.groups.get(*group))?;
-                had.change(to, &who)?;
+                had.change(to, &subject)?;
             }
             Changed::Cpuset { partition, .. } => {
                 let becomes = matches!(partition, Some(Partition::Root | Partition::Isolated));
-                had.ask(becomes, &PARTITIONS, &who)?;
+                had.ask(becomes, &PARTITIONS, &subject)?;
             }
             Changed::Session { .. } => {}
         }
@@ -121,11 +121,11 @@ struct Had<'a> {
 
 impl Had<'_> {
     /// Rejects a request for `novelty` under a kernel without it.
-    fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
+    fn ask(&self, wants: bool, novelty: &Novelty, subject: &dyn Fn() -> Subject) -> Result<(), Error> {
         if !wants || self.kernel.behaviours.has(novelty.needs) {
             return Ok(());
         }
-        Err(Error::TooOld { who: who(), what: novelty.what, kernel: self.kernel.name, since: novelty.since() })
+        Err(Error::TooOld { subject: subject(), what: novelty.what, kernel: self.kernel.name, since: novelty.since() })
     }
 
     fn guarantee(&self, wants: bool, group: Option<&Group>) -> Result<(), Error> {
@@ -135,46 +135,46 @@ impl Had<'_> {
         }
     }
 
-    fn settings(&self, settings: &Settings, who: &dyn Fn() -> Who) -> Result<(), Error> {
+    fn settings(&self, settings: &Settings, subject: &dyn Fn() -> Subject) -> Result<(), Error> {
         let policy = settings.policy.as_ref();
-        self.ask(matches!(policy, Some(Policy::Batch { .. })), &BATCH, who)?;
-        self.ask(matches!(policy, Some(Policy::Idle)), &IDLE, who)?;
+        self.ask(matches!(policy, Some(Policy::Batch { .. })), &BATCH, subject)?;
+        self.ask(matches!(policy, Some(Policy::Idle)), &IDLE, subject)?;
         if let Some(&Policy::Deadline { reclaim, overrun, .. }) = policy {
-            self.ask(true, &DEADLINE, who)?;
-            self.ask(reclaim, &RECLAIM, who)?;
-            self.ask(overrun, &OVERRUN, who)?;
+            self.ask(true, &DEADLINE, subject)?;
+            self.ask(reclaim, &RECLAIM, subject)?;
+            self.ask(overrun, &OVERRUN, subject)?;
         }
-        self.ask(settings.group.is_some_and(|group| group != 0) && !self.classes, &GROUPS, who)?;
-        self.ask(settings.util_min.is_some() || settings.util_max.is_some(), &CLAMPS, who)
+        self.ask(settings.group.is_some_and(|group| group != 0) && !self.classes, &GROUPS, subject)?;
+        self.ask(settings.util_min.is_some() || settings.util_max.is_some(), &CLAMPS, subject)
     }
 
     /// Checks a group below the root.
     fn group(&self, group: &Group) -> Result<(), Error> {
-        let who = || Who::Group(group.path.clone());
+        let subject = || Subject::Group(group.path.clone());
         if self.classes {
             if group.parent != Some(0) {
                 return Err(Error::Nested { group: group.path.clone(), kernel: self.kernel.name });
             }
-            self.ask(group.weight != Group::default().weight, &WEIGHT, &who)?;
+            self.ask(group.weight != Group::default().weight, &WEIGHT, &subject)?;
         } else {
-            self.ask(true, &GROUPS, &who)?;
+            self.ask(true, &GROUPS, &subject)?;
             self.guarantee(group.guarantee.is_some(), Some(group))?;
         }
-        self.ask(group.max.is_some(), &LIMITS, &who)?;
-        self.ask(group.rt.is_some(), &RT_GROUPS, &who)?;
-        self.ask(group.idle, &IDLE_GROUP, &who)?;
-        self.ask(group.max.is_some_and(|limit| limit.burst > 0), &BURST, &who)?;
-        self.ask(group.uclamp.is_some(), &GROUP_CLAMPS, &who)?;
-        self.ask(group.cpuset.partition != Partition::Member, &PARTITIONS, &who)
+        self.ask(group.max.is_some(), &LIMITS, &subject)?;
+        self.ask(group.rt.is_some(), &RT_GROUPS, &subject)?;
+        self.ask(group.idle, &IDLE_GROUP, &subject)?;
+        self.ask(group.max.is_some_and(|limit| limit.burst > 0), &BURST, &subject)?;
+        self.ask(group.uclamp.is_some(), &GROUP_CLAMPS, &subject)?;
+        self.ask(group.cpuset.partition != Partition::Member, &PARTITIONS, &subject)
     }
 
     /// Checks a change of a group.
-    fn change(&self, to: &GroupChange, who: &dyn Fn() -> Who) -> Result<(), Error> {
-        self.ask(to.weight.is_some(), &WEIGHT, who)?;
-        self.ask(to.max.is_some(), &LIMITS, who)?;
-        self.ask(to.rt.is_some(), &RT_GROUPS, who)?;
-        self.ask(to.idle == Some(true), &IDLE_GROUP, who)?;
-        self.ask(matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0), &BURST, who)?;
-        self.ask(to.uclamp.is_some(), &GROUP_CLAMPS, who)
+    fn change(&self, to: &GroupChange, subject: &dyn Fn() -> Subject) -> Result<(), Error> {
+        self.ask(to.weight.is_some(), &WEIGHT, subject)?;
+        self.ask(to.max.is_some(), &LIMITS, subject)?;
+        self.ask(to.rt.is_some(), &RT_GROUPS, subject)?;
+        self.ask(to.idle == Some(true), &IDLE_GROUP, subject)?;
+        self.ask(matches!(to.max, Some(CpuMax::Limited(limit)) if limit.burst > 0), &BURST, subject)?;
+        self.ask(to.uclamp.is_some(), &GROUP_CLAMPS, subject)
     }
 }

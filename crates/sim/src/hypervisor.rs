@@ -16,7 +16,7 @@ use vruntime_workload::program::{Op, Phase, Task, Workload};
 use crate::config::{Config, MachineSpec};
 use crate::costs::Costs;
 use crate::cpu::NEVER;
-use crate::error::{Error, Who};
+use crate::error::{Error, Subject};
 use crate::events::Source;
 use crate::machine::Machine;
 use crate::rng::Rng;
@@ -41,7 +41,7 @@ impl Parts {
             _ => None,
         };
         let topology = topology.ok_or(Error::OutOfRange {
-            who: Who::Machine,
+            subject: Subject::Machine,
             what: "host_cpus",
             value: i64::from(cpus),
             expected: "1 to 4096",

@@ -99,7 +99,7 @@ use vruntime_workload::program::{Change, Changed, GroupChange, Workload};
 pub use cache::Recent;
 pub use config::{Config, CpuTime, MachineSpec, Outcome, Progress};
 pub use costs::{Costs, Profile, SwitchCosts, UnknownCost};
-pub use error::{Error, GroupError, Who};
+pub use error::{Error, GroupError, Subject};
 pub use parallel::{both, parallel};
 pub use topology::{ParseTopologyError, parse_topology};
 pub use vruntime_workload::scenario::Preempt;
@@ -278,7 +278,7 @@ where
     scheduler.newidle_ratio = u32::try_from(spec.costs.newidle_ratio).unwrap_or(u32::MAX);
     cpusets::check(workload, spec)?;
     scheduler.isolated = spec.isolated.clone();
-    scheduler.energy = energy::looked_at(spec);
+    scheduler.energy = energy::model_of_wakeups(spec);
     if config.seed != 0 {
         // The machine's own real-time threads keep the timer of real-time bandwidth running: a workload begins within a
         // period.

@@ -15,7 +15,7 @@ use vruntime_workload::program::{
 
 use crate::costs::Costs;
 use crate::cpu::NEVER;
-use crate::error::{Error, GroupError, Who};
+use crate::error::{Error, GroupError, Subject};
 use crate::sync::answers::{Answers, NO_ANSWERS};
 
 pub(crate) const FOREVER: u64 = u64::MAX;
@@ -283,8 +283,8 @@ pub(crate) fn compile(
     compiler.connections = workload.connections.iter().map(|&from| compiler.waker(from)).collect();
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
-            let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
-            return Err(Error::OutOfRange { who, what: "nice", value, expected: "-20 to 19" });
+            let (subject, value) = (Subject::Session(session.name.clone()), session.nice.into());
+            return Err(Error::OutOfRange { subject, what: "nice", value, expected: "-20 to 19" });
         }
     }
     let root = workload.groups.first().map(|root| &root.path);
@@ -357,13 +357,13 @@ pub(crate) fn times(repeat: Repeat) -> u64 {
 
 impl<'a> Compiler<'a> {
     fn group(index: usize, group: &vruntime_workload::program::Group) -> Result<(), Error> {
-        let who = || Who::Group(group.path.clone());
+        let subject = || Subject::Group(group.path.clone());
         if let Some(max) = group.max {
             if index == 0 {
-                return Err(Error::BadLimit { who: who(), error: GroupError::RootLimit });
+                return Err(Error::BadLimit { subject: subject(), error: GroupError::RootLimit });
             }
             if let Err(error) = Limit::new(max.quota, max.period, max.burst) {
-                return Err(Error::BadLimit { who: who(), error: GroupError::Limit(error) });
+                return Err(Error::BadLimit { subject: subject(), error: GroupError::Limit(error) });
             }
         }
         for (what, clamp) in
@@ -371,7 +371,7 @@ impl<'a> Compiler<'a> {
         {
             if clamp > 1024 {
                 return Err(Error::OutOfRange {
-                    who: who(),
+                    subject: subject(),
                     what,
                     value: clamp.into(),
                     expected: "0 to 1024, a whole CPU",
@@ -380,11 +380,16 @@ impl<'a> Compiler<'a> {
         }
         if !(1..=10_000).contains(&group.weight) {
             let value = i64::from(group.weight);
-            return Err(Error::OutOfRange { who: who(), what: "weight", value, expected: "1 to 10000" });
+            return Err(Error::OutOfRange { subject: subject(), what: "weight", value, expected: "1 to 10000" });
         }
         if index > 0 && group.parent.is_none_or(|parent| parent >= index) {
             let value = group.parent.map_or(-1, |parent| parent as i64);
-            return Err(Error::OutOfRange { who: who(), what: "parent", value, expected: "a group listed before it" });
+            return Err(Error::OutOfRange {
+                subject: subject(),
+                what: "parent",
+                value,
+                expected: "a group listed before it",
+            });
         }
         Ok(())
     }
@@ -393,12 +398,12 @@ impl<'a> Compiler<'a> {
     fn change(&mut self, change: &'a Change) -> Result<u32, Error> {
         let workload = self.workload;
         let check = |kind, index: usize, count: usize| {
-            let who = Who::Change(change.at);
-            if index < count { Ok(index) } else { Err(Error::Dangling { who, kind, index, count }) }
+            let subject = Subject::Change(change.at);
+            if index < count { Ok(index) } else { Err(Error::Dangling { subject, kind, index, count }) }
         };
-        let nice_of = |who: Who, nice: i8| {
+        let nice_of = |subject: Subject, nice: i8| {
             let fine = (-20..=19).contains(&nice);
-            let error = Error::OutOfRange { who, what: "nice", value: nice.into(), expected: "-20 to 19" };
+            let error = Error::OutOfRange { subject, what: "nice", value: nice.into(), expected: "-20 to 19" };
             if fine { Ok(()) } else { Err(error) }
         };
         match &change.what {
@@ -408,7 +413,7 @@ impl<'a> Compiler<'a> {
                     let task = &workload.tasks[check("task", task, workload.tasks.len())?];
                     index = self.settings(task, settings, At::Later)?;
                     if let Some(nice) = *nice {
-                        nice_of(Who::Task(task.name.clone()), nice)?;
+                        nice_of(Subject::Task(task.name.clone()), nice)?;
                     }
                 }
                 return Ok(index);
@@ -423,13 +428,13 @@ impl<'a> Compiler<'a> {
                 };
                 group.uclamp = to.uclamp;
                 if index == 0 {
-                    return Err(Error::BadLimit { who: Who::Change(change.at), error: GroupError::Root });
+                    return Err(Error::BadLimit { subject: Subject::Change(change.at), error: GroupError::Root });
                 }
                 let idle = self.idle.entry(index).or_insert(group.idle);
                 *idle = to.idle.unwrap_or(*idle);
                 if to.weight.is_some() && *idle {
                     let error = GroupError::IdleWeight { group: group.path.clone() };
-                    return Err(Error::BadLimit { who: Who::Change(change.at), error });
+                    return Err(Error::BadLimit { subject: Subject::Change(change.at), error });
                 }
                 Self::group(index, &group)?;
             }
@@ -437,7 +442,7 @@ impl<'a> Compiler<'a> {
             Changed::Cpuset { .. } => {}
             Changed::Session { session, nice } => {
                 let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
-                nice_of(Who::Session(session.name.clone()), *nice)?;
+                nice_of(Subject::Session(session.name.clone()), *nice)?;
             }
         }
         Ok(0)
@@ -446,7 +451,9 @@ impl<'a> Compiler<'a> {
     fn session(task: &Task, workload: &Workload) -> Result<(), Error> {
         let count = workload.sessions.len();
         match task.session.filter(|&session| session >= count) {
-            Some(index) => Err(Error::Dangling { who: Who::Task(task.name.clone()), kind: "session", index, count }),
+            Some(index) => {
+                Err(Error::Dangling { subject: Subject::Task(task.name.clone()), kind: "session", index, count })
+            }
             None => Ok(()),
         }
     }
@@ -475,7 +482,7 @@ impl<'a> Compiler<'a> {
             if index < count {
                 Ok(index as u32)
             } else {
-                Err(Error::Dangling { who: Who::Task(task.name.clone()), kind, index, count })
+                Err(Error::Dangling { subject: Subject::Task(task.name.clone()), kind, index, count })
             }
         };
         let mutex = |index| check("mutex", index, workload.mutexes.len());
@@ -592,7 +599,7 @@ impl<'a> Compiler<'a> {
         let task = || task.name.clone();
         let count = self.workload.pipes.len();
         let Some(pipe) = self.workload.pipes.get(index) else {
-            return Err(Error::Dangling { who: Who::Task(task()), kind: "pipe", index, count });
+            return Err(Error::Dangling { subject: Subject::Task(task()), kind: "pipe", index, count });
         };
         if bytes > pipe.capacity {
             let (pipe, capacity) = (pipe.name.clone(), pipe.capacity);
@@ -608,10 +615,10 @@ impl<'a> Compiler<'a> {
     }
 
     fn settings(&mut self, task: &'a Task, settings: &Settings, at: At) -> Result<u32, Error> {
-        let who = || Who::Task(task.name.clone());
+        let subject = || Subject::Task(task.name.clone());
         let range = |what, value: i64, least, most, expected| {
             let fine = (least..=most).contains(&value);
-            if fine { Ok(()) } else { Err(Error::OutOfRange { who: who(), what, value, expected }) }
+            if fine { Ok(()) } else { Err(Error::OutOfRange { subject: subject(), what, value, expected }) }
         };
         let fair = |policy, nice: i8, slice| {
             range("nice", nice.into(), -20, 19, "-20 to 19")?;
@@ -644,7 +651,7 @@ impl<'a> Compiler<'a> {
         let mut attributes = Attributes { policy, ..Attributes::default() };
         if let Some(cpus) = &settings.cpus {
             if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu as usize >= self.cpus) {
-                return Err(Error::NoSuchCpu { who: Who::Task(task.name.clone()), cpu, cpus: self.cpus });
+                return Err(Error::NoSuchCpu { subject: Subject::Task(task.name.clone()), cpu, cpus: self.cpus });
             }
             if !cpus.is_empty() {
                 attributes.affinity = Some(Arc::new(cpus.iter().map(|&cpu| vruntime_sched::ids::CpuId(cpu)).collect()));
@@ -653,8 +660,8 @@ impl<'a> Compiler<'a> {
         if let Some(group) = settings.group {
             let count = self.workload.groups.len();
             if group >= count.max(1) {
-                let who = Who::Task(task.name.clone());
-                return Err(Error::Dangling { who, kind: "group", index: group, count });
+                let subject = Subject::Task(task.name.clone());
+                return Err(Error::Dangling { subject, kind: "group", index: group, count });
             }
             attributes.group = Some(group as u32);
         }

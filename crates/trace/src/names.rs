@@ -49,7 +49,7 @@ pub const fn stopper_pid(cpu: CpuId) -> i32 {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Who<'a> {
+pub(crate) struct Identity<'a> {
     pub(crate) comm: &'a Bytes,
     pub(crate) pid: i32,
     /// The kernel's `prio`: 120 + nice; 99 - real-time priority; -1 for deadline; 0 for a stopper.
@@ -276,9 +276,9 @@ impl Names {
     }
 
     #[inline]
-    pub(crate) fn task(&self, task: TaskId) -> Who<'_> {
+    pub(crate) fn task(&self, task: TaskId) -> Identity<'_> {
         let row = &self.tasks[task.index()];
-        Who { comm: &row.comm, pid: row.pid, prio: row.prio() }
+        Identity { comm: &row.comm, pid: row.pid, prio: row.prio() }
     }
 
     #[inline]
@@ -305,11 +305,11 @@ impl Names {
     }
 
     #[inline]
-    pub(crate) fn who(&self, cpu: CpuId, running: Running) -> Who<'_> {
+    pub(crate) fn identity(&self, cpu: CpuId, running: Running) -> Identity<'_> {
         let row = &self.cpus[cpu.index()];
         match running {
-            Running::Idle => Who { comm: &row.swapper, pid: 0, prio: 120 },
-            Running::Stopper => Who { comm: &row.stopper, pid: row.stopper_pid, prio: 0 },
+            Running::Idle => Identity { comm: &row.swapper, pid: 0, prio: 120 },
+            Running::Stopper => Identity { comm: &row.stopper, pid: row.stopper_pid, prio: 0 },
             Running::Task(task) => self.task(task),
         }
     }

@@ -66,7 +66,9 @@ impl Rare {
     fn tell(&self, sink: &mut impl Sink) {
         match self {
             Self::Machine { cpus, tick_ns, domains, energy } => {
-                let energy = energy.as_ref().map(|(model, looked_at)| EnergyInfo { model, looked_at: *looked_at });
+                let energy = energy
+                    .as_ref()
+                    .map(|(model, is_energy_aware)| EnergyInfo { model, is_energy_aware: *is_energy_aware });
                 sink.machine(&MachineInfo { cpus: *cpus, tick_ns: *tick_ns, domains, energy });
             }
             Self::Domains(at, domains) => sink.domains(*at, domains),
@@ -154,7 +156,7 @@ impl<F: FnMut(Batch)> Relay<F> {
 
 impl<F: FnMut(Batch)> Sink for Relay<F> {
     fn machine(&mut self, info: &MachineInfo<'_>) {
-        let energy = info.energy.map(|EnergyInfo { model, looked_at }| (model.clone(), looked_at));
+        let energy = info.energy.map(|EnergyInfo { model, is_energy_aware }| (model.clone(), is_energy_aware));
         let (cpus, tick_ns, domains) = (info.cpus, info.tick_ns, info.domains.to_vec());
         self.keep_rare(Rare::Machine { cpus, tick_ns, domains, energy });
     }

@@ -145,7 +145,7 @@ pub struct EnergyInfo<'a> {
     /// Power by frequency.
     pub model: &'a EnergyModel,
     /// Whether wakeups consider energy.
-    pub looked_at: bool,
+    pub is_energy_aware: bool,
 }
 
 /// A run's counts that no event has.

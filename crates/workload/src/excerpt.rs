@@ -7,15 +7,15 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 
 use crate::plain::visible;
 
-/// Characters of the longest line that is shown whole.
+/// Lines of at most this number of characters are shown whole.
 const LONGEST: usize = 200;
 
-/// Characters shown of longer lines: before the mark, of the mark, in total.
+/// Of a longer line, at most these numbers of characters are shown: before the mark, of the mark, and in total.
 const BEFORE: usize = 40;
 const MARK: usize = 60;
 const ALL: usize = 120;
 
-/// Of longer marks, only the first line is shown.
+/// If the mark has more lines, only the first is shown.
 const LINES: usize = 12;
 
 /// Replaces omitted parts of a line.
@@ -126,7 +126,7 @@ impl Excerpt {
     }
 }
 
-/// Returns the span's last line's end, if all lines can be shown whole.
+/// Returns the end of the span's last line, if all its lines can be shown whole.
 fn end_of_lines(text: &str, start: usize, span: &Range<usize>) -> Option<usize> {
     // A trailing line break does not begin another line.
     let last = if text[span.clone()].ends_with('\n') { span.end - 1 } else { span.end };
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_are_shown_with_those_beside_them() {
+    fn short_lines_are_shown_with_their_neighbours() {
         assert_eq!(shown("one\r\ntwo\r\nthree\nfour", 6..7), "one\nt<w>o\nthree");
         assert_eq!(shown("one", 0..3), "<one>");
         assert_eq!(shown("", 0..0), "<>\n");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_what_is_near_the_mark_is_shown() {
+    fn long_lines_are_shown_near_the_mark() {
         let line = "x".repeat(50_000) + "MARK" + &"y".repeat(50_000);
         assert_eq!(shown(&line, 50_000..50_004), format!("…{}<MARK>{}…", "x".repeat(40), "y".repeat(76)));
         assert_eq!(shown(&line, 0..1), format!("<x>{}…", "x".repeat(119)));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_not_shown() {
+    fn control_characters_are_replaced() {
         assert_eq!(shown("a\u{1b}[31m\n\tb\u{9b}c\u{7}\rd\u{202e}\u{e4}", 0..1), "<a>?[31m\n\tb\u{bf}c??d\u{bf}\u{e4}");
     }
 }

@@ -62,15 +62,15 @@ fn feature_json(row: &FeatureRow) -> Value {
         "kernels": kernels,
         "releases": some(&row.releases()),
         "default": row.default(),
-        "certainty": some(known(row)),
+        "certainty": some(certainty(row)),
         "source": some(row.source()),
         "what": row.what,
         "has_effect": row.feature.without_effect().is_none(),
     })
 }
 
-/// Returns how a feature's releases are known; empty for vruntime's own.
-const fn known(row: &FeatureRow) -> &'static str {
+/// Returns how a feature's releases are known. Empty for features of vruntime's own.
+const fn certainty(row: &FeatureRow) -> &'static str {
     match row.of {
         Of::Vruntime => "",
         _ => row.certainty.name(),
@@ -79,7 +79,7 @@ const fn known(row: &FeatureRow) -> &'static str {
 
 /// Returns [`features`] as JSON.
 fn features_json(kernel: &Kernel) -> Value {
-    let features = known_in(kernel).map(|row| {
+    let features = features_of(kernel).map(|row| {
         let mut json = feature_json(row);
         json["on"] = kernel.features.has(row.feature).into();
         let command = kernel.switch_feature(row.feature, !kernel.features.has(row.feature));
@@ -120,7 +120,7 @@ fn table() -> String {
 fn all_features() -> String {
     let lines = FEATURES.iter().map(|row| {
         let kernels = match with_feature(row.feature) {
-            None => "none, ours".to_owned(),
+            None => "none; vruntime's".to_owned(),
             Some((first, last)) if first == last => first.to_owned(),
             Some((first, last)) => format!("{first} to {last}"),
         };
@@ -130,7 +130,7 @@ fn all_features() -> String {
             kernels,
             row.releases(),
             row.default(),
-            known(row).to_owned(),
+            certainty(row).to_owned(),
             format!("{}{origin}", what(row)),
         ]
     });
@@ -145,7 +145,7 @@ fn what(row: &FeatureRow) -> String {
 }
 
 /// Returns the features of a kernel.
-fn known_in(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
+fn features_of(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
     FEATURES.iter().filter(|row| row.of == Of::Vruntime || has_feature(kernel.name, row.feature))
 }
 
@@ -154,9 +154,9 @@ fn features(name: &str) -> miette::Result<String> {
         return Ok(all_features());
     }
     let kernel = plan::parse_kernel(&policies::simulated_kernel(name))?;
-    let lines = known_in(&kernel).map(|row| {
+    let lines = features_of(&kernel).map(|row| {
         let state = if kernel.features.has(row.feature) { "on" } else { "off" };
-        let state = if row.of == Of::Vruntime { format!("{state}, ours") } else { state.to_owned() };
+        let state = if row.of == Of::Vruntime { format!("{state}; vruntime's") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
     });
     let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);
@@ -168,8 +168,8 @@ fn features(name: &str) -> miette::Result<String> {
     if let Some(unverified) = super::behaviours::unverified(kernel.name) {
         text.extend([&fit_text(&unverified, ""), "\n\n"]);
     }
-    if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
-        text.push_str("it has no features to switch: they came with CFS\n");
+    if kernel.policy == PolicyKind::O1 && !has_cpurc(&kernel) {
+        text.push_str("this kernel has no features to switch: CFS introduced them\n");
     } else {
         text.push_str(&grid(&["feature (--feature NAME, NO_NAME)", "state", "what"], 3, lines));
     }
@@ -206,7 +206,7 @@ fn tunables(kernel: &Kernel) -> String {
 }
 
 /// Whether the kernel has the CPU resource controller.
-fn has_classes(kernel: &Kernel) -> bool {
+fn has_cpurc(kernel: &Kernel) -> bool {
     has_feature(kernel.name, Feature::CpuRcScaling)
 }
 

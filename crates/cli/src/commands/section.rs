@@ -238,7 +238,7 @@ impl Section {
         for (tunable, usual) in known {
             if let Some(&value) = tunables.get(tunable)
                 && value != usual
-                && kernel.takes(tunable, value).is_ok()
+                && kernel.accepts(tunable, value).is_ok()
             {
                 all.extend(["+", tunable, "=", &value.to_string()]);
             }

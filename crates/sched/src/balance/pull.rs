@@ -184,7 +184,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             shared.set_overloaded(dst, stats.overloaded_cpu);
         }
         if let Some(energy) = shared.energy() {
-            if let Some(news) = energy_aware::look_at_domain(shared, energy, dst, domain, excluded, top) {
+            if let Some(news) = energy_aware::update_domain_overutilized(shared, energy, dst, domain, excluded, top) {
                 self.host.event(self.now, dst, &news);
             }
             if energy_aware::leaves_alone(shared, energy, dst, stats.finds_misfit()) {

@@ -189,7 +189,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// example from the stopper. The next kick is then when its own domains are due; other CPUs wait until then. Each
     /// call balances one CPU, so that time passes between them.
     ///
-    ///
     /// A CPU that becomes idle meanwhile is not part of the pass: its own search first takes as long as the rest.
     fn nohz_own_first(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;

@@ -115,12 +115,12 @@ pub trait Changed<P: Policy> {
     fn group_changed(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) {}
 
     /// A task, off the queue, leaves for a higher class. On false, the core detaches and attaches it.
-    fn leaves_for_above(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
+    fn switched_from(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
         false
     }
 
-    /// A sleeping task is back from a higher class. Returns true if it wakes as if it had never left.
-    fn returned_asleep(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
+    /// A sleeping task returns from a higher class. Returns true if the task wakes as if it had never left.
+    fn switched_to_asleep(_rq: &mut Rq<P>, _shared: &Shared<P>, _task: u32) -> bool {
         false
     }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::common::{push_running, rq_of, take_away};
-use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
+use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, widen, widen_in_place};
 use crate::attrs::ClassKind;
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
@@ -71,9 +71,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// SCHED_OTHER and SCHED_BATCH set or remove the requested slice; other policies keep it for later. No effect on an
     /// ended task.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// SCHED_DEADLINE: the kernel refuses the parameters, bandwidth is lacking, or affinity excludes a CPU. SCHED_FIFO
     /// and SCHED_RR: the group may have no real-time tasks. Then nothing changes.
@@ -180,9 +178,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Sets utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of `sched_setattr`). `None` keeps
     /// one.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// A bound above 1024, or the lower above the upper.
     pub fn set_uclamp(&mut self, task: TaskId, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
@@ -195,9 +191,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Sets `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits the lower.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// A bound above 1024.
     pub fn set_group_uclamp(&mut self, group: GroupId, min: u32, max: u32) -> Result<(), UclampError> {
@@ -220,9 +214,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Moves a task to another group. Cpusets may force it off its CPU.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// The group has no CPUs for the task or may have no real-time tasks, or its root domain lacks bandwidth. Then
     /// nothing changes.
@@ -316,9 +308,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// waits, through the stopper if it runs, at its next wakeup if it sleeps. 5.7+: the calling CPU `on` spreads such
     /// tasks.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// None of the CPUs is online or in the group, or a deadline task would lack CPUs of the root domain. Then nothing
     /// changes.
@@ -450,7 +440,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let Some(index) = stray else {
                 // The stopper moves one that has just begun to run, whatever else it was to push.
                 let Some(current) = rq.curr else { return };
-                if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
+                if widen_in_place(&mut rq, self.shared, self.host, self.now, current) {
                     finish_verb(&mut rq, self.shared, self.host);
                 } else if rq.push != Some(Push::Affinity)
                     && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
@@ -462,7 +452,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             };
             let target = dest_cpu(self.shared, &rq.tasks[index], cpu);
             if target == cpu {
-                let stays = lets_stay(&mut rq, self.shared, self.host, self.now, index);
+                let stays = widen_in_place(&mut rq, self.shared, self.host, self.now, index);
                 finish_verb(&mut rq, self.shared, self.host);
                 if stays {
                     continue;

@@ -108,7 +108,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
             if was.queued {
                 rq.finish_dequeue(index);
             }
-            if !P::Changes::leaves_for_above(rq, shared, index) {
+            if !P::Changes::switched_from(rq, shared, index) {
                 // As a move to another CPU, which is this one.
                 P::detach(rq, shared, index);
                 P::attach(rq, shared, index);
@@ -148,7 +148,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 class::switch_ordinary(rq, shared, None, Some(index));
                 rq.curr = Some(index);
             }
-            if rq.tasks[index].wakes_as_migrated && P::Changes::returned_asleep(rq, shared, index) {
+            if rq.tasks[index].wakes_as_migrated && P::Changes::switched_to_asleep(rq, shared, index) {
                 rq.tasks[index].wakes_as_migrated = false;
             }
         }

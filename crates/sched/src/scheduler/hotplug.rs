@@ -1,9 +1,8 @@
 //! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and their tasks' new CPUs.
 //!
-//!
-//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU, and moving tasks choose again. It is in no scheduling
-//! domain, and publishes that it is not idle. Waiting tasks move at once, the running one through the stopper, sleeping
-//! ones when they wake.
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU, and tasks on their way to the CPU choose another. The
+//! CPU is in no scheduling domain, and publishes that it is not idle. Waiting tasks move at once, the running task
+//! through the stopper, and sleeping tasks when they wake.
 
 use core::fmt;
 
@@ -33,21 +32,21 @@ pub enum HotplugError {
         /// The machine's CPUs.
         nr_cpus: usize,
     },
-    /// It is offline already.
+    /// The CPU is offline already.
     Offline(CpuId),
-    /// It is online already.
+    /// The CPU is online already.
     Online(CpuId),
-    /// It is the last online CPU (`EBUSY`).
+    /// The CPU is the last one online (`EBUSY`).
     Last(CpuId),
     /// All other online CPUs are isolated (`EBUSY`).
     LastHousekeeping(CpuId),
     /// Deadline tasks have reserved more than the other CPUs provide (`EBUSY`).
     Deadline {
-        /// The CPU.
+        /// The CPU that should go offline.
         cpu: CpuId,
-        /// Reserved by tasks and, 6.12+, other CPUs' fair servers, in 2^-20 CPUs.
+        /// Bandwidth that tasks have reserved, in 2^-20 CPUs. 6.12+: with the fair servers of the other CPUs.
         promised: u64,
-        /// The other CPUs' limit, in 2^-20 CPUs.
+        /// Bandwidth that the other CPUs offer, in 2^-20 CPUs.
         cap: u64,
     },
 }
@@ -118,7 +117,8 @@ pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId
     allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
-/// Returns a forked task's CPU: `on`, if a CPU of its root domain is allowed.
+/// Returns a forked task's CPU: `on`, if the affinity has a CPU of the root domain of `on`. Otherwise the first
+/// online CPU of the affinity.
 pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
@@ -142,15 +142,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// have moved. If a task runs there, the CPU reschedules and its stopper moves the task. The CPU must not be used
     /// after [`Self::schedule`] returns that it is idle.
     ///
-    ///
-    /// As in Linux, a task without another online CPU may from now on run on all ([`Event::AffinityLost`]).
-    ///
+    /// As in Linux, if no CPU of a task's affinity is online any more, the task may run on all CPUs from then on
+    /// ([`Event::AffinityLost`]).
     ///
     /// A host changes one CPU at a time.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// No such CPU, already offline, the last, or the others lack bandwidth for deadline tasks.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
@@ -166,8 +163,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             return Err(HotplugError::Last(cpu));
         }
         let isolated = &shared.config.isolated;
-        let keeps_house = |other: CpuId| other != cpu && shared.is_online(other) && !isolated.contains(other);
-        if !isolated.contains(cpu) && !(0..nr_cpus as u32).map(CpuId).any(keeps_house) {
+        let is_housekeeping = |other: CpuId| other != cpu && shared.is_online(other) && !isolated.contains(other);
+        if !isolated.contains(cpu) && !(0..nr_cpus as u32).map(CpuId).any(is_housekeeping) {
             return Err(HotplugError::LastHousekeeping(cpu));
         }
         shared
@@ -197,9 +194,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Takes a CPU online: idle and rescheduled, as after Linux's hotplug thread. It balances at once. A host changes
     /// one CPU at a time.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// No such CPU, or already online.
     pub fn cpu_up(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
@@ -249,9 +244,9 @@ pub(super) fn widen<P: Policy, H: Host>(
     lost
 }
 
-/// Whether a task stays since all its possible targets went offline. Linux leaves it with an empty mask
-/// (`migration_cpu_stop`) until its next wakeup; here the mask is widened at once.
-pub(super) fn lets_stay<P: Policy, H: Host>(
+/// Widens the affinity of a task on an online CPU, if no CPU of the affinity is online. Returns whether it did: then
+/// the task stays on its CPU. Linux leaves the task with an empty mask until its next wakeup (`migration_cpu_stop`).
+pub(super) fn widen_in_place<P: Policy, H: Host>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,
     host: &mut H,

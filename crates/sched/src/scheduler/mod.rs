@@ -63,9 +63,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Sets a group's cgroup weight, 1..=10000.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// An idle group and the root have no weight.
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) -> Result<(), GroupError> {
@@ -78,9 +76,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Guarantees a group directly below the root `percent` of the machine (2.6.15-cpurc). The root's own tasks have
     /// the rest.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// No CPU resource controller in this kernel, the group is elsewhere, or guarantees exceed 100 %.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
@@ -92,9 +88,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Makes a group idle, or ordinary again with weight 100, like `cpu.idle`. Does nothing, not even to the weight, if
     /// already in that state.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// The group is the root.
     pub fn set_group_idle(&mut self, group: GroupId, idle: bool) -> Result<(), GroupError> {
@@ -110,9 +104,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Sets an autogroup's nice value, -20..=19, and so its weight, like `/proc/PID/autogroup`.
     ///
-    ///
     /// # Errors
-    ///
     ///
     /// The group is the root.
     pub fn set_group_nice(&mut self, group: GroupId, nice: i8) -> Result<(), GroupError> {

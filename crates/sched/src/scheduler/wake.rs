@@ -66,7 +66,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.tasks[index].wakes_as_migrated = true;
             if rq.tasks[index].has_averages && rq.tasks[index].kind == ClassKind::Fair {
                 rq.update_clock(now);
-                rq.tasks[index].wakes_as_migrated = !P::Changes::returned_asleep(&mut rq, self.shared, index);
+                rq.tasks[index].wakes_as_migrated = !P::Changes::switched_to_asleep(&mut rq, self.shared, index);
                 rq.publish(self.shared);
             }
         }
@@ -80,7 +80,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             && runnable > 0
         {
             rq.tasks[index].has_averages = true;
-            P::remember(&mut rq, index, runnable, running);
+            P::set_averages(&mut rq, index, runnable, running);
         }
     }
 

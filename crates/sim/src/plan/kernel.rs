@@ -185,7 +185,7 @@ pub(super) fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs
 }
 
 fn set_tunable(name: &str, value: u64, kernel: &mut Kernel) -> Result<(), SettingError> {
-    kernel.takes(name, value)?;
+    kernel.accepts(name, value)?;
     // The kernel reads an `int`. The largest value stands for -1.
     let range = 0..=i32::MAX as u64;
     if name.strip_prefix("kernel.").unwrap_or(name) == RT_RUNTIME && value != u64::MAX && !range.contains(&value) {

@@ -99,7 +99,7 @@ impl fmt::Display for Note {
         match self {
             Self::NoDifference { feature, why } => write!(f, "{feature} makes no difference here: {why}"),
             Self::NotHere { kernel, feature, has: (first, last) } => {
-                write!(f, "Linux {kernel} has no {feature}: {first} to {last} do")
+                write!(f, "Linux {kernel} has no {feature}: {first} to {last} have it")
             }
             Self::Unchanged { kernel, behaviour, added } => {
                 let (sign, has) = if *added { ('+', "has") } else { ('-', "lacks") };

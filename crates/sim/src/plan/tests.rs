@@ -101,14 +101,14 @@ fn the_runtime_of_realtime_tasks_is_at_most_their_period() {
         assert!(planned(head, settings).is_ok(), "{head} {settings:?}");
     }
     for (head, settings, message) in [
-        ("", &[(period, 1)][..], "sched_rt_runtime_us cannot be 950000: it is 0 to 1"),
-        ("", &[(runtime, 1_000_001)], "sched_rt_runtime_us cannot be 1000001: it is 0 to 1000000"),
-        ("[set]\nsched_rt_runtime_us = 2000000", &[], "sched_rt_runtime_us cannot be 2000000: it is 0 to 1000000"),
+        ("", &[(period, 1)][..], "sched_rt_runtime_us cannot be 950000: expected 0 to 1"),
+        ("", &[(runtime, 1_000_001)], "sched_rt_runtime_us cannot be 1000001: expected 0 to 1000000"),
+        ("[set]\nsched_rt_runtime_us = 2000000", &[], "sched_rt_runtime_us cannot be 2000000: expected 0 to 1000000"),
     ] {
         assert_eq!(planned(head, settings).unwrap_err().to_string(), message);
     }
     let large = planned("", &[(runtime, 9_999_999_999_999_999_999)]).unwrap_err().to_string();
-    assert_eq!(large, "sched_rt_runtime_us cannot be 9999999999999999999: it is 0 to 2147483647");
+    assert_eq!(large, "sched_rt_runtime_us cannot be 9999999999999999999: expected 0 to 2147483647");
 }
 
 #[test]

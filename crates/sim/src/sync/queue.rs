@@ -10,8 +10,8 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{NOBODY, Task, Timeout};
 
-/// An object's waiters, in order of wakeups: a list through [`Task::behind`]. [`Task::ahead`] leads back, without
-/// meaning in the first.
+/// An object's waiters, in order of wakeups: a list linked by [`Task::behind`], and backwards by [`Task::ahead`]. The
+/// first waiter's `ahead` has no meaning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitQueue {
     first: u32,
@@ -105,14 +105,15 @@ impl WaitQueue {
     }
 }
 
-/// Whether the waiter counts towards a wakeup's number, as those of futexes and pipes.
+/// Whether the waiter counts towards the number of tasks that a wakeup wakes. Waiters of futexes and pipes do.
 fn is_exclusive(code: Code) -> bool {
     !matches!(code, Code::WaitEvent { mode: WaitMode::Shared, .. })
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Wakes waiters of `queue` from its head on, from code on `cpu`, until `nr` were exclusive (0: all). Returns the
-    /// rest. A waiter whose timeout has expired already runs, does not count, and stays.
+    /// Wakes waiters of `queue` from its head on, until `nr` exclusive ones are woken (0: wakes all). The waking code
+    /// runs on `cpu`. Returns the remaining queue. A waiter whose timeout has expired runs already: it stays in the
+    /// queue, and does not count.
     pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, waker: Waker) -> WaitQueue {
         let mut queue = queue;
         let (mut next, mut left) = (queue.first(), nr);

@@ -11,10 +11,10 @@ use crate::GroupInfo;
 impl Site<'_> {
     fn begin(self, buffer: &mut Vec<u8>, what: &[u8], task: TaskId) {
         self.start(buffer, b"print:                ");
-        let who = self.names.task(task);
+        let identity = self.names.task(task);
         push_field(buffer, what, b": comm=");
-        buffer.extend_from_slice(who.comm);
-        push_signed(buffer, b" pid=", who.pid);
+        buffer.extend_from_slice(identity.comm);
+        push_signed(buffer, b" pid=", identity.pid);
     }
 
     fn policy(self, buffer: &mut Vec<u8>, task: TaskId, policy: SchedPolicy, rt_priority: u8) {
@@ -34,14 +34,14 @@ impl Site<'_> {
     /// Writes `cgroup_attach_task`, which is not a mark.
     pub(super) fn attach(self, buffer: &mut Vec<u8>, task: TaskId, group: GroupId) {
         self.start(buffer, b"cgroup_attach_task:   ");
-        let (who, path) = (self.names.task(task), self.names.path(group));
+        let (identity, path) = (self.names.task(task), self.names.path(group));
         push_field(buffer, b"dst_root=0 dst_id=", &[]);
         push_number(buffer, u64::from(group.0) + 1, 1);
         push_field(buffer, b" dst_level=", &[]);
         push_number(buffer, group_level(path), 1);
         push_field(buffer, b" dst_path=", path.as_bytes());
-        push_signed(buffer, b" pid=", who.pid);
-        push_field(buffer, b" comm=", who.comm);
+        push_signed(buffer, b" pid=", identity.pid);
+        push_field(buffer, b" comm=", identity.comm);
         buffer.push(b'\n');
     }
 

@@ -4,7 +4,7 @@ use vruntime_sched::event::{PrevState, Running};
 use vruntime_sched::ids::{CpuId, TaskId};
 
 use super::{cpuhp, push_field, push_number, push_padded, push_signed, push_tgid, state_letters};
-use crate::names::{Names, Who};
+use crate::names::{Identity, Names};
 
 /// Where and when a line is written.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ impl Site<'_> {
 
     fn start_with_flags(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8]) {
         let Self { names, nanoseconds, at, cpu } = self;
-        let current = names.who(cpu, names.current(cpu));
+        let current = names.identity(cpu, names.current(cpu));
         let comm: &[u8] = if current.pid == 0 { b"<idle>" } else { current.comm };
         buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
         buffer.extend_from_slice(comm);
@@ -57,7 +57,7 @@ impl Site<'_> {
         let Self { names, cpu, .. } = self;
         self.start(buffer, b"sched_process_fork:   ");
         // A workload's initial tasks have no parent: the running task forks them.
-        let forker = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
+        let forker = parent.map_or_else(|| names.identity(cpu, names.current(cpu)), |parent| names.task(parent));
         let born = names.task(child);
         push_field(buffer, b"comm=", forker.comm);
         push_signed(buffer, b" pid=", forker.pid);
@@ -72,14 +72,14 @@ impl Site<'_> {
 
     pub(super) fn exit(self, buffer: &mut Vec<u8>, task: TaskId) {
         self.start(buffer, b"sched_process_exit:   ");
-        push_who(buffer, self.names.task(task));
+        push_identity(buffer, self.names.task(task));
         buffer.push(b'\n');
     }
 
     /// Writes one of the three events of a wakeup.
     pub(super) fn wakeup(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8], task: TaskId, target: CpuId) {
         self.start_with_flags(buffer, flags, event);
-        push_who(buffer, self.names.task(task));
+        push_identity(buffer, self.names.task(task));
         buffer.extend_from_slice(b" target_cpu=");
         push_number(buffer, u64::from(target.0), 3);
         buffer.push(b'\n');
@@ -87,7 +87,7 @@ impl Site<'_> {
 
     pub(super) fn switch(self, buffer: &mut Vec<u8>, prev: Running, prev_state: PrevState, next: Running) {
         self.start(buffer, b"sched_switch:         ");
-        let (left, came) = (self.names.who(self.cpu, prev), self.names.who(self.cpu, next));
+        let (left, came) = (self.names.identity(self.cpu, prev), self.names.identity(self.cpu, next));
         push_field(buffer, b"prev_comm=", left.comm);
         push_signed(buffer, b" prev_pid=", left.pid);
         push_signed(buffer, b" prev_prio=", left.prio);
@@ -100,7 +100,7 @@ impl Site<'_> {
 
     pub(super) fn migrate(self, buffer: &mut Vec<u8>, task: TaskId, from: CpuId, to: CpuId) {
         self.start(buffer, b"sched_migrate_task:   ");
-        push_who(buffer, self.names.task(task));
+        push_identity(buffer, self.names.task(task));
         push_field(buffer, b" orig_cpu=", &[]);
         push_number(buffer, u64::from(from.0), 1);
         push_field(buffer, b" dest_cpu=", &[]);
@@ -110,9 +110,9 @@ impl Site<'_> {
 
     pub(super) fn pi_setprio(self, buffer: &mut Vec<u8>, task: TaskId, old: i16, new: i16) {
         self.start(buffer, b"sched_pi_setprio:     ");
-        let who = self.names.task(task);
-        push_field(buffer, b"comm=", who.comm);
-        push_signed(buffer, b" pid=", who.pid);
+        let identity = self.names.task(task);
+        push_field(buffer, b"comm=", identity.comm);
+        push_signed(buffer, b" pid=", identity.pid);
         push_signed(buffer, b" oldprio=", i32::from(old));
         push_signed(buffer, b" newprio=", i32::from(new));
         buffer.push(b'\n');
@@ -153,8 +153,8 @@ impl Site<'_> {
     }
 }
 
-fn push_who(buffer: &mut Vec<u8>, who: Who<'_>) {
-    push_field(buffer, b"comm=", who.comm);
-    push_signed(buffer, b" pid=", who.pid);
-    push_signed(buffer, b" prio=", who.prio);
+fn push_identity(buffer: &mut Vec<u8>, identity: Identity<'_>) {
+    push_field(buffer, b"comm=", identity.comm);
+    push_signed(buffer, b" pid=", identity.pid);
+    push_signed(buffer, b" prio=", identity.prio);
 }

@@ -11,7 +11,7 @@ use super::proto::{
 };
 use super::{PerfettoWriter, state_bits};
 use crate::ftrace::{cpuhp, group_level};
-use crate::names::Who;
+use crate::names::Identity;
 
 /// Returns the second tracepoint of CPU hotplug: the step ends at the instant of its beginning.
 fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
@@ -26,12 +26,12 @@ fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
 
 impl<W: Write> PerfettoWriter<W> {
     fn attach(&self, task: TaskId, group: GroupId) -> FtraceEventKind {
-        let (who, path) = (self.names.task(task), self.names.path(group));
+        let (identity, path) = (self.names.task(task), self.names.path(group));
         FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
             dst_root: Some(0),
             dst_id: Some(group.0 as i32 + 1),
-            pid: Some(who.pid),
-            comm: Some(who.comm.clone()),
+            pid: Some(identity.pid),
+            comm: Some(identity.comm.clone()),
             dst_level: Some(group_level(path) as i32),
             dst_path: Some(path.to_owned()),
         })
@@ -54,7 +54,7 @@ impl<W: Write> PerfettoWriter<W> {
         let names = &self.names;
         Some(match *event {
             Event::Switch { prev, prev_state, next } => {
-                let (left, came) = (names.who(cpu, prev), names.who(cpu, next));
+                let (left, came) = (names.identity(cpu, prev), names.identity(cpu, next));
                 FtraceEventKind::SchedSwitch(SchedSwitch {
                     prev_comm: Some(left.comm.clone()),
                     prev_pid: Some(left.pid),
@@ -70,18 +70,19 @@ impl<W: Write> PerfettoWriter<W> {
             Event::Wakeup { task, target } => FtraceEventKind::SchedWakeup(wakeup(names.task(task), target)),
             Event::WakeupNew { task, target } => FtraceEventKind::SchedWakeupNew(wakeup(names.task(task), target)),
             Event::Migrate { task, from, to, .. } => {
-                let who = names.task(task);
+                let identity = names.task(task);
                 FtraceEventKind::SchedMigrateTask(SchedMigrateTask {
-                    comm: Some(who.comm.clone()),
-                    pid: Some(who.pid),
-                    prio: Some(who.prio),
+                    comm: Some(identity.comm.clone()),
+                    pid: Some(identity.pid),
+                    prio: Some(identity.prio),
                     orig_cpu: Some(from.0 as i32),
                     dest_cpu: Some(to.0 as i32),
                 })
             }
             Event::Fork { parent, child } => {
                 // A workload's initial tasks have no parent: the running task forks them.
-                let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
+                let parent =
+                    parent.map_or_else(|| names.identity(cpu, names.current(cpu)), |parent| names.task(parent));
                 let child = names.task(child);
                 FtraceEventKind::SchedProcessFork(SchedProcessFork {
                     parent_comm: Some(parent.comm.clone()),
@@ -91,13 +92,13 @@ impl<W: Write> PerfettoWriter<W> {
                 })
             }
             Event::Exit { task } => {
-                let who = names.task(task);
+                let identity = names.task(task);
                 let tgid = self.tasks[task.index()].tgid;
                 FtraceEventKind::SchedProcessExit(SchedProcessExit {
-                    comm: Some(who.comm.clone()),
-                    pid: Some(who.pid),
-                    tgid: Some(if tgid == 0 { who.pid } else { tgid }),
-                    prio: Some(who.prio),
+                    comm: Some(identity.comm.clone()),
+                    pid: Some(identity.pid),
+                    tgid: Some(if tgid == 0 { identity.pid } else { tgid }),
+                    prio: Some(identity.prio),
                 })
             }
             Event::MoveGroup { task, group } => self.attach(task, group),
@@ -129,11 +130,11 @@ impl<W: Write> PerfettoWriter<W> {
 }
 
 #[inline]
-fn wakeup(who: Who<'_>, target: CpuId) -> SchedWakeup {
+fn wakeup(identity: Identity<'_>, target: CpuId) -> SchedWakeup {
     SchedWakeup {
-        comm: Some(who.comm.clone()),
-        pid: Some(who.pid),
-        prio: Some(who.prio),
+        comm: Some(identity.comm.clone()),
+        pid: Some(identity.pid),
+        prio: Some(identity.prio),
         success: Some(1),
         target_cpu: Some(target.0 as i32),
     }

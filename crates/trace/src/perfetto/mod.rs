@@ -28,7 +28,7 @@ use self::tracks::{
     States, THREAD_TRACKS, group_change, group_use, offline, overutilized, queue_length, rt_throttles, throttles,
 };
 use crate::ftrace::{END_OF_RUN, INTERRUPTED};
-use crate::names::{Names, Who};
+use crate::names::{Identity, Names};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
@@ -241,7 +241,7 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn ftrace_event(&mut self, at: u64, cpu: CpuId, event: &Event) {
-        let pid = self.names.who(cpu, self.names.current(cpu)).pid;
+        let pid = self.names.identity(cpu, self.names.current(cpu)).pid;
         let Some(kind) = self.tracepoint(cpu, event) else { return };
         if cpu.0 >= MAX_CPUS {
             self.omitted += 1;
@@ -292,7 +292,7 @@ impl<W: Write> PerfettoWriter<W> {
             return;
         }
         let timestamp = self.cpus.iter().map(|cpu| cpu.latest).chain([at]).max();
-        let pid = Some(self.names.who(cpu, self.names.current(cpu)).pid.unsigned_abs());
+        let pid = Some(self.names.identity(cpu, self.names.current(cpu)).pid.unsigned_abs());
         let buf = Some(Bytes::from_static(text.as_bytes()));
         let event = Some(FtraceEventKind::Print(Print { ip: None, buf }));
         self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp, pid, common_flags: None, event });
@@ -420,7 +420,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             usage.enter(id, info.group);
         }
         // Each class of tasks in a group is a process, led, as in Linux, by its first thread.
-        let Who { pid, comm: name, .. } = self.names.task(id);
+        let Identity { pid, comm: name, .. } = self.names.task(id);
         let (name, recorded) = (name.clone(), self.names.identities());
         let leader = if recorded.is_some() {
             self.names.tgid(Running::Task(id)).unwrap_or(pid)

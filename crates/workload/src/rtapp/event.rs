@@ -22,7 +22,7 @@ pub(super) fn kind_of(key: &str) -> Option<&'static str> {
 #[derive(Debug)]
 pub(super) enum Step {
     Op(Op),
-    /// A timer of the task's own, by number.
+    /// A timer that only this task uses (`unique`), by number.
     OwnTimer {
         number: usize,
         period: u64,
@@ -39,7 +39,7 @@ pub(super) struct Context<'a> {
     pub(super) class: &'a str,
     /// Instances of the class that exist from the start.
     pub(super) instances: u64,
-    /// Timers of the class's own.
+    /// The names of the timers that each task of the class has for itself.
     pub(super) own_timers: &'a mut Interner,
     /// Size of a task's memory buffer, bytes.
     pub(super) buffer_size: u64,
@@ -120,7 +120,7 @@ impl Context<'_> {
         None
     }
 
-    /// Without a name, the object is the task's own.
+    /// Reads `suspend`. Without a name, the task suspends on an object named after its class.
     fn suspend(&mut self, member: &Member) -> Option<Op> {
         let name = match &member.value {
             None => "",
@@ -131,7 +131,7 @@ impl Context<'_> {
         Some(Op::Suspend { condition, mutex })
     }
 
-    /// rt-app ignores the value.
+    /// Warns if the value of `yield`, which rt-app ignores, is no string.
     fn yields(&mut self, member: &Member) {
         if let Some(value) = &member.value
             && !matches!(value.kind, Kind::String(_))

@@ -14,9 +14,9 @@ pub(super) struct Cell {
     file: String,
     class: String,
     figure: usize,
-    theirs: Vec<f64>,
+    rt_app: Vec<f64>,
     /// Empty if vruntime's logs lack it.
-    ours: Vec<f64>,
+    vruntime: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -27,10 +27,10 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn add(&mut self, file: &str, theirs: Figures, ours: &Figures) {
-        self.cells.extend(theirs.into_iter().map(|((class, figure), theirs)| {
-            let ours = ours.get(&(class.clone(), figure)).cloned().unwrap_or_default();
-            Cell { file: file.to_owned(), class, figure, theirs, ours }
+    pub(super) fn add(&mut self, file: &str, rt_app: Figures, vruntime: &Figures) {
+        self.cells.extend(rt_app.into_iter().map(|((class, figure), rt_app)| {
+            let vruntime = vruntime.get(&(class.clone(), figure)).cloned().unwrap_or_default();
+            Cell { file: file.to_owned(), class, figure, rt_app, vruntime }
         }));
     }
 
@@ -39,7 +39,7 @@ impl Comparison {
         format!("inside {inside} of {}", self.cells.len())
     }
 
-    /// A page: misses, then files left out, then all.
+    /// Writes the page: misses, then files left out, then all figures.
     pub(super) fn page(&self, here: &Here, command: &str, about: &str) -> String {
         let mut page = String::new();
         // Writing to a string cannot fail.
@@ -75,15 +75,15 @@ fn rows(cells: &[&Cell]) -> String {
     let mut text = "| file | tasks | figure | rt-app | vruntime real | |\n|---|---|---|---|---|---|\n".to_owned();
     for cell in cells {
         let verdict = if cell.is_inside() { "inside" } else { "OUTSIDE" };
-        let ours = if cell.ours.is_empty() { "none".to_owned() } else { words(&cell.ours) };
+        let vruntime = if cell.vruntime.is_empty() { "none".to_owned() } else { format_range(&cell.vruntime) };
         // Writing to a string cannot fail.
         let _written = writeln!(
             text,
-            "| {} | {} | {} | {} | {ours} | {verdict} |",
+            "| {} | {} | {} | {} | {vruntime} | {verdict} |",
             cell.file,
             cell.class,
             FIGURES[cell.figure].name,
-            words(&cell.theirs),
+            format_range(&cell.rt_app),
         );
     }
     text
@@ -91,14 +91,14 @@ fn rows(cells: &[&Cell]) -> String {
 
 impl Cell {
     pub(super) fn is_inside(&self) -> bool {
-        is_inside(&self.theirs, &self.ours, FIGURES[self.figure].least)
+        is_inside(&self.rt_app, &self.vruntime, FIGURES[self.figure].least)
     }
 
     pub(super) fn line(&self) -> String {
         let verdict = if self.is_inside() { "" } else { "  OUTSIDE" };
-        let ours = if self.ours.is_empty() { "none".to_owned() } else { words(&self.ours) };
-        let (name, theirs) = (FIGURES[self.figure].name, words(&self.theirs));
-        format!("{:<28} {:<12} {name:<20} {theirs:>22} {ours:>22}{verdict}", self.file, self.class)
+        let vruntime = if self.vruntime.is_empty() { "none".to_owned() } else { format_range(&self.vruntime) };
+        let (name, rt_app) = (FIGURES[self.figure].name, format_range(&self.rt_app));
+        format!("{:<28} {:<12} {name:<20} {rt_app:>22} {vruntime:>22}{verdict}", self.file, self.class)
     }
 }
 
@@ -113,14 +113,15 @@ fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// Whether our median is within their range, widened by its width or by `least`.
-fn is_inside(theirs: &[f64], ours: &[f64], least: f64) -> bool {
-    let (low, high) = range(theirs);
+/// Whether the median of vruntime's runs is within the range of rt-app's runs, widened on both sides by its own width,
+/// at least by `least`.
+fn is_inside(rt_app: &[f64], vruntime: &[f64], least: f64) -> bool {
+    let (low, high) = range(rt_app);
     let width = (high - low).max(least);
-    median(ours).is_some_and(|ours| ours >= low - width && ours <= high + width)
+    median(vruntime).is_some_and(|vruntime| vruntime >= low - width && vruntime <= high + width)
 }
 
-fn words(values: &[f64]) -> String {
+fn format_range(values: &[f64]) -> String {
     let (low, high) = range(values);
     let number = |value: f64| if value.abs() < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
     let (low, high) = (number(low), number(high));
@@ -136,7 +137,7 @@ mod tests {
         assert!(is_inside(&[1.0, 3.0], &[5.0], 0.0) && is_inside(&[1.0, 3.0], &[-1.0], 0.0));
         assert!(!is_inside(&[1.0, 3.0], &[5.1], 0.0) && !is_inside(&[1.0, 3.0], &[-1.1], 0.0));
         assert!(is_inside(&[1.0], &[2.0], 1.0) && !is_inside(&[1.0], &[2.0], 0.9));
-        assert!(!is_inside(&[5.0], &[1.0, 3.0], 0.0), "that ours differ from run to run excuses nothing");
+        assert!(!is_inside(&[5.0], &[1.0, 3.0], 0.0), "that vruntime differs from run to run excuses nothing");
         assert!(is_inside(&[5.0, 6.0], &[5.5, 1.0, 99.0], 0.0) && !is_inside(&[1.0], &[], 9.0));
     }
 

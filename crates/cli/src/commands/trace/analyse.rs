@@ -15,10 +15,10 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{cgroups, each_event, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// The help for a file without damage.
+/// The help for a file without events and without damage.
 const NO_EVENT: &str = "vruntime trace info prints what the file has, and how to record events";
-/// The default number of rows of a table.
-const USUAL_ROWS: usize = 25;
+/// The number of rows of a table without `--rows`.
+const DEFAULT_ROWS: usize = 25;
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups);
@@ -93,7 +93,7 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
             } else {
                 // Scripts read all of timehist, as of perf's, unless --rows is given.
                 let switches = arguments.rows.unwrap_or(usize::MAX);
-                Shown { switches, ..Shown::rows(arguments.rows.unwrap_or(USUAL_ROWS)) }
+                Shown { switches, ..Shown::rows(arguments.rows.unwrap_or(DEFAULT_ROWS)) }
             };
             output::print(&analyses.text(shown));
         }

@@ -28,14 +28,16 @@ impl Rules {
     /// ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
         let all = in_trace(threads);
-        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
+        self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.selector.chosen(&all)).collect()
     }
 
     /// Returns which threads do more with more CPU, or do not, according to rules; the last rule counts.
     pub fn closed(&self, threads: &[Thread]) -> BTreeMap<usize, Closed> {
         let all = in_trace(threads);
         let rules = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
-        rules.flat_map(|(rule, closed)| rule.who.chosen(&all).into_iter().map(move |thread| (thread, closed))).collect()
+        rules
+            .flat_map(|(rule, closed)| rule.selector.chosen(&all).into_iter().map(move |thread| (thread, closed)))
+            .collect()
     }
 
     /// Applies the rules to a trace's tasks on a machine of `cpus` CPUs. Threads that rules remove must already be
@@ -48,7 +50,7 @@ impl Rules {
         self.check(Origin::Trace, &in_trace(threads), &recorded.workload.groups)?;
         self.check_cpus(cpus)?;
         let there = in_trace(&recorded.threads);
-        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.who.tasks(&there)).collect();
+        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.selector.tasks(&there)).collect();
         self.carry_out(&mut recorded.workload, &chosen)
     }
 
@@ -61,7 +63,7 @@ impl Rules {
         self.rules.iter().try_for_each(|rule| rule.is_for_files(file))?;
         let all = in_file(workload);
         self.check(Origin::File(file), &all, &workload.groups)?;
-        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.who.tasks(&all)).collect();
+        let chosen: Vec<Vec<usize>> = self.rules.iter().map(|rule| rule.selector.tasks(&all)).collect();
         self.carry_out(workload, &chosen)
     }
 
@@ -85,11 +87,11 @@ impl Rules {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
         for rule in &self.rules {
-            let is_there = rule.who.cgroup.as_ref().is_some_and(|glob| match glob.name() {
+            let is_there = rule.selector.cgroup.as_ref().is_some_and(|glob| match glob.name() {
                 Some(path) => paths.contains(path),
                 None => paths.iter().any(|path| glob.is_match(path)),
             });
-            if rule.who.tasks(all).is_empty() && !(rule.is_of_groups() && is_there) {
+            if rule.selector.tasks(all).is_empty() && !(rule.is_of_groups() && is_there) {
                 return Err(rule.without_match(origin, all, &paths));
             }
             if rule.what.group.is_none() && rule.what.limits != Limits::default() && !is_there {
@@ -131,7 +133,7 @@ impl Rules {
             }
             let group = group.map(|(index, _)| index);
             // Of groups that are there already.
-            if let (None, Some(glob)) = (group, &rule.who.cgroup)
+            if let (None, Some(glob)) = (group, &rule.selector.cgroup)
                 && rule.what.limits != Limits::default()
             {
                 let named: Vec<usize> = if let Some(path) = glob.name() {
@@ -181,12 +183,12 @@ impl Rule {
     /// Whether it changes only groups, and no tasks in them.
     fn is_of_groups(&self) -> bool {
         let limits = What { limits: self.what.limits, ..What::default() };
-        self.who.names_only_cgroups() && self.what == limits
+        self.selector.names_only_cgroups() && self.what == limits
     }
 
     /// Checks that it requests nothing that only a trace has.
     fn is_for_files(&self, file: &str) -> Result<(), Error> {
-        let ids = [("pid", &self.who.pids), ("tgid", &self.who.tgids), ("tree", &self.who.trees)];
+        let ids = [("pid", &self.selector.pids), ("tgid", &self.selector.tgids), ("tree", &self.selector.trees)];
         let message = |key: &str| format!("`{key}` is of traces: {file} is none");
         if let Some((key, _)) = ids.iter().find(|(_, ids)| ids.is_some()) {
             let error =
@@ -208,7 +210,8 @@ impl Rule {
         let cgroups: BTreeSet<&str> =
             all.iter().filter_map(|candidate| candidate.cgroup).chain(groups.iter().copied()).collect();
         // Or the group exists, and none of its tasks matches.
-        let by_group = self.who.cgroup.as_ref().is_some_and(|glob| !cgroups.iter().any(|path| glob.is_match(path)));
+        let by_group =
+            self.selector.cgroup.as_ref().is_some_and(|glob| !cgroups.iter().any(|path| glob.is_match(path)));
         let value = |key: &str| &self.source.text()[self.span_of(key)];
         let meant = if by_group {
             let paths = cgroups.iter().copied().filter(|path| *path != "/");
@@ -220,7 +223,7 @@ impl Rule {
         let mut help = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         let message = match origin {
             Origin::Trace => {
-                if self.who.tgids.is_some() && all.iter().all(|candidate| candidate.tgid.is_none()) {
+                if self.selector.tgids.is_some() && all.iter().all(|candidate| candidate.tgid.is_none()) {
                     help.push_str("the trace has no process ids; ");
                 }
                 if by_group && all.iter().all(|candidate| candidate.cgroup.is_none()) {

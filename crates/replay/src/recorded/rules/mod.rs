@@ -18,10 +18,10 @@
 mod apply;
 mod copies;
 mod read;
+mod selector;
 #[cfg(test)]
 mod tests;
 mod values;
-mod who;
 
 pub(super) use apply::{free, keep_online, narrow_cpusets};
 
@@ -29,10 +29,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Closed, Thread};
+use selector::{Candidates, Selector, below, in_file, in_trace};
 use vruntime_workload::groups::Limits;
 use vruntime_workload::program::{Group, Policy, Workload};
 use vruntime_workload::{Error, Source};
-use who::{Candidates, Who, below, in_file, in_trace};
 
 /// A task's CPUs; none: all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ struct What {
 /// A rule, and its place.
 #[derive(Clone, Debug)]
 struct Rule {
-    who: Who,
+    selector: Selector,
     what: What,
     source: Source,
     /// Its selectors' place.
@@ -74,7 +74,7 @@ impl Rule {
         self.what.limits != Limits::default()
             && match &self.what.group {
                 Some(group) => group == path,
-                None => self.who.cgroup.as_ref().is_some_and(|glob| glob.is_match(path)),
+                None => self.selector.cgroup.as_ref().is_some_and(|glob| glob.is_match(path)),
             }
     }
 
@@ -142,7 +142,7 @@ impl Rules {
         for rule in &self.rules {
             let What { nice, policy, cpus, group, .. } = &rule.what;
             let inherited = nice.is_some() || policy.is_some() || cpus.is_some() || group.is_some();
-            for index in rule.who.chosen(&all) {
+            for index in rule.selector.chosen(&all) {
                 fitted[index] = true;
                 passes_on[index] |= inherited;
             }
@@ -163,7 +163,7 @@ impl Rules {
     }
 
     fn wrong_policy_of(&self, all: &Candidates<'_>, index: usize, message: &str, help: &str) -> Option<Error> {
-        let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(all).contains(&index);
+        let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.selector.chosen(all).contains(&index);
         let rule = self.rules.iter().rev().find(gives)?;
         Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))
     }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::values::{self, LIMITS, WHAT, WHO, Wrong};
-use super::{GroupRule, Limits, Rule, Rules, What, Who};
+use super::values::{self, LIMITS, SELECTORS, WHAT, Wrong};
+use super::{GroupRule, Limits, Rule, Rules, Selector, What};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
@@ -31,24 +31,25 @@ impl Rules {
         let source = Source::new("the rule", text);
         let error = |span: Range<usize>, message: String, label: &str| Error::new(&source, message).at(span, label);
         let colon = colon(text).ok_or_else(|| {
-            let has_equals = text.rsplit_once('=').and_then(|(who, what)| Some((who, what.split_once(':')?)));
+            let has_equals = text.rsplit_once('=').and_then(|(selector, what)| Some((selector, what.split_once(':')?)));
             let help = match has_equals {
-                Some((who, (key, value))) if WHAT.contains(&key) => format!("write '{who}: {key}={value}'"),
+                Some((selector, (key, value))) if WHAT.contains(&key) => format!("write '{selector}: {key}={value}'"),
                 _ => FORM.to_owned(),
             };
             error(0..text.len(), "there is no `:` between the tasks and the change".to_owned(), "this rule")
                 .with_help(help)
         })?;
-        let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
-        let who_span = trimmed(text, 0..colon);
+        let (selector_text, what_text) = (&text[..colon], &text[colon + 1..]);
+        let selector_span = trimmed(text, 0..colon);
         let words = conditions(text, words(text, 0..colon));
-        let keyed_first = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
-        let keyed = words.iter().all(|word| pair(text, word).is_some_and(|entry| WHO.contains(&entry.key)));
+        let keyed_first =
+            words.first().and_then(|word| pair(text, word)).is_some_and(|entry| SELECTORS.contains(&entry.key));
+        let keyed = words.iter().all(|word| pair(text, word).is_some_and(|entry| SELECTORS.contains(&entry.key)));
         let mut rule = Rule {
-            who: Who::default(),
+            selector: Selector::default(),
             what: What::default(),
             source: source.clone(),
-            span: who_span.clone(),
+            span: selector_span.clone(),
             spans: Vec::new(),
             text: text.trim().to_owned(),
         };
@@ -66,16 +67,17 @@ impl Rules {
             }
         } else if let Some(entry) = mistaken(text, &words) {
             let message = format!("unknown selector `{}`", entry.key);
-            let mut help = nearest(entry.key, WHO).map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+            let mut help =
+                nearest(entry.key, SELECTORS).map_or_else(String::new, |name| format!("did you mean `{name}`? "));
             if !keyed_first {
                 help.push_str("a name that has a = in it is written comm=");
-                help.push_str(who_text.trim());
+                help.push_str(selector_text.trim());
             }
-            let selectors = format!("selectors are {}", WHO.join(", "));
+            let selectors = format!("selectors are {}", SELECTORS.join(", "));
             return Err(error(entry.key_span, message, &selectors).with_help(help.trim_end()));
         } else {
-            let glob = values::glob(who_text.trim());
-            rule.who.comm = Some(glob.map_err(|wrong| rule.wrong(wrong, who_span))?);
+            let glob = values::glob(selector_text.trim());
+            rule.selector.comm = Some(glob.map_err(|wrong| rule.wrong(wrong, selector_span))?);
         }
         let actions = self::words(text, colon + 1..text.len());
         if actions.is_empty() {
@@ -176,28 +178,28 @@ impl Rules {
         };
         let span = value.span();
         let mut rule = Rule {
-            who: Who::default(),
+            selector: Selector::default(),
             what: What::default(),
             source: source.clone(),
             span,
             spans: Vec::new(),
             text: String::new(),
         };
-        let (mut who, mut what) = (Vec::new(), Vec::new());
+        let (mut selectors, mut what) = (Vec::new(), Vec::new());
         for (key, value) in table {
             let entry = entry(source, key, value)?;
-            if WHO.contains(&entry.key) {
+            if SELECTORS.contains(&entry.key) {
                 rule.span = entry.span.clone();
             }
             rule.say(&entry, true)?;
-            let of = if WHO.contains(&entry.key) { &mut who } else { &mut what };
+            let of = if SELECTORS.contains(&entry.key) { &mut selectors } else { &mut what };
             of.push(format!("{}={}", entry.key, entry.value));
         }
-        if who.is_empty() {
+        if selectors.is_empty() {
             let error = Error::new(source, "no tasks are named").at(rule.span, "this rule");
-            return Err(error.with_help(format!("add one of {}", WHO.join(", "))));
+            return Err(error.with_help(format!("add one of {}", SELECTORS.join(", "))));
         }
-        rule.text = format!("{}: {}", who.join(" "), what.join(" "));
+        rule.text = format!("{}: {}", selectors.join(" "), what.join(" "));
         self.push(rule)
     }
 
@@ -250,7 +252,7 @@ impl Rules {
         let error = |message: &str| Error::new(&rule.source, message).at(rule.span.clone(), "this rule");
         let names_groups = match group.as_deref() {
             Some(path) => path != "/",
-            None => rule.who.cgroup.is_some(),
+            None => rule.selector.cgroup.is_some(),
         };
         if *limits != Limits::default() && !names_groups {
             let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
@@ -277,13 +279,13 @@ impl Rule {
     /// Applies an entry to selectors, or if `also_what` to changes.
     fn say(&mut self, entry: &Entry<'_>, also_what: bool) -> Result<(), Error> {
         let what = values::of_file(entry.key);
-        let result = if WHO.contains(&entry.key) {
-            values::who(&mut self.who, entry.key, &entry.value)
+        let result = if SELECTORS.contains(&entry.key) {
+            values::select(&mut self.selector, entry.key, &entry.value)
         } else if also_what && WHAT.contains(&what) {
             values::what(&mut self.what, what, &entry.value)
         } else {
             let help = limit_by_other_name(entry.key).map(str::to_owned);
-            let help = help.unwrap_or_else(|| did_you_mean(entry.key, WHAT.into_iter().chain(WHO)));
+            let help = help.unwrap_or_else(|| did_you_mean(entry.key, WHAT.into_iter().chain(SELECTORS)));
             let error = Error::new(&self.source, format!("unknown key `{}`", entry.key));
             return Err(error.at(entry.key_span.clone(), "rules have no such key").with_help(help));
         };
@@ -349,7 +351,7 @@ fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
 
 /// Returns the selectors' words. It joins words of one value, since names contain spaces (`comm=opt cgu.0`).
 fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
+    let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| SELECTORS.contains(&entry.key));
     let mut joined: Vec<Range<usize>> = Vec::new();
     for word in words {
         match joined.last_mut() {
@@ -365,7 +367,7 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
 fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Entry<'a>> {
     let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let first = words.first().and_then(|word| pair(text, word))?;
-    let entry = words.iter().filter_map(|word| pair(text, word)).find(|entry| !WHO.contains(&entry.key))?;
+    let entry = words.iter().filter_map(|word| pair(text, word)).find(|entry| !SELECTORS.contains(&entry.key))?;
     (is_word(first.key) && is_word(entry.key)).then_some(entry)
 }
 

@@ -6,7 +6,7 @@ use globset::GlobBuilder;
 use regex::RegexBuilder;
 
 use super::super::Closed;
-use super::{Affinity, Limits, What, Who};
+use super::{Affinity, Limits, Selector, What};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
 use vruntime_workload::parse_duration;
@@ -15,7 +15,7 @@ use vruntime_workload::program::{CpuMax, Policy};
 use vruntime_workload::rtapp::PolicyName;
 
 /// The keys of selectors.
-pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
+pub(super) const SELECTORS: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// The keys of changes.
 pub(super) const WHAT: [&str; 12] =
     ["nice", "policy", "priority", "cpus", "group", "weight", "max", "burst", "idle", "copies", "loop", "remove"];
@@ -36,28 +36,28 @@ const REGEX_BYTES: usize = 1 << 20;
 /// A value's problem, and what was expected.
 pub(super) type Wrong = (String, &'static str);
 
-/// Sets a selector, if `key` is one of [`WHO`].
-pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
+/// Sets a selector, if `key` is one of [`SELECTORS`].
+pub(super) fn select(selector: &mut Selector, key: &str, text: &str) -> Result<(), Wrong> {
     match key {
-        "comm" => who.comm = Some(glob(text)?),
+        "comm" => selector.comm = Some(glob(text)?),
         "regex" => {
             let regex = RegexBuilder::new(text).size_limit(REGEX_BYTES).build();
-            who.regex = Some(regex.map_err(|error| {
+            selector.regex = Some(regex.map_err(|error| {
                 let error = error.to_string();
                 let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 (format!("`{text}` is no regular expression: {why}"), "a pattern such as ^web-[0-9]+$")
             })?);
         }
-        "pid" => who.pids = Some(ids(text)?),
-        "tree" => who.trees = Some(ids(text)?),
+        "pid" => selector.pids = Some(ids(text)?),
+        "tree" => selector.trees = Some(ids(text)?),
         "cgroup" => {
             let pattern = |why| (why, "a group's path such as /web or /pods/*, where * matches any text");
             if !text.starts_with('/') {
                 return Err(pattern(format!("`{text}` is no group's path")));
             }
-            who.cgroup = Some(glob(text).map_err(|(why, _)| pattern(why))?);
+            selector.cgroup = Some(glob(text).map_err(|(why, _)| pattern(why))?);
         }
-        _ => who.tgids = Some(ids(text)?),
+        _ => selector.tgids = Some(ids(text)?),
     }
     Ok(())
 }

@@ -15,12 +15,12 @@ fn threads(round: i32) -> [Named<'static>; 3] {
 enum Third {
     Sleeps,
     Awake,
-    /// It naps twice after its work.
+    /// It naps twice after its work, as a thread that looks for work.
     Looks,
 }
 
-/// Each round of 20 ms, a shell starts a process of three threads. The first works for 8 ms, and the second naps. The
-/// third works for 8 ms, or for 2 ms. The first ends the process. The second wakes the shell.
+/// In each round of 20 ms, a shell starts a process of three threads. The first works for 8 ms, and then ends the
+/// process. The second naps, and wakes the shell at the end. The third works for 8 ms ([`Third::Awake`]), or for 2 ms.
 fn rounds(third_thread: Third) -> Script {
     let mut script = Script { context: Some(Context::Task), ..Script::default() };
     script.wake(0, 0, SHELL).switch(0, 0, Left::Runnable, Some(SHELL));
@@ -71,7 +71,8 @@ fn exits(op: &Op) -> bool {
     matches!(op, Op::ExitGroup | Op::AwaitKill)
 }
 
-/// Only the shell waits for a wakeup: the killed threads wait to be killed, where they were then.
+/// Of all tasks, only the shell waits for a wakeup. A killed thread waits to be killed at the place in its program
+/// where it was killed.
 #[test]
 fn a_thread_ends_its_process() {
     for third in [Third::Sleeps, Third::Awake, Third::Looks] {
@@ -89,7 +90,7 @@ fn a_thread_ends_its_process() {
     }
 }
 
-/// It is killed where it had done all of its work but that of its end.
+/// The third thread is killed after 8 ms of work. The 20 us that its exit takes follow.
 #[test]
 fn a_thread_that_is_awake_is_killed_where_it_is() {
     let recorded = rounds(Third::Awake).finish();
@@ -99,8 +100,8 @@ fn a_thread_that_is_awake_is_killed_where_it_is() {
     assert_eq!((work(&third[..killed]), work(&third[killed..])), (8 * MS - 30 * US, 20 * US), "{third:?}");
 }
 
-/// The first thread awaits the others by turns (`pthread_join`): each ends alone, and wakes the first. After the last
-/// one, the first ends, too.
+/// The first thread awaits the others one after the other (`pthread_join`). Each ends alone, and wakes the first. After
+/// the last one, the first ends, too.
 #[test]
 fn threads_that_are_awaited_end_alone() {
     for others in 1..=2 {
@@ -139,7 +140,8 @@ fn a_process_with_a_thread_that_lasts_does_not_end() {
     assert!(![main, other].iter().any(|thread| ops(&recorded, thread.pid).iter().any(exits)));
 }
 
-/// The napping thread, which keeps its own times, wakes the shell. It does so because another ended the process.
+/// The napping thread sleeps by timers, and wakes the shell. So only the thread that ended the process is a reason why
+/// the shell's loop is closed.
 #[test]
 fn a_loop_that_waits_for_the_end_of_processes_is_closed() {
     let mut script = rounds(Third::Sleeps);
@@ -150,8 +152,8 @@ fn a_loop_that_waits_for_the_end_of_processes_is_closed() {
     assert!(waits >= ROUNDS as usize - 1, "{waits}");
 }
 
-/// All processes of one name are one choice, and each has a pool of its own. Threads that do not look for work have
-/// their own.
+/// All processes of one name are one choice, and each process has a pool. Threads that do not look for work have no
+/// pool.
 #[test]
 fn threads_of_processes_that_end_are_pools_if_they_look_for_work() {
     assert_eq!(rounds(Third::Sleeps).finish().pools, [""; 0]);
@@ -171,7 +173,7 @@ fn threads_of_processes_that_end_are_pools_if_they_look_for_work() {
     assert_eq!(pools.len(), ROUNDS as usize - 1);
 }
 
-/// A child wakes its parent this long before its end.
+/// Returns the operations of a child that wakes its parent `tail` ns before its end.
 fn last_of_a_child(tail: u64) -> Vec<Op> {
     let child = task(20, "child");
     let mut script = Script { context: Some(Context::Task), ..Script::default() };

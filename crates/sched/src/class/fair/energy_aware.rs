@@ -41,7 +41,7 @@ fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
 
 /// Updates the flag (`check_update_overutilized_status`).
 #[inline(never)]
-pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
+pub(super) fn check_overutilized<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
     shared: &FairShared<D, T>,
     energy: &Energy,
@@ -68,7 +68,7 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
 }
 
 /// Updates the flag after `dst` balanced `domain` (topmost if `top`) without `excluded` CPUs. Returns a change's event.
-pub(crate) fn look_at_domain<P: Policy>(
+pub(crate) fn update_domain_overutilized<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
     dst: CpuId,

@@ -142,9 +142,9 @@ impl Entity {
     }
 }
 
-/// A task's entity between two run queues; otherwise `None`.
+/// The entity of a task that is between two run queues. `None` while the task has a run queue.
 #[derive(Debug)]
-pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
+pub struct DetachedEntity(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
 /// A group's queue on one CPU (`cfs_rq`).
 //

@@ -25,7 +25,7 @@ pub use bandwidth::{BandwidthStat, Limit, LimitError};
 pub use cfs::CfsOrder;
 pub use discipline::{Discipline, Fair, FairCpu, FairShared};
 pub use eevdf::EevdfOrder;
-pub use entity::{Entity, FairRq, Luggage};
+pub use entity::{DetachedEntity, Entity, FairRq};
 
 use self::entity::{ROOT, Se};
 use self::load::{Attach, se_weight};
@@ -40,10 +40,10 @@ use crate::task::{SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight;
 
-/// EEVDF, as in 6.6 and later: the version is in `Config::behaviours` and the features.
+/// EEVDF, as in 6.6 and later. `Config::behaviours` and the features say which kernel's.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
-/// CFS, as in 3.10 to 6.4: see [`Eevdf`].
+/// CFS, as in 3.10 to 6.4. `Config::behaviours` and the features say which kernel's.
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
 #[inline]
@@ -68,7 +68,7 @@ fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &F
 impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     type Tunables = T;
     type Rq = FairRq;
-    type Task = Luggage;
+    type Task = DetachedEntity;
     type Balance = Self;
     type Changes = Self;
     type Limits = Self;
@@ -78,11 +78,11 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         FairRq::new()
     }
 
-    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Luggage {
+    fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> DetachedEntity {
         let (weight, idle) = weight_of(attrs.policy, attrs.nice);
         let mut se = Entity::new(weight, idle);
         set_slice(&mut se, shared, attrs.slice);
-        Luggage(Some(alloc::boxed::Box::new(se)))
+        DetachedEntity(Some(alloc::boxed::Box::new(se)))
     }
 
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue) {
@@ -94,7 +94,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if let Some(energy) = shared.energy()
             && matches!(why, Enqueue::Wakeup | Enqueue::WakeupMigrated)
         {
-            energy_aware::look_at_utilisation(rq, shared, energy);
+            energy_aware::check_overutilized(rq, shared, energy);
         }
     }
 
@@ -102,7 +102,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         D::fork(rq, shared, task);
     }
 
-    fn remember(rq: &mut Rq<Self>, task: u32, runnable: u16, running: u16) {
+    fn set_averages(rq: &mut Rq<Self>, task: u32, runnable: u16, running: u16) {
         let entity = &mut rq.class.entities[Se::task(task)];
         let (runnable, running) = (u64::from(runnable).min(1024), u64::from(running).min(1024));
         entity.avg.load_avg = se_weight(entity.weight) * runnable / 1024;
@@ -148,7 +148,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
         rq.update_misfit_status(shared, task);
         if let Some(energy) = shared.energy() {
-            energy_aware::look_at_utilisation(rq, shared, energy);
+            energy_aware::check_overutilized(rq, shared, energy);
         }
     }
 
@@ -206,7 +206,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         let mut entity = rq.class.entities[Se::task(task)].clone();
         entity.avg.last_update = 0;
         entity.exec_start = 0;
-        rq.tasks[task].class = Luggage(Some(alloc::boxed::Box::new(entity)));
+        rq.tasks[task].class = DetachedEntity(Some(alloc::boxed::Box::new(entity)));
     }
 
     fn attach(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
@@ -306,8 +306,8 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
-    /// Moves a task's averages to its new group at once, where they decay (`task_change_group_fair`). New and
-    /// higher-class tasks have none.
+    /// Moves a task's averages to the queue of its new group at once. They decay there from then on
+    /// (`task_change_group_fair`). New tasks and tasks of a higher class have no averages.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
@@ -321,8 +321,8 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         D::join_group(rq, task);
     }
 
-    /// Removes its averages from its queue at once (`switched_from_fair`, 4.4+).
-    fn leaves_for_above(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+    /// Removes the averages of a task from its queue at once (`switched_from_fair`, 4.4+).
+    fn switched_from(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
         }
@@ -334,8 +334,9 @@ impl<D: Discipline, T: Tunables> Changed<Self> for Fair<D, T> {
         true
     }
 
-    /// Adds its decayed averages to its queue at once, where they decay (`switched_to_fair`, 4.4+).
-    fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+    /// Adds the decayed averages of a task to its queue at once. They decay there from then on (`switched_to_fair`,
+    /// 4.4+).
+    fn switched_to_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
         }

@@ -11,7 +11,7 @@ use vruntime_workload::program::{Task, Workload};
 
 /// A rule's selectors: a task must match all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Who {
+pub(super) struct Selector {
     pub(super) comm: Option<Pattern>,
     pub(super) regex: Option<Regex>,
     pub(super) pids: Option<Vec<Range<i64>>>,
@@ -90,7 +90,7 @@ pub(super) fn in_file<'a>(workload: &'a Workload) -> Candidates<'a> {
     Candidates::new(workload.tasks.iter().enumerate().map(candidate).collect())
 }
 
-impl Who {
+impl Selector {
     /// Returns the matching tasks, in order.
     pub(super) fn chosen(&self, all: &Candidates<'_>) -> Vec<usize> {
         let in_tree = |pids: &[Range<i64>], index: usize| all[index].pid.is_some_and(|pid| among(pids, pid));
