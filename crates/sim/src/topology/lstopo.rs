@@ -95,9 +95,11 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
         return Err(ParseTopologyError::new(0, 0, message, help));
     }
     let indexes: Vec<u32> = walk.cpus.iter().map(|(index, _)| *index).collect();
-    if indexes.last().is_some_and(|last| *last as usize >= indexes.len()) {
+    // The first CPU behind a gap. Without gaps, numbers are positions.
+    if let Some((cpu, index)) = (0..).zip(&indexes).find(|(cpu, index)| cpu != *index) {
         notes.push(format!(
-            "the file has the CPUs {}: they are numbered 0 to {} here, in this order",
+            "the file has the CPUs {}: they are numbered 0 to {} here, in this order, also for `cpus` and in results; \
+             CPU {index} of the file is CPU {cpu} here",
             list(&indexes),
             indexes.len() - 1
         ));
@@ -497,7 +499,8 @@ mod tests {
         assert_eq!(
             notes,
             [
-                "the file has the CPUs 0-1,4-5,40: they are numbered 0 to 4 here, in this order",
+                "the file has the CPUs 0-1,4-5,40: they are numbered 0 to 4 here, in this order, also for `cpus` and in \
+                 results; CPU 4 of the file is CPU 2 here",
                 "the CPUs of the file are in the NUMA nodes 0-1,3: these are 0 to 2 here",
                 "the simulator ignores these objects of the file: 1 Group, 1 OSDev",
             ]
