@@ -199,9 +199,9 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
 #[test]
 fn settings_that_the_kernel_refuses_are_errors() {
     for (arguments, why) in [
-        (&["--set", "sched_util_clamp_min=5000"][..], "sched_util_clamp_min cannot be 5000: it is 0 to 1024"),
-        (&["--set", "fair_server/period=1"], "fair_server/period cannot be 1: it is 100000 to 4194304000"),
-        (&["--set", "base_slice_ns=0"], "base_slice_ns cannot be 0: it is 1 to 4294967295"),
+        (&["--set", "sched_util_clamp_min=5000"][..], "sched_util_clamp_min cannot be 5000: expected 0 to 1024"),
+        (&["--set", "fair_server/period=1"], "fair_server/period cannot be 1: expected 100000 to 4194304000"),
+        (&["--set", "base_slice_ns=0"], "base_slice_ns cannot be 0: expected 1 to 4294967295"),
         (&["--set", "latency_ns=6000000"], "Linux 6.12 has no latency_ns: 3.10 to 6.4 have it"),
         (&["--set", "CPU_RC_LOAD_SCALE=3"], "Linux 6.12 has no CPU_RC_LOAD_SCALE: 2.6.15-cpurc has it"),
         (

@@ -206,9 +206,9 @@ fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette:
     }
     sides.figure = Some(figure.clone());
     // What stands out is large enough to matter, and has stood out with other seeds. A figure that the user named
-    // matters in any case, but may differ by chance.
+    // matters in any case, but may differ by chance. Two seeds are too few to show a difference again.
     let mut fresh = None;
-    if is_named && sides.seeds > 1 && search::may_differ_by_chance([&first, &last]) {
+    if is_named && sides.seeds > 2 && search::may_differ_by_chance([&first, &last]) {
         fresh = <[Ran; 2]>::try_from(sides.run(&ends, Seeds::Fresh)?).ok();
     }
     let found = search::search(sides, of, (first, last), fresh.as_ref())?;
