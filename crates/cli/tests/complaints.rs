@@ -221,7 +221,7 @@ fn settings_that_the_kernel_refuses_are_errors() {
         fails(&["run", &file.display().to_string()])
     };
     let error = scenario("sched_util_clamp_min = 5000");
-    assert!(error.contains("set.toml:3:24]") && error.contains("it is 0 to 1024"), "{error}");
+    assert!(error.contains("set.toml:3:24]") && error.contains("expected 0 to 1024"), "{error}");
     let error = scenario("latency_ns = 6000000");
     assert!(error.contains("set.toml:3:1]") && error.contains("Linux 6.12 has no latency_ns"), "{error}");
 }
