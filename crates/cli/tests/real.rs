@@ -9,6 +9,7 @@ mod skip;
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use assert_cmd::Command;
@@ -21,7 +22,13 @@ const WORKLOAD: &str = r#"{ "tasks" : {
 
 const HANGS: Duration = Duration::from_secs(300);
 
+/// One test at a time runs on the real kernel. Beside other runs, traces lack switches (`recorded_cpu_ns` is 107 to
+/// 154 ms where the kernel counts 66 to 71).
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn vruntime(folder: &Path, arguments: &[&str]) -> (bool, String, String) {
+    // The data of a poisoned lock is whole.
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::cargo_bin("vruntime").expect("the command is built");
     command.current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME").args(arguments);
     // Seconds even on a busy machine: one that hangs should say so and not hold up all the others.
@@ -165,7 +172,12 @@ fn what_was_recorded_is_replayed_with_its_groups() {
     let mut groups = json["groups"].as_array().into_iter().flatten();
     let group = groups.find(|group| group["path"].as_str().is_some_and(|path| path.ends_with("/replayed")));
     let cpu_ns = group.and_then(|group| group["recorded_cpu_ns"].as_f64()).unwrap_or_else(|| panic!("{out}"));
-    assert!((1e6..1.2e8).contains(&cpu_ns), "a fifth of a CPU: {cpu_ns}");
+    // A loaded kernel gives the group another part of its fifth, but both count the same run.
+    let results = fs::read_to_string(folder.path().join("out/results.json")).unwrap();
+    let results: Value = serde_json::from_str(&results).unwrap();
+    let counted_ns = results["observed"][0]["groups"]["/replayed"]["cpu_ns"].as_f64();
+    let counted_ns = counted_ns.unwrap_or_else(|| panic!("{results}"));
+    assert!((cpu_ns - counted_ns).abs() <= counted_ns / 10.0, "recorded {cpu_ns}, counted by the kernel {counted_ns}");
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let (_, out, _) = vruntime(folder.path(), &["trace", "info", "out/trace.txt"]);
     assert!(out.contains(&format!("kernel  {}", release.trim())), "{out}");
