@@ -22,8 +22,8 @@ const WORKLOAD: &str = r#"{ "tasks" : {
 
 const HANGS: Duration = Duration::from_secs(300);
 
-/// One test at a time runs on the real kernel. Beside other runs, traces lack switches (`recorded_cpu_ns` is 107 to
-/// 154 ms where the kernel counts 66 to 71).
+/// One test at a time runs on the real kernel. Beside `vruntime calibrate`, a trace lacks thousands of switches
+/// (`recorded_cpu_ns` is 107 to 154 ms where the kernel counts 61 to 71).
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn vruntime(folder: &Path, arguments: &[&str]) -> (bool, String, String) {
@@ -168,11 +168,10 @@ fn what_was_recorded_is_replayed_with_its_groups() {
     let (well, out, err) = vruntime(folder.path(), &next);
     assert!(well, "{err}");
     let json: Value = serde_json::from_str(&out).unwrap();
-    // Other tests make groups of other names at the same time, and the trace has them, too.
     let mut groups = json["groups"].as_array().into_iter().flatten();
     let group = groups.find(|group| group["path"].as_str().is_some_and(|path| path.ends_with("/replayed")));
     let cpu_ns = group.and_then(|group| group["recorded_cpu_ns"].as_f64()).unwrap_or_else(|| panic!("{out}"));
-    // A loaded kernel gives the group another part of its fifth, but both count the same run.
+    // How much of its fifth of a CPU the group gets depends on the load. Both count the same run.
     let results = fs::read_to_string(folder.path().join("out/results.json")).unwrap();
     let results: Value = serde_json::from_str(&results).unwrap();
     let counted_ns = results["observed"][0]["groups"]["/replayed"]["cpu_ns"].as_f64();

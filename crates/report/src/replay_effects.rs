@@ -33,11 +33,11 @@ impl ReplayCheck {
     /// Returns a heading and the what-if's largest effects: first on latency and progress, then on limits and CPU time.
     /// The sum of all tasks follows. Then sentences explain groups that deviate from their entitlements, and name the
     /// limits that throttled them.
-    pub fn what_if_lines(&self) -> Option<(String, Vec<String>)> {
+    pub fn what_if_lines(&self) -> Option<(&'static str, Vec<String>)> {
         let StandsOut { services, causes, sentences } = self.stands_out()?;
         let clauses: Vec<String> = services.into_iter().chain(causes).collect();
         let heading = if clauses.is_empty() { "Nothing stands out." } else { "What stands out:" };
-        Some((heading.to_owned(), clauses.into_iter().chain(sentences).collect()))
+        Some((heading, clauses.into_iter().chain(sentences).collect()))
     }
 
     fn stands_out(&self) -> Option<StandsOut> {

@@ -440,7 +440,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         if check.verdict() == Some(Verdict::Poor) {
             text.push_str("The replay reproduces the recording poorly: do not rely on this what-if.\n");
         }
-        text.extend(["\n", &heading, "\n"]);
+        text.extend(["\n", heading, "\n"]);
         text.extend(effects.iter().map(|effect| fit_text(effect, "  ") + "\n"));
         text.push('\n');
     }

@@ -159,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Names of real machines, from public reports. `(name, kernel, whether a note names another kernel)`.
+    /// Names of real machines: most from public reports, a few by their distribution's pattern. `(name, kernel, whether
+    /// a note names another kernel)`.
     #[test]
     fn names_of_real_machines_select_their_kernel() {
         for (release, name, is_other) in [

@@ -19,6 +19,9 @@ const AFTER_PCT: usize = 98;
 /// The least percentage of a socket's receipts by one thread, if the socket is that thread's. It is 100 for redis,
 /// PostgreSQL, nginx and Node.js, and mostly 30 to 60 for Go.
 const READER_PCT: usize = 90;
+/// The least percentage of a process's receipts from sockets of several threads, if none of its sockets is one
+/// thread's. It is 100 (rounded) in five recordings of Go, and 0 for Node.js.
+const SHARED_PCT: usize = 50;
 
 /// What each socket sent and received.
 pub(super) struct Streams<'a> {
@@ -125,9 +128,8 @@ impl<'a> Streams<'a> {
         links
     }
 
-    /// Returns the processes whose threads share their sockets: at least half of their receipts are from sockets that
-    /// are not one thread's. In Go, any thread may continue a goroutine. A connection of few messages is then one
-    /// thread's by chance.
+    /// Returns the processes whose threads share their sockets. In Go, any thread may continue a goroutine. A
+    /// connection of few messages is then one thread's by chance.
     fn processes_of_any_thread(&self, threads: &[Thread]) -> BTreeSet<i32> {
         let mut receipts = BTreeMap::<i32, (usize, usize)>::new();
         for (&socket, received) in &self.received {
@@ -136,7 +138,7 @@ impl<'a> Streams<'a> {
             *all += received.len();
             *shared += if self.is_of_one_thread(socket) { 0 } else { received.len() };
         }
-        receipts.retain(|_, (shared, all)| *shared * 2 >= *all);
+        receipts.retain(|_, (shared, all)| *shared * 100 >= *all * SHARED_PCT);
         receipts.into_keys().collect()
     }
 
