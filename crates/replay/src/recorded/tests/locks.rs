@@ -120,3 +120,30 @@ fn threads_that_work_together_share_their_work() {
     assert_eq!(recorded.pools, ["worker"]);
     assert!(!recorded.workload.mutexes.iter().any(|mutex| mutex.hands_over));
 }
+
+/// Both workers have CPU 0, and take turns of 3 to 7 ms. The other, which was preempted, looks for the lock after 1 ms,
+/// for that `long`. It sleeps until the one that works wakes it, and gives it the lock.
+fn on_one_cpu(long: u64) -> Recorded {
+    let mut script = Script::default();
+    script.wake(0, 0, FIRST).switch(0, 0, Left::Runnable, Some(FIRST));
+    let mut pair = [FIRST, SECOND];
+    let mut at = 0;
+    for turn in 0..150 {
+        at += (3 + turn * 7 % 5) * MS;
+        let [works, next] = pair;
+        script.wake(at, 0, next).switch(at + 5 * US, 0, Left::Runnable, Some(next));
+        script.switch(at + MS, 0, Left::Runnable, Some(works));
+        script.switch(at + MS + long, 0, Left::Sleeping, Some(next));
+        pair = [next, works];
+    }
+    std::mem::take(&mut script.recorder).with_pools(1).finish(&Lateness::default())
+}
+
+#[test]
+fn threads_that_give_each_other_a_lock_on_one_cpu_hold_it() {
+    assert_eq!(on_one_cpu(MS).pools, ["worker"], "the preempted one works on");
+    let recorded = on_one_cpu(4 * US);
+    assert!(recorded.pools.is_empty(), "{:?}", recorded.pools);
+    let [lock] = &recorded.workload.mutexes[..] else { panic!("{:?}", recorded.workload.mutexes) };
+    assert!(lock.hands_over);
+}
