@@ -13,6 +13,7 @@ use super::causes::{Cause, Causes};
 use super::exits::Exits;
 use super::habits::Rhythm;
 use super::pools::Pools;
+use super::seams::Relay;
 use super::threads::{End, Stretch, Thread};
 use super::{Closed, seams};
 
@@ -40,6 +41,8 @@ pub(super) struct Cycle {
     pub(super) goes_on: Vec<bool>,
     /// Threads in each repetition: those that continue, and their children.
     pub(super) there: Vec<bool>,
+    /// A loop with rounds that are too long for the recording.
+    pub(super) relay: Relay,
 }
 
 impl Cycle {
@@ -76,9 +79,16 @@ impl Cycle {
         let in_pool = |index: usize| pools.of(index).is_some();
         let from = from(causes, &lasts, &in_pool, duration_ns);
         let seam = if repeats { seams::find(causes, &lasts, from, duration_ns) } else { None };
+        if repeats && seam.is_none() {
+            let relay = Relay::find(causes, &closed);
+            if relay.starter.is_some() {
+                let (goes_on, there) = relayed(causes, lasts, &in_pool, duration_ns, &relay);
+                return Self { from: 0, until: duration_ns, driven, by_itself, goes_on, there, relay };
+            }
+        }
         let (from, until) = seam.as_ref().map_or((from, duration_ns), |seam| (seam.from, seam.until));
         let (goes_on, there) = going_on(causes, &lasts, &in_pool, (from, duration_ns), seam.map(|seam| seam.starter));
-        Self { from, until, driven, by_itself, goes_on, there }
+        Self { from, until, driven, by_itself, goes_on, there, relay: Relay::default() }
     }
 }
 
@@ -235,6 +245,27 @@ fn going_on(
         {
             there[index] |= there[parent];
         }
+    }
+    (goes_on, there)
+}
+
+/// As [`going_on`], if a loop repeats the whole recording. Its processes do not continue, as the loop starts them again.
+fn relayed(
+    causes: &Causes<'_>,
+    mut lasts: Vec<bool>,
+    in_pool: &dyn Fn(usize) -> bool,
+    duration_ns: u64,
+    relay: &Relay,
+) -> (Vec<bool>, Vec<bool>) {
+    if let Some(starter) = relay.starter {
+        lasts[starter] = true;
+    }
+    for &(late, early) in &relay.pairs {
+        (lasts[late], lasts[early]) = (false, false);
+    }
+    let (goes_on, mut there) = going_on(causes, &lasts, in_pool, (0, duration_ns), relay.starter);
+    for &(late, early) in &relay.pairs {
+        (there[late], there[early]) = (true, true);
     }
     (goes_on, there)
 }

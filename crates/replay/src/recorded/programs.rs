@@ -2,6 +2,7 @@
 
 mod messages;
 mod owed;
+mod relay;
 mod settings;
 
 use std::borrow::Cow;
@@ -145,7 +146,7 @@ pub(super) fn build(prepared: &Prepared, how: &How) -> Recorded {
                 session: sessions.of[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
-                phases: builder.phases(index).into(),
+                phases: builder.phases_with_relay(index).into(),
                 repeat: Repeat::Times(1),
             });
         }

@@ -4,11 +4,14 @@
 //! repetition ended there, too, the next one would wait in vain for processes that the end had cut off. So it ends
 //! where the loop starts a program. When the loop started a program of that name earlier, the same other processes
 //! existed.
+//!
+//! A round may be too long for that: the recording has the end of one and the beginning of the next. Then the processes
+//! that the end cut off go on as those that existed at the begin, and the loop repeats the whole recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::Causes;
-use super::threads::{Act, Thread};
+use super::threads::{Act, End, Thread};
 
 /// The most starts of programs to compare, for each loop and name.
 const MOST_STARTS: usize = 256;
@@ -43,6 +46,63 @@ pub(super) fn find(causes: &Causes<'_>, lasts: &[bool], from: u64, duration_ns: 
         Some(Seam { from: from.checked_sub(1)?, until: until - 1, starter })
     });
     seams.max_by_key(|seam| seam.until - seam.from).filter(|seam| seam.until - seam.from >= duration_ns / 4)
+}
+
+/// A loop whose processes at the recording's end go on as those at its begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Relay {
+    /// The thread that starts programs. None: there is no such loop.
+    pub(super) starter: Option<usize>,
+    /// Each thread that the end cut off, and the one as which it goes on.
+    pub(super) pairs: Vec<(usize, usize)>,
+}
+
+impl Relay {
+    /// Finds such a loop. `may`: the threads that may be loops.
+    pub(super) fn find(causes: &Causes<'_>, may: &dyn Fn(usize) -> bool) -> Self {
+        let threads = causes.threads;
+        let forked: BTreeSet<usize> = threads.iter().filter_map(|thread| thread.born?.1).collect();
+        let loops = forked.into_iter().filter(|&starter| {
+            let waits = threads[starter].stretches.last().is_some_and(|last| last.end == End::Sleep);
+            threads[starter].born.is_none() && waits && causes.kept[starter] && may(starter)
+        });
+        let found = loops.map(|starter| Self { starter: Some(starter), pairs: pairs(causes, starter) });
+        found.into_iter().find(|relay| !relay.pairs.is_empty()).unwrap_or_default()
+    }
+}
+
+/// Pairs the descendants of a thread that the end cut off with those that existed at the begin and ended. None if they
+/// differ in number or names.
+fn pairs(causes: &Causes<'_>, starter: usize) -> Vec<(usize, usize)> {
+    let threads = causes.threads;
+    let process = |thread: &Thread| thread.tgid.unwrap_or(thread.pid);
+    let mut processes = BTreeSet::from([process(&threads[starter])]);
+    let mut descends = vec![false; threads.len()];
+    descends[starter] = true;
+    let (mut late, mut early, mut last) = (Vec::new(), Vec::new(), false);
+    let mut by_pid: Vec<usize> = (0..threads.len()).filter(|&index| causes.kept[index] && index != starter).collect();
+    by_pid.sort_by_key(|&index| threads[index].pid);
+    // Parents have lower numbers than their children.
+    for index in by_pid {
+        let thread = &threads[index];
+        match thread.born {
+            None if thread.ppid.is_some_and(|parent| processes.contains(&parent)) => {
+                processes.insert(process(thread));
+                last |= ended(thread).is_none();
+                early.push(index);
+            }
+            Some((_, Some(parent))) if descends[parent] => {
+                descends[index] = true;
+                late.extend(ended(thread).is_none().then_some(index));
+            }
+            _ => {}
+        }
+    }
+    let names = |all: &[usize]| all.iter().map(|&index| threads[index].comm.clone()).collect::<Vec<String>>();
+    if last || names(&late) != names(&early) {
+        return Vec::new();
+    }
+    late.into_iter().zip(early).collect()
 }
 
 /// Returns the threads that continuing threads started, and the threads that existed already and ended. Parents come

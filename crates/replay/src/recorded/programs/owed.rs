@@ -34,6 +34,10 @@ impl Builder<'_> {
         if last.ended > self.cycle.until || self.locks.locks_always(thread) {
             return;
         }
+        // It waits for the processes that it started last, which end in the next repetition.
+        if self.cycle.relay.starter == Some(thread) {
+            return;
+        }
         if number < self.life(thread).stretches.len()
             && let Cause::Thread(by) = self.causes.of(thread, number)
             && self.cycle.there[by]

@@ -156,3 +156,37 @@ fn a_late_thread_of_a_loop_keeps_no_recorded_times() {
     };
     assert_eq!((sleeps(false), sleeps(true)), ([1, 0], [0, 1]));
 }
+
+/// A shell waits for a job that exists already, starts another when that ends, and waits for it. The recording ends
+/// meanwhile.
+#[test]
+fn a_job_that_the_end_cut_off_goes_on_as_the_one_at_the_begin() {
+    let relayed = |names: [&'static str; 2]| {
+        let (early, late) = (task(50, names[0]), task(60, names[1]));
+        let mut script = Script { context: Some(Context::Task), threads_only: true, ..Script::default() };
+        script.switch(0, 0, Left::Runnable, Some(task(8, "driver"))).wake(US, 0, early);
+        script.switch(2 * US, 1, Left::Runnable, Some(early)).switch(3 * US, 0, Left::Sleeping, None);
+        script.wake(7 * MS, 1, PARENT).switch(7 * MS, 0, Left::Runnable, Some(PARENT));
+        script.switch(7 * MS + US, 1, Left::Dead, None);
+        script.event(7 * MS + 50 * US, 0, What::Fork { parent: PARENT, child: late, thread: Some(false) });
+        script.event(7 * MS + 60 * US, 0, What::WokenNew { task: late, prio: 120 });
+        script.switch(7 * MS + 70 * US, 1, Left::Runnable, Some(late)).switch(
+            7 * MS + 80 * US,
+            0,
+            Left::Sleeping,
+            None,
+        );
+        script.switch(12 * MS, 0, Left::Runnable, Some(task(9, "other")));
+        let processes = [(PARENT.pid, (PARENT.pid, 1)), (early.pid, (early.pid, PARENT.pid))];
+        let recorder = std::mem::take(&mut script.recorder).with_processes(processes);
+        let recorded = recorder.going_on().finish(&Lateness::default());
+        let again = recorded.workload.tasks.iter().find(|task| task.name == "parent-5").unwrap().phases.last().unwrap();
+        let forks = again.ops.iter().filter(|op| matches!(op, Op::Fork(_))).count();
+        let work =
+            ops(&recorded, late.pid).iter().map(|op| if let Op::Run { work } = op { *work } else { 0 }).sum::<u64>();
+        let wakes = ops(&recorded, late.pid).iter().filter(|op| matches!(op, Op::InboxWake { .. })).count();
+        (again.repeat == Repeat::Forever, forks, wakes, work / MS)
+    };
+    assert_eq!(relayed(["job", "job"]), (true, 1, 1, 4 + 7));
+    assert_eq!(relayed(["job", "other"]), (false, 1, 0, 4), "it is another program");
+}
