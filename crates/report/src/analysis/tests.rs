@@ -476,6 +476,27 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     assert_eq!(faults("sched_waking", 30).0, 1);
 }
 
+/// perf samples by NMI, also between the event of a switch and the switch itself.
+#[test]
+fn a_sample_in_a_switch_is_no_arrival() {
+    let found = |next: (&str, u32), (by, pid): (&str, u32), later_us: u64| {
+        let mut text = switch(0, 1000, IDLE, "R", A);
+        text += "  a-7 [000] 0.001500: sched_stat_runtime: comm=a pid=7 runtime=500000 [ns]\n";
+        text += &switch(0, 2000, A, "S", next);
+        text += &format!("  {by}-{pid} [000] 0.{:06}: cpu-cycles: \n", 2000 + later_us);
+        text += &switch(0, 3000, next, "S", if next == IDLE { A } else { IDLE });
+        let analyses = analyse(&[AnalysisKind::Summary, AnalysisKind::RunQueue], &Options::default(), &text);
+        let tables: Vec<_> = analyses.tables().iter().map(DataTable::json).collect();
+        (tables, analyses.json()["faults"].clone())
+    };
+    for next in [IDLE, B] {
+        let proper = found(next, next, 30);
+        assert_eq!(found(next, A, 30), proper, "{next:?}");
+        assert_ne!(found(next, A, 60), proper, "{next:?}, much later");
+        assert_ne!(found(next, C, 30), proper, "{next:?}, another task");
+    }
+}
+
 #[test]
 fn a_missing_arrival_is_a_missing_wakeup_too() {
     let mut text = switch(0, 1000, A, "S", IDLE);
