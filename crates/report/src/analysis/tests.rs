@@ -483,7 +483,8 @@ fn a_sample_in_a_switch_is_no_arrival() {
         let mut text = switch(0, 1000, IDLE, "R", A);
         text += "  a-7 [000] 0.001500: sched_stat_runtime: comm=a pid=7 runtime=500000 [ns]\n";
         text += &switch(0, 2000, A, "S", next);
-        text += &format!("  {by}-{pid} [000] 0.{:06}: cpu-cycles: \n", 2000 + later_us);
+        let sample = format!("  {by}-{pid} [000] 0.{:06}: cpu-cycles: \n", 2000 + later_us);
+        text += &sample;
         text += &switch(0, 3000, next, "S", if next == IDLE { A } else { IDLE });
         let analyses = analyse(&[AnalysisKind::Summary, AnalysisKind::RunQueue], &Options::default(), &text);
         let tables: Vec<_> = analyses.tables().iter().map(DataTable::json).collect();
