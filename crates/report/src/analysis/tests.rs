@@ -508,6 +508,27 @@ fn a_missing_arrival_is_a_missing_wakeup_too() {
     assert_eq!((faults["missing_arrivals"].as_u64(), faults["unwoken"].as_u64()), (Some(1), Some(2)), "{faults}");
 }
 
+/// Android's systrace has `task_newtask`, and no `sched_wakeup_new`.
+#[test]
+fn the_first_run_of_a_new_task_ends_no_sleep() {
+    let mut text = switch(0, 1000, IDLE, "R", A);
+    text += "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
+    text += &switch(0, 3000, A, "S", ("a", 9));
+    text += &switch(0, 4000, ("a", 9), "S", IDLE);
+    let unwoken = |text: &str| {
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), text);
+        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), vruntime_trace::read::Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let of_info: u64 = summary.tasks().iter().map(|task| task.unwoken).sum();
+        (analyses.json()["faults"]["unwoken"].as_u64(), of_info)
+    };
+    assert_eq!(unwoken(&text), (Some(0), 0));
+    text += &switch(0, 5000, IDLE, "R", ("a", 9));
+    assert_eq!(unwoken(&text), (Some(1), 1), "its second run ends one");
+}
+
 /// `task_newtask` and `sched_process_fork` report the same fork.
 #[test]
 fn a_fork_reported_twice_is_one() {
