@@ -102,8 +102,8 @@ const KNOWN: [&[u8]; 14] = [
 
 const WAKING: usize = 1;
 
-/// The longest time between a switch's event and the switch itself, nanoseconds. perf's samples, and interrupts on ARM
-/// up to 3.11, name the previous task until then.
+/// The longest time between a switch's event and the switch itself, nanoseconds. Until the switch, samples of perf name
+/// the previous task. Interrupts on ARM up to 3.11 do, too.
 pub const SWITCHING_NS: u64 = 50_000;
 
 /// Summarizes a trace. Memory: bounded tasks, CPUs and event names.
