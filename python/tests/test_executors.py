@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 import unittest
+from concurrent import futures
 from unittest import mock
 
 import vruntime
@@ -37,6 +38,15 @@ class Executors(unittest.TestCase):
                 sweep = vruntime.sweep(HOGS, axes, executor=executor, **OPTIONS)
                 self.assertEqual(sweep.rows("tasks"), alone.rows("tasks"))
                 self.assertEqual([point.of for point in sweep], [point.of for point in alone])
+
+    def test_a_class_is_no_executor(self):
+        for run in (
+            lambda: vruntime.sweep(HOGS, AXES, executor=futures.ProcessPoolExecutor, **OPTIONS),
+            lambda: vruntime.compare(HOGS, kernel=["6.1", "6.12"], executor=futures.ProcessPoolExecutor),
+            lambda: vruntime.compare(HOGS, kernel=["6.1", "6.12"], executor=2),
+        ):
+            with self.assertRaisesRegex(TypeError, "`executor` is a concurrent.futures.Executor, not "):
+                run()
 
     @needs("joblib")
     def test_joblib(self):

@@ -144,6 +144,15 @@ class Results(unittest.TestCase):
         self.assertLessEqual({"cpu_ns", "nr_migrations", "loop_duration_ns"}, set(dir(task)))
         self.assertIn("<td>cpu_ns</td>", task._repr_html_())
 
+    def test_an_unknown_name_is_an_error_that_lists_names(self):
+        result = vruntime.run(DEMO, kernel="6.12", duration="50ms")
+        with self.assertRaisesRegex(KeyError, "there is no 'web/workr'; there are web/worker, "):
+            result.classes["web/workr"]
+        with self.assertRaisesRegex(KeyError, "there is no 'x'; there are .*, [.]{3}"):
+            result.tasks["x"]
+        self.assertIsNone(result.classes.get("web/workr"))
+        self.assertNotIn("web/workr", result.classes)
+
     def test_groups_with_and_without_the_slash(self):
         groups = vruntime.run(DEMO, kernel="6.12", duration="50ms").groups
         self.assertIs(groups["/web"], groups["web"])

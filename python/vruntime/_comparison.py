@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._command import Children, Message, VruntimeError, ask, command, warn
-from ._engine import execute_in
+from ._engine import check_executor, execute_in
 from ._job import named
 from ._options import (
     Machine,
@@ -241,6 +241,7 @@ def compare(
     if executor is None:
         answer = command(*all_seeds, *arguments(out=out, html=html), input=text)
         return Comparison(answer.json(), answer.messages)
+    check_executor(executor)
     outputs = {name: path for name, path in (("out", out), ("html", html)) if path is not None}
     # Saved results among the workloads have no parts, and what stands out with rules needs the whole results.
     if not outputs and rules is None and repeat > 1 and not any(map(_is_saved, sources)):

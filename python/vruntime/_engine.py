@@ -185,6 +185,13 @@ class Remote:
 Call = tuple[Sequence[str], Optional[str], Mapping[str, Any]]
 
 
+def check_executor(executor: object) -> None:
+    """Rejects an object that executes nothing, such as a class of executors."""
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        meant = f"; did you mean {executor.__name__}()?" if isinstance(executor, type) else ""
+        raise TypeError(f"`executor` is a concurrent.futures.Executor, not {executor!r}{meant}")
+
+
 def execute_in(executor: Executor, calls: Sequence[Call]) -> list[Answer]:
     """Executes calls of the command in workers, and writes the files that they send back. The first failed call ends
     the others.

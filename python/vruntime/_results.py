@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import html
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
@@ -38,6 +40,14 @@ class Latency:
         return cls(**{one.name: named[one.name] for one in fields(cls)})
 
 
+class _Named(dict[str, T]):
+    """Entries by name. The error of an unknown name lists similar names, else the first ones."""
+
+    def __missing__(self, name: object) -> T:
+        there = difflib.get_close_matches(str(name), self, 5) or [*itertools.islice(self, 12)]
+        raise KeyError(f"there is no {name!r}; there are {', '.join(there)}{', ...' if len(there) < len(self) else ''}")
+
+
 @dataclass(frozen=True)
 class _Entry:
     """A part of the results: its constant fields as attributes, and all fields in ``json``."""
@@ -48,7 +58,7 @@ class _Entry:
 
     @classmethod
     def _all(cls: Callable[..., T], entries: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
-        return {name: cls(name, json) for name, json in entries.items()}
+        return _Named({name: cls(name, json) for name, json in entries.items()})
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *(name for name in self.json if name.isidentifier())]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ._command import Message, VruntimeError, version, warn
 from ._dataset import Dataset, Kept
-from ._engine import Engine, Remote, Threads
+from ._engine import Engine, Remote, Threads, check_executor
 from ._job import Contents, Job, Outcome, of_exception, plain_job, write_outputs
 from ._options import Workload, several, whole
 from ._plot import SweepPlots
@@ -192,8 +192,8 @@ def sweep(
     # What can be gone through once is for all of them.
     options = {name: list(value) if isinstance(value, Iterator) else value for name, value in options.items()}
     _check_seeds(axes, options)
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"`executor` is a concurrent.futures.Executor, not {executor!r}")
+    if executor is not None:
+        check_executor(executor)
     if errors is None:
         errors = "raise" if executor is None and dataset is None else "keep"
     if errors not in ("raise", "keep"):

@@ -142,7 +142,8 @@ impl ReplayCheck {
             format!("switches differ by {:+.1} %", self.all_switches_off().unwrap_or(0.0) * 100.0),
         ];
         if let (near, all @ 1..) = self.latencies_near() {
-            parts.push(format!("wakeup latencies of {near} of {} agree", counted(all as u64, "task", "tasks")));
+            let all = counted(all as u64, "task", "tasks");
+            parts.push(format!("wakeup latencies of {near} of {all} are within 25 % or 100 us"));
         }
         if let (never @ 1.., ran) = self.never_ran() {
             parts.push(format!("{never} of {ran} tasks never run"));
@@ -188,7 +189,7 @@ impl ReplayCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::ReplayMeasure;
+    use crate::replay::{ReplayMeasure, latency_of};
 
     /// Two tasks with a tenth and a half of a CPU. `replayed` and `switches` are of the second.
     fn check(replayed: u64, switches: u64, what_if: Option<u64>) -> ReplayCheck {
@@ -230,6 +231,18 @@ mod tests {
             line,
             "Verdict: fair. CPU time of 1 of 2 tasks is within 1 point or 5 %; switches differ by +20.0 %."
         );
+    }
+
+    /// The tolerance is in the line: 3 us and 46 us are near, and do not agree.
+    #[test]
+    fn the_line_states_how_near_latencies_are() {
+        let mut check = check(5_000, 10, None);
+        let latency = |ns: u64| latency_of(&vec![ns; HUNDRED as usize]);
+        (check.tasks[0].recorded.wakeup, check.tasks[0].replayed.wakeup) = (latency(46_000), latency(3_000));
+        (check.tasks[1].recorded.wakeup, check.tasks[1].replayed.wakeup) = (latency(146_000), latency(3_000));
+        let line = check.verdict_line();
+        let ends = "; wakeup latencies of 1 of 2 tasks are within 25 % or 100 us.";
+        assert!(line.ends_with(ends), "{line}");
     }
 
     #[test]

@@ -10,6 +10,17 @@ use super::{DATA, recordings, vruntime};
 #[path = "../../../../tests/lacks.rs"]
 mod losses;
 
+/// Without switches, no time of any task is known. Only migrations are.
+#[test]
+fn a_trace_without_switches_is_not_analysed() {
+    let samples = "iperf 28736 [002] 5.000001: cpu-clock: \niperf 28736 [002] 5.001001: cpu-clock: \n\
+                   iperf 28736 [002] 5.001002: sched:sched_migrate_task: comm=a pid=7 prio=120 orig_cpu=1 dest_cpu=0\n";
+    let error = super::fails(&["trace", "analyse", "-"], samples.as_bytes());
+    assert!(error.contains("has no sched_switch, so it is unknown which tasks ran"), "{error}");
+    let migrations = super::well(&["trace", "analyse", "-", "migrations"], samples.as_bytes());
+    assert!(migrations.contains("Migrations by cause"), "{migrations}");
+}
+
 /// The losses that `trace info` and `trace analyse` both report, and `replay` if it takes the trace; None if it is no
 /// trace.
 fn lacks(path: &Path) -> Option<[u64; 3]> {

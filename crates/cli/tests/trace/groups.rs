@@ -69,7 +69,8 @@ fn an_error_on_unknown_groups_names_how_to_record_them() {
     assert_eq!(asked.status.code(), Some(1));
     // The moved task's group is known, but the groups' limits are not.
     let moved =
-        b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
+        b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n  \
+          a-7 [000] 1.001000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=120\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
     let output = fails(&["trace", "analyse", "-", "throttling"], moved);
     assert!(output.contains("the limits of its groups are unknown"), "{output}");

@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 
+use vruntime_trace::read::SWITCHING_NS;
+
 use super::world::{MAX_CPUS, On, Step, What};
 
 /// Delay of steps, and of a switch after its guess. It exceeds a tick, which charges the running task.
 const STEP_DELAY_NS: u64 = 50_000_000;
-/// The longest switch from the idle task with enabled interrupts (ARM up to 3.11), whose handlers seem to be the idle
-/// task's.
-const SWITCHING_NS: u64 = 50_000;
 const MAX_BUFFERED_STEPS: usize = 1 << 14;
 
 /// A task on a CPU since an unknown time.
@@ -35,8 +34,8 @@ struct Cpu {
     guess: Option<Guess>,
     /// Whether its idle task takes the CPU offline.
     offline: bool,
-    /// Whether its task followed the idle task, and has not acted.
-    from_idle: bool,
+    /// The predecessor of its task in the last switch, until its task acts.
+    replaced: Option<On>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +47,11 @@ struct Task {
     woken: bool,
     /// Start of charged time without another event.
     charged_from: Option<i64>,
+}
+
+/// Whether a CPU may still switch from that task.
+fn is_switching(cpu: Cpu, from: On, at: i64) -> bool {
+    cpu.replaced == Some(from) && at.abs_diff(cpu.since) <= SWITCHING_NS
 }
 
 #[derive(Clone, Debug, Default)]
@@ -122,18 +126,23 @@ impl Gaps {
     fn look(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
         let is = *self.cpu(cpu);
-        self.cpu(cpu).from_idle &= by != is.on;
+        if by == is.on {
+            self.cpu(cpu).replaced = None;
+        }
         match (is.on, what) {
             (_, What::Lost) => {
                 *self.cpu(cpu) = Cpu::default();
                 return;
             }
+            // perf samples by NMI, also after a switch's event and before the switch itself.
+            (_, What::Other) if by != is.on && is_switching(is, by, at) => {}
             (On::Idle, _) => self.add_arrival(step),
             (On::Task(before), What::Switch { prev, .. }) if prev != On::Task(before) => {
                 self.replaced(at, cpu, prev);
             }
             (On::Unknown, _) => self.set_current(at, cpu, by),
-            (On::Task(_), What::Woken { .. }) if by == On::Idle && self.is_switching(is, at) => {}
+            // Kernels with `sched_waking` (4.4) disable interrupts there.
+            (On::Task(_), What::Woken { .. }) if by == On::Idle && !self.has_waking && is_switching(is, by, at) => {}
             // The task is not there.
             (On::Task(_), _) if by != is.on && by != On::Unknown && !matches!(what, What::Switch { .. }) => {
                 if let (On::Task(task), What::Charged { task: charged, ns }) = (by, what)
@@ -156,7 +165,7 @@ impl Gaps {
                     *self.task(task) = Task { ready, ..Task::default() };
                 }
                 self.set_current(at, cpu, next);
-                self.cpu(cpu).from_idle = prev == On::Idle;
+                self.cpu(cpu).replaced = Some(prev);
             }
             What::Waking { task, .. } | What::Woken { task, .. } => {
                 let waking = matches!(what, What::Waking { .. });
@@ -175,11 +184,6 @@ impl Gaps {
             }
             _ => {}
         }
-    }
-
-    /// Whether a CPU still switches from the idle task. Kernels with `sched_waking` (4.4) disable interrupts there.
-    fn is_switching(&self, cpu: Cpu, at: i64) -> bool {
-        cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
 
     fn set_current(&mut self, at: i64, cpu: u32, on: On) {

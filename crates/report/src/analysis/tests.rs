@@ -476,6 +476,28 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     assert_eq!(faults("sched_waking", 30).0, 1);
 }
 
+/// perf samples by NMI, also between the event of a switch and the switch itself.
+#[test]
+fn a_sample_in_a_switch_is_no_arrival() {
+    let found = |next: (&str, u32), (by, pid): (&str, u32), later_us: u64| {
+        let mut text = switch(0, 1000, IDLE, "R", A);
+        text += "  a-7 [000] 0.001500: sched_stat_runtime: comm=a pid=7 runtime=500000 [ns]\n";
+        text += &switch(0, 2000, A, "S", next);
+        let sample = format!("  {by}-{pid} [000] 0.{:06}: cpu-cycles: \n", 2000 + later_us);
+        text += &sample;
+        text += &switch(0, 3000, next, "S", if next == IDLE { A } else { IDLE });
+        let analyses = analyse(&[AnalysisKind::Summary, AnalysisKind::RunQueue], &Options::default(), &text);
+        let tables: Vec<_> = analyses.tables().iter().map(DataTable::json).collect();
+        (tables, analyses.json()["faults"].clone())
+    };
+    for next in [IDLE, B] {
+        let proper = found(next, next, 30);
+        assert_eq!(found(next, A, 30), proper, "{next:?}");
+        assert_ne!(found(next, A, 60), proper, "{next:?}, much later");
+        assert_ne!(found(next, C, 30), proper, "{next:?}, another task");
+    }
+}
+
 #[test]
 fn a_missing_arrival_is_a_missing_wakeup_too() {
     let mut text = switch(0, 1000, A, "S", IDLE);
@@ -484,6 +506,27 @@ fn a_missing_arrival_is_a_missing_wakeup_too() {
     text += &switch(0, 12_000, IDLE, "R", A);
     let faults = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text).json()["faults"].clone();
     assert_eq!((faults["missing_arrivals"].as_u64(), faults["unwoken"].as_u64()), (Some(1), Some(2)), "{faults}");
+}
+
+/// Android's systrace has `task_newtask`, and no `sched_wakeup_new`.
+#[test]
+fn the_first_run_of_a_new_task_ends_no_sleep() {
+    let mut text = switch(0, 1000, IDLE, "R", A);
+    text += "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
+    text += &switch(0, 3000, A, "S", ("a", 9));
+    text += &switch(0, 4000, ("a", 9), "S", IDLE);
+    let unwoken = |text: &str| {
+        let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), text);
+        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), vruntime_trace::read::Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let of_info: u64 = summary.tasks().iter().map(|task| task.unwoken).sum();
+        (analyses.json()["faults"]["unwoken"].as_u64(), of_info)
+    };
+    assert_eq!(unwoken(&text), (Some(0), 0));
+    text += &switch(0, 5000, IDLE, "R", ("a", 9));
+    assert_eq!(unwoken(&text), (Some(1), 1), "its second run ends one");
 }
 
 /// `task_newtask` and `sched_process_fork` report the same fork.

@@ -485,7 +485,9 @@ impl World {
 
     /// Gives a CPU to a task. `was_idle`: whether the CPU was known to be idle.
     fn switch_in(&mut self, at: i64, task: u32, cpu: u32, was_idle: bool) {
-        let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
+        let span = self.state(task);
+        // A new task has not slept. Android's systrace has forks, and no `sched_wakeup_new`.
+        let unwoken = matches!(span.state, State::Asleep | State::Gone) && !span.new;
         self.faults.unwoken += u64::from(was_idle && unwoken && !self.is_stopper(task));
         self.leave_elsewhere(at, task, cpu);
         self.enter(at, task, State::Running, cpu);

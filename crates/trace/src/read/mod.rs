@@ -43,7 +43,7 @@ pub use needs::{Needs, needs};
 pub use notes::{Error, Forked, Kind, Losses, Notes, Place, Tally};
 pub use perf_data::PerfData;
 pub use perfetto::PerfettoTrace;
-pub use summary::{Summary, TaskSummary};
+pub use summary::{SWITCHING_NS, Summary, TaskSummary};
 pub use text::TextReader;
 pub(crate) use trace_dat::MAGIC as TRACE_DAT_MAGIC;
 pub use trace_dat::TraceDat;

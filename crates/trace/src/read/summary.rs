@@ -75,6 +75,8 @@ struct Cpu {
     current: Option<(i32, i64)>,
     /// That time, if guessed; at least this.
     guess: Option<i64>,
+    /// The predecessor of the idle task in the last switch, until the idle task acts.
+    replaced: Option<i32>,
     /// The latest switch was from a task elsewhere.
     torn: bool,
     seen: bool,
@@ -99,6 +101,10 @@ const KNOWN: [&[u8]; 14] = [
 ];
 
 const WAKING: usize = 1;
+
+/// The longest time between a switch's event and the switch itself, nanoseconds. Until the switch, samples of perf name
+/// the previous task. Interrupts on ARM up to 3.11 do, too.
+pub const SWITCHING_NS: u64 = 50_000;
 
 /// Summarizes a trace. Memory: bounded tasks, CPUs and event names.
 #[derive(Clone, Debug, Default)]
@@ -232,9 +238,11 @@ impl Summary {
             _ => (record.pid, None),
         };
         if pid == 0 {
-            self.cpus[cpu].current = Some((0, record.at));
+            (self.cpus[cpu].current, self.cpus[cpu].replaced) = (Some((0, record.at)), None);
         }
-        if pid <= 0 {
+        let is_sample = matches!(record.point, Tracepoint::Other { .. });
+        let switches = self.cpus[cpu].replaced == Some(pid) && record.at.abs_diff(idle) <= SWITCHING_NS;
+        if pid <= 0 || (is_sample && switches) {
             return;
         }
         let Some(task) = self.task(pid) else { return };
@@ -278,7 +286,8 @@ impl Summary {
             // The task after it is unknown.
             Tracepoint::Malformed { .. } if record.name == b"sched_switch" => self.cpus[cpu].current = None,
             Tracepoint::Switch { prev, prev_state, next, .. } => {
-                (self.cpus[cpu].guess, self.cpus[cpu].torn) = (None, false);
+                let row = &mut self.cpus[cpu];
+                (row.guess, row.torn, row.replaced) = (None, false, Some(prev.pid));
                 match self.cpus[cpu].current.replace((next.pid, record.at)) {
                     Some((pid, since)) if pid == prev.pid => {
                         if let Some(task) = self.task(pid) {
@@ -540,6 +549,14 @@ mod tests {
     use super::*;
     use crate::read::TextReader;
 
+    fn summary(text: &[u8]) -> Summary {
+        let (mut reader, mut summary) = (TextReader::new(text), Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        summary
+    }
+
     /// Some machines never record switches from idle. Charges, else wakeups, then date the arrival.
     #[test]
     fn a_task_that_arrived_without_a_switch_has_its_time() {
@@ -554,14 +571,34 @@ mod tests {
   c-9 [000] 1.021000: sched_stat_runtime: comm=a pid=7 runtime=500000 [ns]
   a-7 [001] 1.022000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
-        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
-        while let Some(record) = reader.next_record().expect("it is a trace") {
-            summary.add(&record);
-        }
+        let summary = summary(text);
         let tasks = summary.tasks();
         let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
+    }
+
+    /// perf samples by NMI, also between the event of a switch and the switch itself.
+    #[test]
+    fn a_sample_in_a_switch_to_the_idle_task_is_no_arrival() {
+        let missing = |sample: &str| {
+            let left = |comm: &str, pid: u32| format!("prev_comm={comm} prev_pid={pid} prev_prio=120 prev_state=S");
+            let came = |comm: &str, pid: u32| format!("next_comm={comm} next_pid={pid} next_prio=120");
+            let to_a = |at: &str| {
+                format!("x 0 [001] {at}: sched:sched_switch: {} ==> {}\n", left("swapper/1", 0), came("a", 7))
+            };
+            let off = |at: &str| {
+                format!("x 7 [001] {at}: sched:sched_switch: {} ==> {}\n", left("a", 7), came("swapper/1", 0))
+            };
+            let text = [&to_a("1.000000"), &off("1.003000"), sample, &to_a("1.009000"), &off("1.010000")].concat();
+            let summary = summary(text.as_bytes());
+            (summary.tasks()[0].cpu_ns, summary.missing_arrivals(), summary.broken_switches())
+        };
+        assert_eq!(missing("a 7 [001] 1.003020: 38933 cpu-cycles: \n"), (4_000_000, 0, 0));
+        assert_eq!(missing("a 7 [001] 1.003060: 38933 cpu-cycles: \n"), (4_000_000, 1, 1), "much later");
+        let idle = "swapper 0 [001] 1.003010: 1 cpu-cycles: \na 7 [001] 1.003020: 1 cpu-cycles: \n";
+        assert_eq!(missing(idle), (4_000_000, 1, 1), "the idle task has run");
+        assert_eq!(missing("b 8 [001] 1.003020: 38933 cpu-cycles: \n").1, 1, "another task");
     }
 
     #[test]
@@ -572,23 +609,15 @@ mod tests {
   b-8 [000] 1.005000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
   a-7 [001] 1.006000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
-        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
-        while let Some(record) = reader.next_record().expect("it is a trace") {
-            summary.add(&record);
-        }
+        let summary = summary(text);
         let a = summary.tasks().into_iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, summary.missing_arrivals(), summary.broken_switches()), (2_000_000, 0, 1));
     }
 
     #[test]
     fn a_running_task_has_not_switched() {
-        let text = b"\
-  b-8 [000] 1.000000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120
-";
-        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
-        while let Some(record) = reader.next_record().expect("it is a trace") {
-            summary.add(&record);
-        }
+        let text = b"b-8 [000] 1.000000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120\n";
+        let summary = summary(text);
         let switches: BTreeMap<i32, u64> = summary.tasks().iter().map(|task| (task.pid, task.switches)).collect();
         assert_eq!(switches, BTreeMap::from([(7, 0), (8, 1)]));
     }
@@ -604,12 +633,7 @@ mod tests {
                      next_comm=swapper/0 next_pid=0 next_prio=120\n"
                 )
             };
-            let text = [1, 2, 3].map(turn).concat();
-            let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
-            while let Some(record) = reader.next_record().expect("it is a trace") {
-                summary.add(&record);
-            }
-            summary.tasks()[0].unwoken
+            summary([1, 2, 3].map(turn).concat().as_bytes()).tasks()[0].unwoken
         };
         assert_eq!((unwoken("a"), unwoken("migration/0")), (2, 0));
     }
@@ -617,10 +641,7 @@ mod tests {
     #[test]
     fn cpu_time_includes_the_beginning_and_the_end_of_the_trace() {
         let cpu_ns = |text: &str| {
-            let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
-            while let Some(record) = reader.next_record().expect("it is a trace") {
-                summary.add(&record);
-            }
+            let mut summary = summary(text.as_bytes());
             summary.end();
             [7, 8].map(|pid| summary.tasks().iter().find(|task| task.pid == pid).map(|task| task.cpu_ns / 1_000_000))
         };
@@ -665,10 +686,7 @@ mod tests {
             fork("1.011000"),
         ]
         .concat();
-        let (mut reader, mut summary) = (TextReader::new(text.as_bytes()), Summary::new());
-        while let Some(record) = reader.next_record().expect("it is a trace") {
-            summary.add(&record);
-        }
+        let summary = summary(text.as_bytes());
         let reused_rows: Vec<_> = summary
             .tasks()
             .iter()

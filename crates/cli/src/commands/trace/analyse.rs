@@ -6,6 +6,7 @@ use std::sync::Arc;
 use miette::miette;
 use serde_json::json;
 use vruntime_report::{Analyses, AnalysisKind, Shown};
+use vruntime_trace::Tracepoint;
 
 use super::{COUNTS_FOR_TIME, UNREAD, stopped_early};
 use crate::args::TraceAnalyse;
@@ -15,7 +16,7 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{cgroups, each_event, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// The help for a file without events and without damage.
+/// The help for a file without events, or without switches, and without damage.
 const NO_EVENT: &str = "vruntime trace info prints what the file has, and how to record events";
 /// The number of rows of a table without `--rows`.
 const DEFAULT_ROWS: usize = 25;
@@ -48,21 +49,26 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if arguments.reports.html.is_some() {
         analyses = analyses.with_overview();
     }
-    let mut count = 0_u64;
+    let (mut count, mut has_switches) = (0_u64, false);
     let stopped = each_event(&arguments.file, &mut *events, |record| {
         analyses.add(record);
         count += 1;
+        has_switches |= matches!(record.point, Tracepoint::Switch { .. });
         ControlFlow::Continue(())
     })?;
     analyses.end();
-    if count == 0 {
-        if let Some(stopped) = &stopped {
-            output::note(&stopped_early(stopped));
-            return Ok(Ended::Interrupted);
-        }
+    if let Some(stopped) = stopped.as_ref().filter(|_| count == 0) {
+        output::note(&stopped_early(stopped));
+        return Ok(Ended::Interrupted);
+    }
+    let needs_switches = kinds.iter().any(|kind| *kind != AnalysisKind::Migrations);
+    if stopped.is_none() && (count == 0 || (needs_switches && !has_switches)) {
         let (file, damage) = (arguments.file.display(), events.notes().damage());
         let help = if damage.is_empty() { NO_EVENT.to_owned() } else { damage.join("\n") };
-        return Err(miette!(help = help, "there is no event in {file}"));
+        return Err(match count {
+            0 => miette!(help = help, "there is no event in {file}"),
+            _ => miette!(help = help, "{file} has no sched_switch, so it is unknown which tasks ran"),
+        });
     }
     let mut lacking = check(&analyses, &options, Some(&arguments.file)).err();
     // With several analyses, prints the others first.
