@@ -80,7 +80,7 @@ impl Cycle {
         let from = from(causes, &lasts, &in_pool, duration_ns);
         let seam = if repeats { seams::find(causes, &lasts, from, duration_ns) } else { None };
         if repeats && seam.is_none() {
-            let relay = Relay::find(causes, &closed);
+            let relay = Relay::find(causes, &closed, duration_ns);
             if relay.starter.is_some() {
                 let (goes_on, there) = relayed(causes, lasts, &in_pool, duration_ns, &relay);
                 return Self { from: 0, until: duration_ns, driven, by_itself, goes_on, there, relay };

@@ -15,6 +15,9 @@ use super::threads::{Act, End, Thread};
 
 /// The most starts of programs to compare, for each loop and name.
 const MOST_STARTS: usize = 256;
+/// Processes with a smaller part of a CPU do not decide what all tasks repeat. A shell that sleeps again and again has
+/// such processes.
+const LEAST_PART: u64 = 100;
 
 /// A loop's start of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +61,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Finds such a loop. `may`: the threads that may be loops.
-    pub(super) fn find(causes: &Causes<'_>, may: &dyn Fn(usize) -> bool) -> Self {
+    /// Finds such a loop whose processes matter. `may`: the threads that may be loops.
+    pub(super) fn find(causes: &Causes<'_>, may: &dyn Fn(usize) -> bool, duration_ns: u64) -> Self {
         let threads = causes.threads;
         let forked: BTreeSet<usize> = threads.iter().filter_map(|thread| thread.born?.1).collect();
         let loops = forked.into_iter().filter(|&starter| {
@@ -67,7 +70,11 @@ impl Relay {
             threads[starter].born.is_none() && waits && causes.kept[starter] && may(starter)
         });
         let found = loops.map(|starter| Self { starter: Some(starter), pairs: pairs(causes, starter) });
-        found.into_iter().find(|relay| !relay.pairs.is_empty()).unwrap_or_default()
+        let had = |thread: usize| threads[thread].cpu_ns;
+        let matters = |relay: &Self| {
+            relay.pairs.iter().map(|&(late, early)| had(late) + had(early)).sum::<u64>() >= duration_ns / LEAST_PART
+        };
+        found.into_iter().find(matters).unwrap_or_default()
     }
 }
 
