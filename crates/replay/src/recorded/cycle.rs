@@ -249,7 +249,7 @@ fn going_on(
     (goes_on, there)
 }
 
-/// As [`going_on`], if a loop repeats the whole recording. Its processes do not continue, as the loop starts them again.
+/// As [`going_on`], if a loop repeats the whole recording. Its processes do not continue: the loop starts them again.
 fn relayed(
     causes: &Causes<'_>,
     mut lasts: Vec<bool>,

@@ -56,7 +56,7 @@ pub(super) fn find(causes: &Causes<'_>, lasts: &[bool], from: u64, duration_ns: 
 pub(super) struct Relay {
     /// The thread that starts programs. None: there is no such loop.
     pub(super) starter: Option<usize>,
-    /// Each thread that the end cut off, and the one as which it goes on.
+    /// Each thread that the end cut off, and the one as which it continues.
     pub(super) pairs: Vec<(usize, usize)>,
 }
 

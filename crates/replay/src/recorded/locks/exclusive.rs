@@ -1,9 +1,9 @@
 //! Locks under which all work of a pool's threads is.
 //!
 //! Threads of an interpreter with one lock, as Python's, hardly ever work at the same time, whatever the number of
-//! CPUs. A recording shows it: if the threads were independent, two CPUs would often run two of them. If they shared one
-//! CPU, a thread that was preempted would soon work on beside the one that took its place. In a replay, each thread then
-//! holds a mutex whenever it works.
+//! CPUs. A recording shows it: if the threads were independent, two CPUs would often run two of them. If they shared
+//! one CPU, a preempted thread would soon continue, also before the one that took its place has slept. In a replay,
+//! each thread then holds a mutex whenever it works.
 //!
 //! Such threads are no pool: none can work beside another.
 
@@ -28,8 +28,8 @@ const FEWEST_CHANGES: usize = 100;
 /// Of these changes, at least one in this many is from a thread that could go on to one that it woke. Seven recordings
 /// of Python and Ruby have 61 to 100 %. Those of other programs on one CPU have 22 (Java) to 0 %.
 const GIVEN: usize = 2;
-/// And at most one in this many is to a thread that was not woken. Python and Ruby have 0 to 1.7 %. `pigz`, of which 63 %
-/// of the changes are given, has 9 %.
+/// And at most one in this many is to a thread that was not woken. Python and Ruby have 0 to 1.7 %. `pigz` has 9 %; of
+/// its changes, 63 % are given.
 const UNLOCKED: usize = 25;
 /// The longest wait after which a thread looks again whether it gets the lock. Python's is 5 ms.
 const LONGEST_TRY_NS: u64 = 10_000_000;

@@ -160,7 +160,7 @@ fn a_late_thread_of_a_loop_keeps_no_recorded_times() {
 /// A shell waits for a job that exists already, starts another when that ends, and waits for it. The recording ends
 /// meanwhile.
 #[test]
-fn a_job_that_the_end_cut_off_goes_on_as_the_one_at_the_begin() {
+fn a_job_that_the_end_cut_off_continues_as_the_one_at_the_begin() {
     let relayed = |names: [&'static str; 2]| {
         let (early, late) = (task(50, names[0]), task(60, names[1]));
         let mut script = Script { context: Some(Context::Task), threads_only: true, ..Script::default() };
