@@ -170,6 +170,6 @@ impl Activity {
         }
         this.latencies.extend(guess.woken.map(|woken| from.saturating_sub(woken)));
         let (place, work) = ((thread, this.stretches.len() - 1), stretch_work);
-        self.transferred_later(place, work, later);
+        self.transferred_later(place, work, (guessed, later));
     }
 }

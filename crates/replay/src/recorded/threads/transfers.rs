@@ -73,10 +73,17 @@ impl Activity {
         let socket = self.sockets.number(socket);
         self.transfers.push(Transfer { at: self.now, place, socket, bytes, sent });
     }
-    /// Corrects the places of a thread's transfers since its guessed arrival, which was `later`. The stretch had the
-    /// work `work` before it.
-    pub(super) fn transferred_later(&mut self, (thread, stretch): (usize, usize), work: u64, later: u64) {
-        let places = self.transfers.iter_mut().rev().map(|transfer| &mut transfer.place);
+
+    /// Corrects the places of a thread's transfers since its arrival, which was guessed as `arrived`, and was `later`.
+    /// The stretch had the work `work` before it.
+    pub(super) fn transferred_later(
+        &mut self,
+        (thread, stretch): (usize, usize),
+        work: u64,
+        (arrived, later): (u64, u64),
+    ) {
+        let since = self.transfers.iter_mut().rev().take_while(|transfer| transfer.at >= arrived);
+        let places = since.map(|transfer| &mut transfer.place);
         let own = places.filter_map(|place| place.as_mut().filter(|place| place.thread == thread));
         for place in own.take_while(|place| place.stretch == stretch && place.done > work) {
             place.done = place.done.saturating_sub(later).max(work);
